@@ -1,0 +1,49 @@
+# Every target makes its own .venv first, on a machine with nothing but Python 3.11 or newer, git and make.
+# PYTHON=... picks the interpreter, ARGS=... goes to pytest, the benchmarks or the lock.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test parity bench e2e lint format lock clean
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv from requirements.lock
+
+demo: $(READY) ## explain the example with two databases
+	$(BIN)/tonnage explain -f examples/two-databases
+
+test: $(READY) ## run all tests, with ruff, mypy and the import contracts among them
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+parity: $(READY) ## compare with the recorded answers of kube-scheduler and cluster-autoscaler
+	$(BIN)/python tools/parity
+
+bench: $(READY) ## run the benchmarks
+	$(BIN)/python -m benchmarks $(ARGS)
+
+e2e: ## run against a real control plane
+	@echo "make e2e: the suite against a real control plane does not exist yet" >&2; exit 1
+
+lint: $(READY) ## check style, types and import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## format, and fix what can be fixed
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: ## write requirements.lock anew from pyproject.toml (ARGS=--upgrade for newer versions)
+	tools/lock $(ARGS)
+
+clean: ## remove .venv, caches and build products
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): requirements.lock pyproject.toml tools/setup
+	tools/setup
+	@touch $@

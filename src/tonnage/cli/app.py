@@ -1,0 +1,97 @@
+"""The root of the command line: which commands there are, and how every one of them ends.
+
+Commands raise; here, once, what they raise becomes one line on standard error and an exit code.
+"""
+
+import os
+import sys
+from types import MappingProxyType
+
+import click
+
+from tonnage.cli.lazy import LazyCommand, LazyGroup
+from tonnage.errors import InputError, TonnageError
+
+EXIT_FAILURE = 1
+EXIT_INPUT = 2  # click's own code for a wrong flag
+EXIT_INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
+EXIT_BROKEN_PIPE = 128 + 13  # and for SIGPIPE
+
+COMMANDS = MappingProxyType(
+    {
+        "explain": LazyCommand(
+            "tonnage.cli.explain:explain",
+            "Say where each pending pod fits, and why not elsewhere.",
+        ),
+        "slots": LazyCommand(
+            "tonnage.cli.slots:slots",
+            "Count the volume attach slots of every node, used and free.",
+        ),
+        "plan": LazyCommand(
+            "tonnage.cli.plan:plan",
+            "Say which node groups to grow for the pending pods.",
+        ),
+        "limits": LazyCommand(
+            "tonnage.cli.limits:limits",
+            "Say how many volumes new nodes can attach, and who says so.",
+        ),
+        "diff": LazyCommand(
+            "tonnage.cli.diff:diff",
+            "Compare the plans of two versions of a cluster.",
+        ),
+        "batch": LazyCommand(
+            "tonnage.cli.batch:batch",
+            "Answer many scenarios, one line of JSON each.",
+        ),
+    }
+)
+
+
+class Program(LazyGroup):
+    """The root group: no exception raised on purpose leaves it as a traceback."""
+
+    def invoke(self, ctx: click.Context) -> None:
+        try:
+            super().invoke(ctx)
+            # Here, not at the interpreter's exit, where a closed pipe can no longer be handled.
+            sys.stdout.flush()
+        except TonnageError as error:
+            _complain(str(error))
+            ctx.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_FAILURE)
+        except EOFError as error:
+            # What gzip raises for a file that was cut off; click would say "Aborted!".
+            _complain(str(error) or "the input ends too early")
+            ctx.exit(EXIT_INPUT)
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_INTERRUPTED)
+        except BrokenPipeError:
+            _discard_output()
+            ctx.exit(EXIT_BROKEN_PIPE)
+
+
+@click.group(
+    name="tonnage",
+    cls=Program,
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="tonnage", message="%(prog)s %(version)s")
+def program() -> None:
+    """Say what the nodes of a Kubernetes cluster can carry: CPU, memory and volume attach slots."""
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    program(prog_name="tonnage")
+
+
+def _complain(message: str) -> None:
+    one_line = " ".join(message.split())
+    click.echo(f"tonnage: error: {one_line}", err=True)
+
+
+def _discard_output() -> None:
+    """Give what is still buffered somewhere to go, or the interpreter complains as it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
