@@ -1,0 +1,35 @@
+"""Node and Namespace."""
+
+import msgspec
+
+from tonnage.objects.meta import Condition, ObjectMeta, Record, ResourceList
+
+
+class Taint(Record, frozen=True, kw_only=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+
+class NodeSpec(Record, frozen=True, kw_only=True):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = msgspec.field(default="", name="providerID")
+
+
+class NodeStatus(Record, frozen=True, kw_only=True):
+    capacity: ResourceList = {}
+    allocatable: ResourceList = {}
+    conditions: tuple[Condition, ...] = ()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Namespace(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()

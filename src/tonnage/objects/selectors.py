@@ -1,0 +1,196 @@
+"""Label selectors and node selectors: do they match, are they valid, are two of them the same.
+
+The two differ in more than their operators: an invalid label selector is an error for its
+owner, an invalid term of a node selector only never matches.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+from tonnage.objects.meta import LabelRequirement, LabelSelector
+from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tonnage.objects.resources import valid_qualified_name
+
+CanonicalRequirement: TypeAlias = tuple[str, str, tuple[str, ...]]
+CanonicalSelector: TypeAlias = tuple[CanonicalRequirement, ...]
+CanonicalNodeSelector: TypeAlias = tuple[tuple[CanonicalSelector, CanonicalSelector], ...]
+
+_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_NODE_OPERATORS = (*_LABEL_OPERATORS, "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
+_NODE_NAME_FIELD = "metadata.name"
+
+_LABEL_VALUE = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
+
+
+class SelectorError(ValueError):
+    """A label selector that an API server would refuse."""
+
+
+def matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether all of a selector holds; no selector matches nothing, an empty one everything.
+
+    Raises `SelectorError` when the selector is invalid, whatever the labels are.
+    """
+    if selector is None:
+        return False
+    check(selector)
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        requirement_matches(r.key, r.operator, r.values, labels) for r in selector.match_expressions
+    )
+
+
+def check(selector: LabelSelector | None) -> None:
+    """Raise `SelectorError` for the first requirement that is invalid."""
+    if selector is None:
+        return
+    for key, value in selector.match_labels.items():
+        _raise_if_any(_problems(key, "=", (value,)))
+    for requirement in selector.match_expressions:
+        if requirement.operator not in _LABEL_OPERATORS:
+            quoted = json.dumps(requirement.operator)
+            raise SelectorError(f"{quoted} is not a valid label selector operator")
+        _raise_if_any(_problems(requirement.key, requirement.operator, requirement.values))
+
+
+def is_valid(selector: LabelSelector) -> bool:
+    """Whether an API server would take the selector."""
+    try:
+        check(selector)
+    except SelectorError:
+        return False
+    return True
+
+
+def canonical(selector: LabelSelector | None) -> CanonicalSelector | None:
+    """A key that selectors share when they differ only in order, repetition or notation."""
+    if selector is None:
+        return None
+    labels = {(key, "In", (value,)) for key, value in selector.match_labels.items()}
+    return tuple(sorted(labels | {_canonical(r) for r in selector.match_expressions}))
+
+
+def requirement_matches(
+    key: str, operator: str, values: tuple[str, ...], labels: Mapping[str, str]
+) -> bool:
+    """Whether one requirement holds. An absent key satisfies `NotIn`; an unknown operator fails."""
+    label = labels.get(key)
+    match operator:
+        case "In" | "=" | "==":
+            return label is not None and label in values
+        case "NotIn" | "!=":
+            return label is None or label not in values
+        case "Exists":
+            return label is not None
+        case "DoesNotExist":
+            return label is None
+        case "Gt" | "Lt" if label is not None and len(values) == 1:
+            number, operand = _int64(label), _int64(values[0])
+            if number is None or operand is None:
+                return False
+            return number > operand if operator == "Gt" else number < operand
+    return False
+
+
+def node_matches(selector: NodeSelector, labels: Mapping[str, str], name: str | None) -> bool:
+    """Whether one of a selector's terms holds for a node.
+
+    Empty and invalid terms never do. For a node without a name `matchFields` are not
+    looked at, which is how the affinity of volumes is evaluated.
+    """
+    return any(
+        valid_term(term)
+        and all(
+            requirement_matches(r.key, r.operator, r.values, labels) for r in term.match_expressions
+        )
+        and (not name or all(_field_matches(r, name) for r in term.match_fields))
+        for term in selector.node_selector_terms
+    )
+
+
+def node_canonical(selector: NodeSelector) -> CanonicalNodeSelector:
+    """A key that node selectors share when they differ only in order, repetition or empty terms."""
+    return tuple(
+        sorted(
+            {
+                (
+                    tuple(sorted({_canonical(r) for r in term.match_expressions})),
+                    tuple(sorted({(r.key, r.operator, r.values) for r in term.match_fields})),
+                )
+                for term in selector.node_selector_terms
+                if term.match_expressions or term.match_fields
+            }
+        )
+    )
+
+
+def _field_matches(requirement: NodeSelectorRequirement, name: str) -> bool:
+    # A field that does not exist reads as empty, so `NotIn` holds for it.
+    actual = name if requirement.key == _NODE_NAME_FIELD else ""
+    return (actual in requirement.values) == (requirement.operator == "In")
+
+
+@lru_cache(maxsize=1 << 14)
+def valid_term(term: NodeSelectorTerm) -> bool:
+    """Whether a term can match anything: it is not empty and all of it parses."""
+    return (
+        bool(term.match_expressions or term.match_fields)
+        and all(
+            r.operator in _NODE_OPERATORS and not _problems(r.key, r.operator, r.values)
+            for r in term.match_expressions
+        )
+        and all(r.operator in _FIELD_OPERATORS and len(r.values) == 1 for r in term.match_fields)
+    )
+
+
+def _canonical(
+    requirement: LabelRequirement | NodeSelectorRequirement,
+) -> CanonicalRequirement:
+    values = requirement.values
+    if requirement.operator in ("In", "NotIn"):
+        # Elsewhere a repeated value is what makes a requirement invalid.
+        values = tuple(sorted(set(values)))
+    return requirement.key, requirement.operator, values
+
+
+@lru_cache(maxsize=1 << 14)
+def _problems(key: str, operator: str, values: tuple[str, ...]) -> tuple[str, ...]:
+    """What an API server would object to in a requirement with a known operator."""
+    problems: list[str] = []
+    if not valid_qualified_name(key):
+        problems.append(
+            f"key: Invalid value: {json.dumps(key)}: a label key is a name of up to 63 letters, "
+            "digits, '-', '_' or '.', framed by letters or digits, after an optional DNS prefix "
+            "and '/'"
+        )
+    shown = json.dumps(values)
+    match operator:
+        case "In" | "NotIn" if not values:
+            problems.append(f"values: Invalid value: {shown}: {operator} needs at least one value")
+        case "Exists" | "DoesNotExist" if values:
+            problems.append(f"values: Invalid value: {shown}: {operator} takes no values")
+        case "Gt" | "Lt" if len(values) != 1 or _int64(values[0]) is None:
+            problems.append(f"values: Invalid value: {shown}: {operator} takes exactly one integer")
+    problems.extend(
+        f"values[{index}][{key}]: Invalid value: {json.dumps(value)}: a label value is empty or "
+        "up to 63 letters, digits, '-', '_' or '.', framed by letters or digits"
+        for index, value in enumerate(values)
+        if len(value) > 63 or not _LABEL_VALUE.fullmatch(value)
+    )
+    return tuple(problems)
+
+
+def _raise_if_any(problems: tuple[str, ...]) -> None:
+    if problems:
+        raise SelectorError("; ".join(problems))
+
+
+def _int64(text: str) -> int | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

@@ -1,0 +1,192 @@
+"""Which volumes of a pod take attach slots, and under which name: the one place that knows.
+
+A volume's unique name is its driver and handle. A claim that is not bound yet
+has no handle; it stands for itself, so that two pods that share it count it once.
+"""
+
+from typing import NamedTuple, Protocol
+
+from tonnage.objects import intree
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.objects.volumesources import VolumeSource
+
+
+class StorageLookup(Protocol):
+    """Where claims, volumes and classes are found by name."""
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None: ...
+    def volume(self, name: str) -> PersistentVolume | None: ...
+    def storage_class(self, name: str) -> StorageClass | None: ...
+
+
+class VolumeUse(NamedTuple):
+    """One attach slot's worth of a volume."""
+
+    driver: str
+    handle: str
+
+
+class PodVolume(NamedTuple):
+    """A volume of a pod that needs looking at: a claim, or an inline source of an old plugin."""
+
+    name: str
+    claim: str
+    ephemeral: bool
+    source: VolumeSource
+
+
+class Slots(NamedTuple):
+    """What a pod's volumes come to on a node.
+
+    `migrated` are uses of in-tree plugins, which count only where the node's CSINode
+    exists. `problem` is what upstream would fail with, `None` if nothing.
+    """
+
+    uses: tuple[VolumeUse, ...]
+    migrated: tuple[VolumeUse, ...]
+    problem: "VolumeProblem | None"
+
+
+class VolumeProblem(NamedTuple):
+    """Why volumes could not be resolved. Only `missing` is a refusal; the rest are errors."""
+
+    kind: str  # "missing", "nameless", "foreign", "untranslatable"
+    claim: str
+    detail: str
+    migrated: bool = False
+
+
+NO_SLOTS = Slots((), (), None)
+
+
+def of_pod(pod: Pod) -> tuple[PodVolume, ...]:
+    """The volumes of a pod that storage filters look at, in spec order."""
+    return tuple(
+        PodVolume(
+            source.name,
+            _claim_name(pod.metadata.name, source),
+            source.ephemeral is not None and source.persistent_volume_claim is None,
+            source,
+        )
+        for source in pod.spec.volumes
+        if _is_claim(source) or _is_inline_disk(source)
+    )
+
+
+def controlled_by(claim: PersistentVolumeClaim, pod: ObjectMeta) -> bool:
+    """Whether a generic ephemeral volume's claim really belongs to the pod."""
+    owner = claim.metadata.controller
+    return owner is not None and owner.uid == pod.uid and claim.metadata.namespace == pod.namespace
+
+
+def slots(
+    pod: ObjectMeta, volumes: tuple[PodVolume, ...], lookup: StorageLookup, *, placed: bool
+) -> Slots:
+    """The slots a pod takes. A placed pod's missing claim is passed over, a new pod's is not."""
+    uses: list[VolumeUse] = []
+    migrated: list[VolumeUse] = []
+    for volume in volumes:
+        if not volume.claim and not _is_claim(volume.source):
+            problem = _add_inline(volume, migrated)
+        else:
+            problem = _add_claim(pod, volume, lookup, uses, migrated, placed=placed)
+        if problem is not None:
+            return Slots(tuple(uses), tuple(migrated), problem)
+    if not uses and not migrated:
+        return NO_SLOTS
+    return Slots(tuple(dict.fromkeys(uses)), tuple(dict.fromkeys(migrated)), None)
+
+
+def use_of_claim(
+    claim: PersistentVolumeClaim, lookup: StorageLookup
+) -> tuple[VolumeUse, bool] | None:
+    """The slot of one claim and whether it is a migrated in-tree one; `None` if it takes none."""
+    volume = lookup.volume(claim.spec.volume_name) if claim.spec.volume_name else None
+    if volume is None:
+        return _use_of_class(claim, lookup)
+    source = volume.spec.csi
+    if source is not None:
+        return _use(source.driver, source.volume_handle, migrated=False)
+    if intree.plugin_of(volume.spec) not in intree.COUNTED:
+        return None
+    try:
+        translated = intree.volume_handle(volume)
+    except intree.TranslationError:
+        return None
+    return _use(translated.driver, translated.volume_handle, migrated=True)
+
+
+def _use_of_class(
+    claim: PersistentVolumeClaim, lookup: StorageLookup
+) -> tuple[VolumeUse, bool] | None:
+    name = claim.class_name
+    storage_class = lookup.storage_class(name) if name else None
+    if storage_class is None:
+        return None
+    handle = f"unbound:{claim.metadata.namespace}/{claim.metadata.name}"
+    provisioner = storage_class.provisioner
+    driver = intree.csi_driver_of(provisioner)
+    if driver is None:
+        return _use(provisioner, handle, migrated=False)
+    if provisioner not in intree.COUNTED:
+        return None
+    return _use(driver, handle, migrated=True)
+
+
+def _use(driver: str, handle: str, *, migrated: bool) -> tuple[VolumeUse, bool] | None:
+    return (VolumeUse(driver, handle), migrated) if driver and handle else None
+
+
+def _add_inline(volume: PodVolume, migrated: list[VolumeUse]) -> VolumeProblem | None:
+    if intree.plugin_of(volume.source) not in intree.COUNTED:
+        return None
+    try:
+        source = intree.translate_inline(volume.source)
+    except intree.TranslationError as error:
+        return VolumeProblem("untranslatable", volume.name, str(error), migrated=True)
+    if source.driver and source.volume_handle:
+        migrated.append(VolumeUse(source.driver, source.volume_handle))
+    return None
+
+
+def _add_claim(
+    pod: ObjectMeta,
+    volume: PodVolume,
+    lookup: StorageLookup,
+    uses: list[VolumeUse],
+    migrated: list[VolumeUse],
+    *,
+    placed: bool,
+) -> VolumeProblem | None:
+    if not volume.claim:
+        return VolumeProblem("nameless", "", "")
+    claim = lookup.claim(pod.namespace, volume.claim)
+    if claim is None:
+        return None if placed else VolumeProblem("missing", volume.claim, "")
+    if volume.ephemeral and not controlled_by(claim, pod):
+        return VolumeProblem("foreign", volume.claim, "")
+    found = use_of_claim(claim, lookup)
+    if found is not None:
+        use, in_tree = found
+        (migrated if in_tree else uses).append(use)
+    return None
+
+
+def _claim_name(pod: str, source: VolumeSource) -> str:
+    if source.persistent_volume_claim is not None:
+        return source.persistent_volume_claim.claim_name
+    if source.ephemeral is not None:
+        return f"{pod}-{source.name}"
+    return ""
+
+
+def _is_claim(source: VolumeSource) -> bool:
+    return source.persistent_volume_claim is not None or source.ephemeral is not None
+
+
+def _is_inline_disk(source: VolumeSource) -> bool:
+    return (
+        intree.plugin_of(source) is not None or source.iscsi is not None or source.rbd is not None
+    )

@@ -1,0 +1,118 @@
+"""Controllers of pods and the policies around them."""
+
+from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, Record
+from tonnage.objects.pods import PodTemplateSpec
+from tonnage.objects.storage import PersistentVolumeClaim
+
+
+class ServiceSpec(Record, frozen=True, kw_only=True):
+    selector: dict[str, str] = {}
+
+
+class Service(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ReplicaStatus(Record, frozen=True, kw_only=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+
+
+class ReplicaSetSpec(Record, frozen=True, kw_only=True):
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class ReplicaSet(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ReplicaStatus = ReplicaStatus()
+
+
+class ReplicationControllerSpec(Record, frozen=True, kw_only=True):
+    replicas: int | None = None
+    selector: dict[str, str] = {}
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class ReplicationController(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+    status: ReplicaStatus = ReplicaStatus()
+
+
+class StatefulSetSpec(Record, frozen=True, kw_only=True):
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    service_name: str = ""
+    template: PodTemplateSpec = PodTemplateSpec()
+    volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
+
+
+class StatefulSet(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: ReplicaStatus = ReplicaStatus()
+
+
+class DaemonSetSpec(Record, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class DaemonSet(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DaemonSetSpec = DaemonSetSpec()
+
+
+class JobSpec(Record, frozen=True, kw_only=True):
+    parallelism: int | None = None
+    completions: int | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Job(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+
+
+class DisruptionBudgetSpec(Record, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class DisruptionBudgetStatus(Record, frozen=True, kw_only=True):
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodDisruptionBudget(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
+    status: DisruptionBudgetStatus = DisruptionBudgetStatus()
+
+
+class PriorityClass(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+
+
+class LeaseSpec(Record, frozen=True, kw_only=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()
