@@ -1,0 +1,1 @@
+"""One module per scheduler plugin, and the pipeline that runs them."""

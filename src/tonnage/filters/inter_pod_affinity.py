@@ -1,0 +1,138 @@
+"""InterPodAffinity: required affinity and anti-affinity between pods, both ways."""
+
+import numpy as np
+
+from tonnage.filters.causes import Cause, Reason
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, one
+from tonnage.objects import selectors
+from tonnage.objects.pods import PodAffinityTerm
+from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.counting import Scope
+from tonnage.snapshot.labels import ABSENT
+from tonnage.snapshot.rows import Bools
+
+
+class InterPodAffinity:
+    name = "InterPodAffinity"
+    cures = ("Pod.add", "Pod.delete", "Pod.label", "Node.add", "Node.label", "Namespace.label")
+
+    def begin(self, ask: Ask) -> Outcome:
+        pods = ask.pods
+        try:
+            for term in (*pods.affinity, *pods.anti_affinity):
+                selectors.check(term.label_selector)
+                selectors.check(term.namespace_selector)
+        except selectors.SelectorError as error:
+            return Rejection(
+                Code.UNRESOLVABLE, Cause.SELECTOR_INVALID, context="parsing pod", detail=str(error)
+            )
+        refusing = refusing_terms(ask)
+        if not refusing and not pods.affinity and not pods.anti_affinity:
+            return SKIP
+        return Begun(lambda: _screen(ask, refusing))
+
+
+def refusing_terms(ask: Ask) -> list[int]:
+    """Anti-affinity terms of pods on nodes that speak against the pod."""
+    anti_terms = ask.snapshot.anti_terms
+    return [
+        term
+        for term in anti_terms.refusing(ask.pods, _namespace_labels(ask))
+        if any(holder.nodes for holder in anti_terms.holders[term])
+    ]
+
+
+def _screen(ask: Ask, refusing: list[int]) -> Screen:
+    together = _affinity_met(ask)
+    apart = _anti_affinity_met(ask)
+    tolerated = _existing_content(ask, refusing)
+    codes = np.zeros(ask.size, dtype=np.int8)
+    codes[~(apart & tolerated)] = Code.UNSCHEDULABLE
+    codes[~together] = Code.UNRESOLVABLE
+
+    def reasons(row: int) -> tuple[Reason, ...]:
+        if not together[row]:
+            return one(Cause.POD_AFFINITY_UNMET)
+        if not apart[row]:
+            return one(Cause.POD_ANTI_AFFINITY)
+        return one(Cause.EXISTING_ANTI_AFFINITY)
+
+    return Screen(codes, reasons)
+
+
+def scope_of(ask: Ask, term: PodAffinityTerm) -> Scope:
+    """The pods a term of the incoming pod speaks of."""
+    if not term.namespaces and term.namespace_selector is None:
+        return Scope(frozenset((ask.pods.namespace,)), term.label_selector)
+    if term.namespace_selector is None:
+        return Scope(frozenset(term.namespaces), term.label_selector)
+    if ask.features.namespace_selectors_leak and selectors.matches(term.namespace_selector, {}):
+        return Scope(None, term.label_selector)
+    selected = (
+        name
+        for name, namespace in ask.snapshot.namespaces.items()
+        if selectors.matches(term.namespace_selector, namespace.metadata.labels)
+    )
+    return Scope(frozenset((*term.namespaces, *selected)), term.label_selector)
+
+
+def _affinity_met(ask: Ask) -> Bools:
+    """Every term's domain holds a pod that matches all terms, or the pod starts the group."""
+    terms = ask.pods.affinity
+    met = np.ones(ask.size, dtype=np.bool_)
+    if not terms:
+        return met
+    scopes = tuple(scope_of(ask, term) for term in terms)
+    counter = ask.snapshot.counters.counter(scopes, terminating=True)
+    counts = counter.column.data[: ask.size]
+    labelled = np.ones(ask.size, dtype=np.bool_)
+    anywhere = False
+    for term in terms:
+        domains = ask.snapshot.columns.labels.key(term.topology_key).data[: ask.size]
+        occupied = np.zeros(int(domains.max(initial=0)) + 1, dtype=np.bool_)
+        occupied[domains[counts > 0]] = True
+        occupied[ABSENT] = False
+        anywhere = anywhere or bool(occupied.any())
+        met &= occupied[domains]
+        labelled &= domains != ABSENT
+    if not anywhere and _matches_itself(ask.pods, scopes):
+        return labelled
+    return met
+
+
+def _matches_itself(pods: PodClass, scopes: tuple[Scope, ...]) -> bool:
+    return all(scope.covers(pods) for scope in scopes)
+
+
+def _anti_affinity_met(ask: Ask) -> Bools:
+    met = np.ones(ask.size, dtype=np.bool_)
+    for term in ask.pods.anti_affinity:
+        counter = ask.snapshot.counters.counter((scope_of(ask, term),), terminating=True)
+        if counter.total:
+            rows = np.flatnonzero(counter.column.data[: ask.size])
+            met &= ~_same_domain(ask, term.topology_key, rows)
+    return met
+
+
+def _existing_content(ask: Ask, refusing: list[int]) -> Bools:
+    """Rows outside the domains of pods whose anti-affinity speaks against the newcomer."""
+    content = np.ones(ask.size, dtype=np.bool_)
+    anti_terms = ask.snapshot.anti_terms
+    for term in refusing:
+        rows = [row for holder in anti_terms.holders[term] for row in holder.nodes]
+        content &= ~_same_domain(ask, anti_terms.terms[term].topology_key, np.array(rows, np.intp))
+    return content
+
+
+def _same_domain(ask: Ask, key: str, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Bools:
+    """Rows that share a value of the label with one of `rows`."""
+    domains = ask.snapshot.columns.labels.key(key).data[: ask.size]
+    hit = np.zeros(int(domains.max(initial=0)) + 1, dtype=np.bool_)
+    hit[domains[rows]] = True
+    hit[ABSENT] = False
+    return hit[domains]
+
+
+def _namespace_labels(ask: Ask) -> dict[str, str]:
+    namespace = ask.snapshot.namespaces.get(ask.pods.namespace)
+    return {} if namespace is None else namespace.metadata.labels

@@ -1,0 +1,26 @@
+"""NodeDeclaredFeatures: what a pod's spec needs, its node must declare."""
+
+from tonnage.filters.causes import Cause
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, one
+from tonnage.objects import podfeatures
+
+
+class NodeDeclaredFeatures:
+    name = "NodeDeclaredFeatures"
+    cures = ("Node.add", "Node.declaredFeatures")
+
+    def begin(self, ask: Ask) -> Outcome:
+        if not ask.features.node_declared_features:
+            return SKIP
+        needed = ask.pods.features
+        if ask.features.version < (1, 37):
+            needed = needed - {podfeatures.BIND_MOUNT_OPTIONS}
+        if not needed:
+            return SKIP
+        return Begun(
+            lambda: Screen.passing(
+                ask.snapshot.columns.declaring(needed),
+                Code.UNRESOLVABLE,
+                lambda _: one(Cause.FEATURE_NOT_DECLARED, features=sorted(needed)),
+            )
+        )

@@ -1,0 +1,189 @@
+"""NodeVolumeLimits: no more volumes on a node than its drivers can attach.
+
+Also the opt-in of KEP-5030: a driver may ask that pods keep away from nodes where it
+is not registered.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.filters.causes import Cause, Reason
+from tonnage.filters.features import Features
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, one
+from tonnage.objects import intree
+from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver
+from tonnage.objects.volumes import VolumeProblem, VolumeUse
+from tonnage.objects.volumesources import VolumeSource
+from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+
+class NodeVolumeLimits:
+    name = "NodeVolumeLimits"
+    # Upstream wakes up only when a limit grows; a driver that registers without one cures too.
+    cures = (
+        "CSINode.add",
+        "CSINode.update",
+        "CSIDriver.update",
+        "Pod.delete",
+        "PersistentVolumeClaim.add",
+        "VolumeAttachment.delete",
+    )
+
+    def begin(self, ask: Ask) -> Outcome:
+        if not any(_may_count(volume.source) for volume in ask.pod.volumes):
+            return SKIP
+        return Begun(lambda: _screen(ask))
+
+
+class Need(NamedTuple):
+    """What the pod wants of one driver: new volumes per row, against a limit and what is taken."""
+
+    driver: str
+    wanted: Ints
+    taken: Ints
+    limit: Ints
+    exceeded: Bools
+
+
+def opted_in(driver: CSIDriver | None, features: Features) -> bool:
+    """Whether the driver wants pods kept off nodes it is not registered on."""
+    if driver is None:
+        return False
+    if features.opt_in_by_existence:
+        return True
+    return (
+        driver.spec.prevent_pod_scheduling_if_missing is True
+        or driver.metadata.annotations.get(OPT_IN_ANNOTATION) == "true"
+    )
+
+
+def missing_drivers(ask: Ask) -> dict[str, Bools]:
+    """Opted-in drivers of the pod's volumes, each with the rows that lack it."""
+    if not ask.features.volume_limit_scaling:
+        return {}
+    snapshot, size = ask.snapshot, ask.size
+    plain = {use.driver for use in ask.slots.uses}
+    found = {}
+    for name in sorted(plain | {use.driver for use in ask.slots.migrated}):
+        if opted_in(snapshot.storage.drivers.get(name), ask.features):
+            lacking = ~snapshot.slots.driver(name).listed.data[:size]
+            # In-tree volumes are CSI volumes only where there is a CSINode to say so.
+            found[name] = lacking if name in plain else lacking & snapshot.slots.with_csinode()
+    return found
+
+
+def needs(ask: Ask) -> list[Need]:
+    """The pod's wants of every driver that has a limit somewhere, over all rows."""
+    snapshot = ask.snapshot
+    by_driver: dict[str, list[VolumeUse]] = {}
+    for use in dict.fromkeys((*ask.slots.uses, *ask.slots.migrated)):
+        by_driver.setdefault(use.driver, []).append(use)
+    return [_need(ask, snapshot, name, uses) for name, uses in sorted(by_driver.items())]
+
+
+def _need(ask: Ask, snapshot: Snapshot, name: str, uses: list[VolumeUse]) -> Need:
+    ledger, size = snapshot.slots, ask.size
+    driver = ledger.driver(name)
+    limit = driver.limit.data[:size]
+    taken = ledger.taken(driver)
+    wanted = np.full(size, len(uses), dtype=np.int64)
+    for use in uses:
+        present = set(ledger.users(use))
+        if ask.features.returning_volume_once:
+            # Upstream counts a volume that is still attached for its returning pod twice.
+            present |= set(ledger.attachments(use))
+        if present:
+            wanted[list(present)] -= 1
+    # Written as a difference: a limit may be the largest number there is.
+    return Need(name, wanted, taken, limit, (wanted > 0) & (wanted > limit - taken))
+
+
+def _screen(ask: Ask) -> Screen:
+    snapshot, size = ask.snapshot, ask.size
+    codes = np.zeros(size, dtype=np.int8)
+    problem = ask.slots.problem
+    if problem is not None:
+        return _problem_screen(ask, problem)
+    if not ask.slots.uses and not ask.slots.migrated:
+        return Screen(codes, lambda _: ())
+    missing = missing_drivers(ask)
+    wanted = needs(ask)
+    lacking = np.zeros(size, dtype=np.bool_)
+    for rows in missing.values():
+        lacking |= rows
+    limited = snapshot.slots.has_limits.data[:size]
+    if not ask.slots.uses:
+        limited = limited & _counting_migrated(ask)
+    for need in wanted:
+        codes[need.exceeded & limited] = Code.UNSCHEDULABLE
+    for row in snapshot.problem_pods:
+        if limited[row]:
+            codes[row] = Code.ERROR
+    codes[lacking] = Code.UNSCHEDULABLE
+
+    def reasons(row: int) -> tuple[Reason, ...]:
+        for driver, rows in missing.items():
+            if rows[row]:
+                has_csinode = bool(snapshot.slots.has_csinode.data[row])
+                cause = Cause.CSI_DRIVER_MISSING if has_csinode else Cause.CSI_NODE_MISSING
+                return one(cause, driver=driver)
+        if limited[row] and row in snapshot.problem_pods:
+            return _first_problem(snapshot.problem_pods[row].values())
+        return _exceeded(wanted, row)
+
+    return Screen(codes, reasons)
+
+
+def _counting_migrated(ask: Ask) -> Bools:
+    """Rows where in-tree volumes count: those with a CSINode, or all under the old accounting."""
+    if ask.features.legacy_attach_limits and ask.features.attach_volume_limit:
+        return np.ones(ask.size, dtype=np.bool_)
+    return ask.snapshot.slots.with_csinode()
+
+
+def _exceeded(wanted: list[Need], row: int) -> tuple[Reason, ...]:
+    need = next(need for need in wanted if need.exceeded[row])
+    return one(
+        Cause.MAX_VOLUME_COUNT,
+        driver=need.driver,
+        used=int(need.taken[row]),
+        wanted=int(need.wanted[row]),
+        limit=int(need.limit[row]),
+    )
+
+
+def _problem_screen(ask: Ask, problem: VolumeProblem) -> Screen:
+    """The pod's own volumes could not be resolved: a missing claim refuses, the rest are errors."""
+    code = Code.UNRESOLVABLE if problem.kind == "missing" else Code.ERROR
+    rows = _counting_migrated(ask) if problem.migrated else np.ones(ask.size, dtype=np.bool_)
+    return Screen.passing(~rows, code, lambda _: _problem_reason(ask.pod, problem))
+
+
+def _first_problem(records: Iterable[PodRecord]) -> tuple[Reason, ...]:
+    first = min(records, key=lambda record: record.order)
+    assert first.slots.problem is not None
+    return _problem_reason(first, first.slots.problem)
+
+
+def _problem_reason(record: PodRecord, problem: VolumeProblem) -> tuple[Reason, ...]:
+    namespace, pod = record.meta.namespace, record.meta.name
+    match problem.kind:
+        case "missing":
+            return one(Cause.CLAIM_LOOKUP_FAILED, namespace=namespace, claim=problem.claim)
+        case "foreign":
+            return one(Cause.CLAIM_NOT_OWNED, namespace=namespace, claim=problem.claim, pod=pod)
+        case "nameless":
+            return one(Cause.CLAIM_WITHOUT_NAME)
+        case _:
+            return one(Cause.INLINE_NOT_TRANSLATABLE, volume=problem.claim, detail=problem.detail)
+
+
+def _may_count(source: VolumeSource) -> bool:
+    return (
+        source.persistent_volume_claim is not None
+        or source.ephemeral is not None
+        or intree.plugin_of(source) is not None
+    )

@@ -1,0 +1,204 @@
+"""All filters over all nodes, in kube-scheduler's order, and the verdicts they come to."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from tonnage.filters.causes import Cause, Reason
+from tonnage.filters.features import Features
+from tonnage.filters.framework import Ask, Begun, Code, Codes, Filter, Rejection, Screen
+from tonnage.filters.inter_pod_affinity import InterPodAffinity
+from tonnage.filters.node_affinity import NodeAffinity
+from tonnage.filters.node_declared_features import NodeDeclaredFeatures
+from tonnage.filters.node_name import NodeName
+from tonnage.filters.node_ports import NodePorts
+from tonnage.filters.node_resources_fit import NodeResourcesFit
+from tonnage.filters.node_unschedulable import NodeUnschedulable
+from tonnage.filters.node_volume_limits import NodeVolumeLimits
+from tonnage.filters.pod_topology_spread import PodTopologySpread
+from tonnage.filters.taint_toleration import TaintToleration
+from tonnage.filters.volume_binding import VolumeBinding
+from tonnage.filters.volume_restrictions import VolumeRestrictions
+from tonnage.filters.volume_zone import VolumeZone
+from tonnage.objects.meta import Record
+from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+FILTERS: tuple[Filter, ...] = (
+    NodeName(),
+    NodeUnschedulable(),
+    TaintToleration(),
+    NodeAffinity(),
+    NodePorts(),
+    NodeResourcesFit(),
+    VolumeRestrictions(),
+    NodeVolumeLimits(),
+    VolumeBinding(),
+    VolumeZone(),
+    PodTopologySpread(),
+    InterPodAffinity(),
+    NodeDeclaredFeatures(),
+)
+_BEFORE_1_37 = (FILTERS[1], FILTERS[0], *FILTERS[2:])
+DEVICES_NOT_MODELLED = (
+    "the pod has resource claims (DynamicResources), which are not modelled:"
+    " a node shown as fitting may still be refused"
+)
+
+
+class Verdict(Record, frozen=True, kw_only=True):
+    """What became of one pod on one node."""
+
+    pod: str
+    node: str
+    phase: str | None = None
+    plugin: str | None = None
+    code: Code = Code.SUCCESS
+    reasons: tuple[Reason, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """The reasons as kube-scheduler words them; errors say where they came from."""
+        if self.code is not Code.ERROR:
+            return [str(reason) for reason in self.reasons]
+        where = (
+            f'running PreFilter plugin "{self.plugin}"'
+            if self.phase == "PreFilter"
+            else f'running "{self.plugin}" filter plugin'
+        )
+        return [f"{where}: {reason}" for reason in self.reasons]
+
+
+class Verdicts:
+    """The verdicts of one pod on every node: columns, with words for a row on request."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.codes: Codes = np.zeros(ask.size, dtype=np.int8)
+        self._refused_by = np.full(ask.size, -1, dtype=np.int16)
+        self._screens: list[tuple[str, str, Screen]] = []
+        self.rejection: tuple[str, str, Rejection] | None = None
+
+    @property
+    def fits(self) -> Bools:
+        """Rows the pod fits on."""
+        return (self.codes == Code.SUCCESS) & self._ask.snapshot.table.alive.data[: len(self.codes)]
+
+    def refuse_all(self, phase: str, plugin: str, rejection: Rejection) -> None:
+        self.codes[:] = rejection.code
+        self.rejection = (phase, plugin, rejection)
+
+    def add(self, phase: str, plugin: str, screen: Screen) -> None:
+        """Take a filter's answer for the rows no filter has refused yet."""
+        fresh = (self.codes == Code.SUCCESS) & (screen.codes != Code.SUCCESS)
+        if fresh.any():
+            self.codes[fresh] = screen.codes[fresh]
+            self._refused_by[fresh] = len(self._screens)
+            self._screens.append((phase, plugin, screen))
+
+    def on(self, node_name: str) -> Verdict:
+        """The verdict on one node."""
+        return self._verdict(node_name, self._ask.snapshot.nodes[node_name].row)
+
+    def __iter__(self) -> Iterator[Verdict]:
+        for node in self._ask.snapshot.ordered_nodes():
+            yield self._verdict(node.name, node.row)
+
+    def _verdict(self, node: str, row: int) -> Verdict:
+        pod = self._ask.pod.key
+        warnings = (DEVICES_NOT_MODELLED,) if self._ask.pods.wants_devices else ()
+        code = Code(int(self.codes[row]))
+        if code is Code.SUCCESS:
+            return Verdict(pod=pod, node=node, warnings=warnings)
+        if self.rejection is not None:
+            phase, plugin, rejection = self.rejection
+            reasons: tuple[Reason, ...] = (rejection.reason,)
+        else:
+            phase, plugin, screen = self._screens[self._refused_by[row]]
+            reasons = screen.reasons(row)
+        return Verdict(
+            pod=pod,
+            node=node,
+            phase=phase,
+            plugin=plugin,
+            code=code,
+            reasons=reasons,
+            warnings=warnings,
+        )
+
+    def summary(self) -> str:
+        """One line as kube-scheduler reports it, without what preemption would add."""
+        verdicts = list(self)
+        if not verdicts:
+            return "no nodes available to schedule pods"
+        errors = [verdict for verdict in verdicts if verdict.code is Code.ERROR]
+        if errors:
+            return errors[0].texts[0]
+        fitting = sum(verdict.code is Code.SUCCESS for verdict in verdicts)
+        if fitting:
+            return f"{fitting}/{len(verdicts)} nodes are available"
+        if self.rejection is not None:
+            body = verdicts[0].texts[0]
+        else:
+            counts = Counter(text for verdict in verdicts for text in verdict.texts)
+            body = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+        return f"0/{len(verdicts)} nodes are available: {body}."
+
+
+def order(features: Features) -> tuple[Filter, ...]:
+    """The filters in the order the version runs them."""
+    return FILTERS if features.node_name_first else _BEFORE_1_37
+
+
+def evaluate(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts:
+    """Ask every filter about a pod on the cluster as it is."""
+    ask = Ask(snapshot, pod, features)
+    verdicts = Verdicts(ask)
+    if ask.pods.gates:
+        gates = " ".join(ask.pods.gates)
+        rejection = Rejection(Code.UNRESOLVABLE, Cause.SCHEDULING_GATED, gates=gates)
+        verdicts.refuse_all("PreEnqueue", "SchedulingGates", rejection)
+        return verdicts
+    begun = _begin(ask, verdicts)
+    for name, one in begun:
+        if verdicts.fits.any():
+            verdicts.add("Filter", name, one.screen())
+    return verdicts
+
+
+def _begin(ask: Ask, verdicts: Verdicts) -> list[tuple[str, Begun]]:
+    """Let every filter look at the pod; what is left are the filters worth running."""
+    begun: list[tuple[str, Begun]] = []
+    narrowing: list[str] = []
+    only: set[str] | None = None
+    for one in order(ask.features):
+        outcome = one.begin(ask)
+        if isinstance(outcome, Rejection):
+            verdicts.refuse_all("PreFilter", one.name, outcome)
+            return []
+        if outcome is None:
+            continue
+        begun.append((one.name, outcome))
+        if outcome.only is not None:
+            narrowing.append(one.name)
+            only = outcome.only if only is None else only & outcome.only
+            if not only:
+                disjoint = Rejection(
+                    Code.UNRESOLVABLE, Cause.NODE_SETS_DISJOINT, plugins=" ".join(sorted(narrowing))
+                )
+                verdicts.refuse_all("PreFilter", one.name, disjoint)
+                return []
+    if only is not None:
+        _narrow(ask, verdicts, only, sorted(narrowing))
+    return begun
+
+
+def _narrow(ask: Ask, verdicts: Verdicts, only: set[str], plugins: list[str]) -> None:
+    passes = np.zeros(ask.size, dtype=np.bool_)
+    passes[[node.row for name in only if (node := ask.snapshot.nodes.get(name))]] = True
+    reason = (Reason(Cause.OUTSIDE_NODE_SET, {"plugins": " ".join(plugins)}),)
+    verdicts.add(
+        "PreFilter", plugins[-1], Screen.passing(passes, Code.UNRESOLVABLE, lambda _: reason)
+    )

@@ -1,0 +1,146 @@
+"""PodTopologySpread: matching pods stay spread over the values of a node label."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.filters import node_affinity
+from tonnage.filters.causes import Cause, Reason
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, one
+from tonnage.objects import selectors
+from tonnage.objects.meta import LabelRequirement, LabelSelector
+from tonnage.objects.pods import TopologySpreadConstraint
+from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.counting import Scope
+from tonnage.snapshot.labels import ABSENT
+from tonnage.snapshot.rows import Bools, Ints
+
+
+class PodTopologySpread:
+    name = "PodTopologySpread"
+    cures = ("Pod.add", "Pod.delete", "Pod.label", "Node.add", "Node.delete", "Node.label")
+
+    def begin(self, ask: Ask) -> Outcome:
+        if not ask.pods.spread:
+            return SKIP
+        try:
+            for constraint in ask.pods.spread:
+                selectors.check(constraint.label_selector)
+        except selectors.SelectorError as error:
+            return Rejection(
+                Code.ERROR,
+                Cause.SELECTOR_INVALID,
+                context="get constraints from pod",
+                detail=str(error),
+            )
+        return Begun(lambda: _screen(ask))
+
+
+class Domains(NamedTuple):
+    """Matching pods per value of the topology label; index 0 is "no label"."""
+
+    of_row: Ints
+    counts: Ints
+    registered: Bools
+    smallest: int
+    self_match: int
+
+
+def _screen(ask: Ask) -> Screen:
+    size = ask.size
+    codes = np.zeros(size, dtype=np.int8)
+    decided = np.zeros(size, dtype=np.bool_)
+    refused_by: list[tuple[TopologySpreadConstraint, Bools, Bools, Domains]] = []
+    for constraint in ask.pods.spread:
+        domains = count(ask, constraint)
+        unlabelled = (domains.of_row == ABSENT) & ~decided
+        skew = domains.counts[domains.of_row] + domains.self_match - domains.smallest
+        skewed = (skew > constraint.max_skew) & ~unlabelled & ~decided
+        codes[unlabelled] = Code.UNRESOLVABLE
+        codes[skewed] = Code.UNSCHEDULABLE
+        decided |= unlabelled | skewed
+        refused_by.append((constraint, unlabelled, skewed, domains))
+
+    def reasons(row: int) -> tuple[Reason, ...]:
+        for constraint, unlabelled, skewed, domains in refused_by:
+            if unlabelled[row]:
+                return one(Cause.SPREAD_LABEL_MISSING, key=constraint.topology_key)
+            if skewed[row]:
+                return one(
+                    Cause.SPREAD_SKEW,
+                    key=constraint.topology_key,
+                    count=int(domains.counts[domains.of_row[row]]),
+                    smallest=domains.smallest,
+                    limit=constraint.max_skew,
+                )
+        raise AssertionError("a row that is not refused has no reasons")
+
+    return Screen(codes, reasons)
+
+
+def count(ask: Ask, constraint: TopologySpreadConstraint) -> Domains:
+    """Matching pods in every domain of a constraint, as a new pod of the class would see them."""
+    snapshot, size = ask.snapshot, ask.size
+    column = snapshot.columns.labels.key(constraint.topology_key)
+    of_row = column.data[:size].astype(np.int64)
+    eligible = _eligible(ask, constraint)
+    selector = effective_selector(constraint, ask.pods)
+    width = len(column.values)
+    registered = np.zeros(width, dtype=np.bool_)
+    registered[of_row[eligible]] = True
+    if _is_empty(selector):
+        counts = np.zeros(width, dtype=np.int64)
+    else:
+        scope = Scope(frozenset((ask.pods.namespace,)), selector)
+        matching = snapshot.counters.counter((scope,), terminating=False)
+        counts = np.bincount(
+            of_row[eligible], weights=matching.column.data[:size][eligible], minlength=width
+        ).astype(np.int64)
+    found = int(registered.sum())
+    enough = found >= (constraint.min_domains or 1)
+    return Domains(
+        of_row,
+        counts,
+        registered,
+        int(counts[registered].min()) if found and enough else 0,
+        int(selectors.matches(selector, ask.pods.labels)),
+    )
+
+
+def effective_selector(
+    constraint: TopologySpreadConstraint, pods: PodClass
+) -> LabelSelector | None:
+    """The constraint's selector with the pod's own values of its match label keys."""
+    selector = constraint.label_selector
+    own = tuple(
+        LabelRequirement(key=key, operator="In", values=(pods.labels[key],))
+        for key in constraint.match_label_keys
+        if key in pods.labels
+    )
+    if selector is None or not own:
+        return selector
+    return LabelSelector(
+        match_labels=selector.match_labels, match_expressions=selector.match_expressions + own
+    )
+
+
+def _eligible(ask: Ask, constraint: TopologySpreadConstraint) -> Bools:
+    """Rows whose pods count: they have every constraint's label and pass its policies."""
+    snapshot, size = ask.snapshot, ask.size
+    mask = snapshot.table.alive.data[:size].copy()
+    for other in ask.pods.spread:
+        mask &= snapshot.columns.labels.key(other.topology_key).data[:size] != ABSENT
+    if constraint.node_affinity_policy != "Ignore" and (
+        ask.pods.node_affinity is not None or ask.pods.node_selector
+    ):
+        mask &= node_affinity.matching(snapshot, ask.pod)
+    if constraint.node_taints_policy == "Honor":
+        mask &= snapshot.columns.tolerated(
+            ask.pods.tolerations, comparing=ask.features.taint_comparison_operators
+        )
+    return mask
+
+
+def _is_empty(selector: LabelSelector | None) -> bool:
+    """An empty selector matches every pod, but upstream counts none for it."""
+    return selector is not None and not selector.match_labels and not selector.match_expressions

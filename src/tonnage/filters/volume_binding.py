@@ -1,0 +1,352 @@
+"""VolumeBinding: every claim has, or can get, a volume that the node can reach."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.filters.causes import Cause, Reason
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen
+from tonnage.objects import intree, quantities, selectors, volumes
+from tonnage.objects.pods import NodeSelector
+from tonnage.objects.storage import (
+    SELECTED_NODE_ANNOTATION,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from tonnage.objects.volumes import PodVolume
+from tonnage.snapshot.rows import Bools
+
+_WAITING = "WaitForFirstConsumer"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+class VolumeBinding:
+    name = "VolumeBinding"
+    cures = (
+        "StorageClass.add",
+        "StorageClass.update",
+        "PersistentVolumeClaim.add",
+        "PersistentVolumeClaim.update",
+        "PersistentVolume.add",
+        "PersistentVolume.update",
+        "Node.add",
+        "Node.label",
+        "CSINode.add",
+        "CSINode.update",
+        "CSIDriver.update",
+        "CSIStorageCapacity.add",
+        "CSIStorageCapacity.update",
+    )
+
+    def begin(self, ask: Ask) -> Outcome:
+        wanted = [volume for volume in ask.pod.volumes if _has_claim(volume)]
+        if not wanted:
+            return SKIP
+        found = []
+        for volume in wanted:
+            claim = _usable_claim(ask, volume)
+            if isinstance(claim, Rejection):
+                return claim
+            found.append(claim)
+        sorted_out = sort_out(ask, found)
+        if isinstance(sorted_out, Rejection):
+            return sorted_out
+        return Begun(lambda: _screen(ask, sorted_out))
+
+
+class Claims(NamedTuple):
+    """A pod's claims: those bound to a volume, and those that wait for the pod to have a node."""
+
+    bound: list[PersistentVolumeClaim]
+    waiting: list[PersistentVolumeClaim]
+
+
+def _has_claim(volume: PodVolume) -> bool:
+    return volume.source.persistent_volume_claim is not None or volume.source.ephemeral is not None
+
+
+def _usable_claim(ask: Ask, volume: PodVolume) -> PersistentVolumeClaim | Rejection:
+    name, pod = volume.claim, ask.pod.meta
+    claim = ask.snapshot.storage.claim(pod.namespace, name)
+    if claim is None:
+        missing = Cause.CLAIM_NOT_CREATED_YET if volume.ephemeral else Cause.CLAIM_NOT_FOUND
+        return Rejection(Code.UNRESOLVABLE, missing, claim=name)
+    if claim.status.phase == "Lost":
+        return Rejection(
+            Code.UNRESOLVABLE, Cause.CLAIM_LOST, claim=name, volume=claim.spec.volume_name
+        )
+    if claim.metadata.deletion_timestamp is not None:
+        return Rejection(Code.UNRESOLVABLE, Cause.CLAIM_BEING_DELETED, claim=name)
+    if volume.ephemeral and not volumes.controlled_by(claim, pod):
+        return Rejection(
+            Code.UNRESOLVABLE,
+            Cause.CLAIM_NOT_OWNED,
+            namespace=pod.namespace,
+            claim=name,
+            pod=pod.name,
+        )
+    return claim
+
+
+def sort_out(ask: Ask, claims: list[PersistentVolumeClaim]) -> Claims | Rejection:
+    """Bound and waiting claims; a claim that should be bound already refuses the pod."""
+    sorted_out = Claims([], [])
+    immediate: list[str] = []
+    for claim in claims:
+        if claim.fully_bound:
+            sorted_out.bound.append(claim)
+            continue
+        storage_class = ask.snapshot.storage.storage_class(claim.class_name)
+        if storage_class is not None and storage_class.volume_binding_mode is None:
+            return Rejection(Code.ERROR, Cause.BINDING_MODE_MISSING, storage_class=claim.class_name)
+        if _waits(claim, storage_class):
+            sorted_out.waiting.append(claim)
+        else:
+            immediate.append(claim.metadata.name)
+    if immediate:
+        return Rejection(Code.UNRESOLVABLE, Cause.CLAIM_UNBOUND_IMMEDIATE, claims=immediate)
+    return sorted_out
+
+
+def _waits(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> bool:
+    return (
+        storage_class is not None
+        and storage_class.volume_binding_mode == _WAITING
+        and not claim.spec.volume_name
+    )
+
+
+class _Findings:
+    """Rows refused, by cause; a row may be refused for several."""
+
+    def __init__(self, size: int) -> None:
+        self.affinity = np.zeros(size, dtype=np.bool_)
+        self.unbindable = np.zeros(size, dtype=np.bool_)
+        self.too_small = np.zeros(size, dtype=np.bool_)
+        self.missing = np.zeros(size, dtype=np.bool_)
+        self.failed = np.zeros(size, dtype=np.bool_)
+        self.failure: Reason | None = None
+
+    def screen(self) -> Screen:
+        codes = np.zeros(len(self.affinity), dtype=np.int8)
+        refused = self.affinity | self.unbindable | self.too_small | self.missing
+        codes[refused] = Code.UNRESOLVABLE
+        codes[self.failed] = Code.ERROR
+        return Screen(codes, self.reasons)
+
+    def reasons(self, row: int) -> tuple[Reason, ...]:
+        if self.failed[row]:
+            assert self.failure is not None
+            return (self.failure,)
+        return tuple(
+            Reason(cause)
+            for cause, rows in (
+                (Cause.VOLUME_AFFINITY_MISMATCH, self.affinity),
+                (Cause.NO_VOLUME_TO_BIND, self.unbindable),
+                (Cause.NOT_ENOUGH_STORAGE, self.too_small),
+                (Cause.VOLUME_MISSING, self.missing),
+            )
+            if rows[row]
+        )
+
+
+def _screen(ask: Ask, claims: Claims) -> Screen:
+    findings = _Findings(ask.size)
+    _check_bound(ask, claims.bound, findings)
+    if claims.waiting:
+        _check_waiting(ask, claims.waiting, findings)
+    return findings.screen()
+
+
+def _check_bound(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findings) -> None:
+    """In claim order; a row stops at its first bad volume."""
+    going = np.ones(ask.size, dtype=np.bool_)
+    for claim in claims:
+        volume = ask.snapshot.storage.volume(claim.spec.volume_name)
+        if volume is None:
+            findings.missing |= going
+            return
+        try:
+            reached = reachable(ask, volume)
+        except intree.TranslationError as error:
+            failing = going & _migrated_on(ask, volume)
+            findings.failed |= failing
+            findings.failure = Reason(
+                Cause.VOLUME_NOT_TRANSLATABLE,
+                {"volume": volume.metadata.name, "detail": str(error)},
+            )
+            reached = ~failing
+            going &= ~failing
+        findings.affinity |= going & ~reached
+        going &= reached
+
+
+def reachable(ask: Ask, volume: PersistentVolume) -> Bools:
+    """Rows that satisfy the volume's node affinity, as CSI sees it where the node migrated."""
+    own = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+    plain = _affine(ask, own)
+    migrated = _migrated_on(ask, volume)
+    if not migrated.any():
+        return plain
+    return np.where(migrated, _affine(ask, intree.translated_affinity(volume)), plain)
+
+
+def _affine(ask: Ask, affinity: NodeSelector | None) -> Bools:
+    if affinity is None:
+        return np.ones(ask.size, dtype=np.bool_)
+    return ask.snapshot.columns.labels.matching_nodes(affinity, by_name=False)
+
+
+def _migrated_on(ask: Ask, volume: PersistentVolume) -> Bools:
+    plugin = intree.plugin_of(volume.spec)
+    if plugin not in intree.COUNTED:
+        return np.zeros(ask.size, dtype=np.bool_)
+    sets = ask.snapshot.plugin_sets.values
+    table = np.array([plugin in plugins for plugins in sets], dtype=np.bool_)
+    return table[ask.snapshot.migrated_plugins.data[: ask.size]]
+
+
+def _check_waiting(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findings) -> None:
+    going = np.ones(ask.size, dtype=np.bool_)
+    selected, searching = [], []
+    for claim in claims:
+        node = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION)
+        if node is None:
+            searching.append(claim)
+            continue
+        selected.append(claim)
+        elsewhere = _elsewhere(ask, node)
+        findings.unbindable |= going & elsewhere
+        going &= ~elsewhere
+    everywhere = np.ones(ask.size, dtype=np.bool_)
+    to_provision = [(claim, everywhere) for claim in selected]
+    to_provision += _unmatched(ask, searching, findings)
+    for claim, rows in to_provision:
+        asked = going & rows & ~findings.failed
+        if asked.any():
+            _check_provisioning(ask, claim, asked, findings)
+            going &= ~(findings.unbindable | findings.too_small)
+
+
+def _elsewhere(ask: Ask, node_name: str) -> Bools:
+    mask = np.ones(ask.size, dtype=np.bool_)
+    node = ask.snapshot.nodes.get(node_name)
+    if node is not None:
+        mask[node.row] = False
+    return mask
+
+
+def _unmatched(
+    ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findings
+) -> list[tuple[PersistentVolumeClaim, Bools]]:
+    """Claims with the rows where no existing volume serves them, smallest claim first."""
+    taken: dict[str, Bools] = {}
+    result = []
+    for claim in sorted(claims, key=_requested):
+        open_rows = np.ones(ask.size, dtype=np.bool_)
+        if ask.snapshot.storage.volumes_of_class(claim.class_name):
+            try:
+                selectors.check(claim.spec.selector)
+            except selectors.SelectorError as error:
+                findings.failed[:] = True
+                findings.failure = Reason(
+                    Cause.SELECTOR_INVALID,
+                    {"context": f"claim {claim.metadata.name}", "detail": str(error)},
+                )
+                return []
+            for volume in _candidates(ask, claim):
+                fits = open_rows & _affine(
+                    ask, volume.spec.node_affinity.required if volume.spec.node_affinity else None
+                )
+                already = taken.get(volume.metadata.name)
+                if already is not None:
+                    fits = fits & ~already
+                taken[volume.metadata.name] = fits if already is None else already | fits
+                open_rows = open_rows & ~fits
+        result.append((claim, open_rows))
+    return result
+
+
+def _candidates(ask: Ask, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    """Volumes that could serve the claim, best first; one reserved for it excludes others."""
+    size = quantities.exact(claim.spec.resources.requests.get("storage", 0))
+    found = []
+    for volume in ask.snapshot.storage.volumes_of_class(claim.class_name).values():
+        if not _suits(volume, claim) or quantities.exact(_capacity(volume)) < size:
+            continue
+        if volume.spec.claim_ref is not None:
+            return [volume]
+        if _is_available_to(volume, claim):
+            found.append(volume)
+    return sorted(found, key=lambda volume: quantities.exact(_capacity(volume)))
+
+
+def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    reserved = volume.spec.claim_ref
+    return (
+        (
+            reserved is None
+            or (
+                reserved.name == claim.metadata.name
+                and reserved.namespace == claim.metadata.namespace
+                and reserved.uid in ("", claim.metadata.uid)
+            )
+        )
+        and (volume.spec.volume_mode or "Filesystem") == (claim.spec.volume_mode or "Filesystem")
+        and (volume.spec.volume_attributes_class_name or "")
+        == (claim.spec.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _is_available_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    return (
+        volume.status.phase == "Available"
+        and (
+            claim.spec.selector is None
+            or selectors.matches(claim.spec.selector, volume.metadata.labels)
+        )
+        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+    )
+
+
+def _check_provisioning(
+    ask: Ask, claim: PersistentVolumeClaim, rows: Bools, findings: _Findings
+) -> None:
+    """Whether a new volume could be made for the claim on each of the rows."""
+    storage_class = ask.snapshot.storage.storage_class(claim.class_name)
+    assert storage_class is not None, "only a claim with a class waits"
+    if storage_class.provisioner in ("", _NO_PROVISIONER):
+        findings.unbindable |= rows
+        return
+    allowed = ask.snapshot.columns.labels.allowed(storage_class.allowed_topologies)
+    findings.unbindable |= rows & ~allowed
+    findings.too_small |= rows & allowed & ~enough_storage(ask, claim, storage_class)
+
+
+def enough_storage(ask: Ask, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Bools:
+    """Rows where some published capacity is large enough for the claim alone."""
+    snapshot, rows = ask.snapshot, slice(0, ask.size)
+    driver = snapshot.storage.drivers.get(storage_class.provisioner)
+    requested = claim.spec.resources.requests.get("storage")
+    if requested is None or driver is None or not driver.spec.storage_capacity:
+        return np.ones(ask.size, dtype=np.bool_)
+    size = quantities.value(requested)
+    index = snapshot.storage.capacity_index(storage_class.metadata.name)
+    mask = np.zeros(ask.size, dtype=np.bool_)
+    for key, limits in index.by_label.items():
+        roomy = [value for value, limit in limits.items() if limit >= size]
+        mask |= snapshot.columns.labels.key(key).among(roomy, rows)
+    for capacity, limit in index.others:
+        if limit >= size:
+            mask |= snapshot.columns.labels.matching(capacity.node_topology)
+    return mask
+
+
+def _requested(claim: PersistentVolumeClaim) -> int:
+    return quantities.value(claim.spec.resources.requests.get("storage", 0))
+
+
+def _capacity(volume: PersistentVolume) -> str | int | float:
+    return volume.spec.capacity.get("storage", 0)

@@ -1,0 +1,83 @@
+"""VolumeAttachments: which of them hold a slot of a node.
+
+An attachment counts once its node and its volume are both known; either may come late,
+go, and come back.
+"""
+
+from collections.abc import Mapping
+
+from tonnage.objects.storage import VolumeAttachment
+from tonnage.objects.volumes import VolumeUse
+from tonnage.snapshot.records import NodeRecord
+from tonnage.snapshot.slots import SlotLedger
+from tonnage.snapshot.storage import StorageState
+
+
+class Attachments:
+    """The ledger holds a slot for exactly those whose node and CSI volume are there."""
+
+    def __init__(
+        self, ledger: SlotLedger, storage: StorageState, nodes: Mapping[str, NodeRecord]
+    ) -> None:
+        self._ledger = ledger
+        self._storage = storage
+        self._nodes = nodes
+        self.by_name: dict[str, VolumeAttachment] = {}
+        self._by_node: dict[str, set[str]] = {}
+        self._by_volume: dict[str, set[str]] = {}
+        self._counted: dict[str, tuple[int, VolumeUse]] = {}
+
+    def add(self, attachment: VolumeAttachment) -> None:
+        """Take in one whose name is not taken."""
+        name, spec = attachment.metadata.name, attachment.spec
+        self.by_name[name] = attachment
+        self._by_node.setdefault(spec.node_name, set()).add(name)
+        if spec.source.persistent_volume_name is not None:
+            self._by_volume.setdefault(spec.source.persistent_volume_name, set()).add(name)
+        self._count(attachment)
+
+    def remove(self, name: str) -> None:
+        self._uncount(name)
+        spec = self.by_name.pop(name).spec
+        _discard(self._by_node, spec.node_name, name)
+        if spec.source.persistent_volume_name is not None:
+            _discard(self._by_volume, spec.source.persistent_volume_name, name)
+
+    def node_came(self, node_name: str) -> None:
+        for name in self._by_node.get(node_name, ()):
+            self._count(self.by_name[name])
+
+    def node_goes(self, node_name: str) -> None:
+        for name in self._by_node.get(node_name, ()):
+            self._uncount(name)
+
+    def volume_came(self, volume_name: str) -> None:
+        for name in self._by_volume.get(volume_name, ()):
+            self._count(self.by_name[name])
+
+    def volume_goes(self, volume_name: str) -> None:
+        for name in self._by_volume.get(volume_name, ()):
+            self._uncount(name)
+
+    def _count(self, attachment: VolumeAttachment) -> None:
+        spec = attachment.spec
+        node = self._nodes.get(spec.node_name)
+        volume_name = spec.source.persistent_volume_name
+        volume = None if volume_name is None else self._storage.volume(volume_name)
+        if node is None or volume is None or volume.spec.csi is None or not spec.attacher:
+            return
+        use = VolumeUse(spec.attacher, volume.spec.csi.volume_handle)
+        self._ledger.attach(node.row, use)
+        self._counted[attachment.metadata.name] = (node.row, use)
+
+    def _uncount(self, name: str) -> None:
+        counted = self._counted.pop(name, None)
+        if counted is not None:
+            self._ledger.detach(*counted)
+
+
+def _discard(index: dict[str, set[str]], key: str, name: str) -> None:
+    names = index[key]
+    names.remove(name)
+    if not names:
+        del index[key]

@@ -1,0 +1,213 @@
+"""How many pods that match something are on each row.
+
+Spread and affinity ask that again and again. A question is registered once and
+its counts are kept while pods come and go, so that asking is reading a column.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tonnage.objects import selectors
+from tonnage.objects.meta import LabelSelector
+from tonnage.objects.pods import PodAffinityTerm
+from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.rows import Column, RowTable
+
+Counts: TypeAlias = npt.NDArray[np.int32]
+_COUNTERS_LIMIT = 4096
+
+
+class Scope(NamedTuple):
+    """Pods of some namespaces whose labels match. `namespaces` of `None` is every namespace."""
+
+    namespaces: frozenset[str] | None
+    selector: LabelSelector | None
+
+    def covers(self, pods: PodClass) -> bool:
+        return (self.namespaces is None or pods.namespace in self.namespaces) and selectors.matches(
+            self.selector, pods.labels
+        )
+
+    def key(self) -> Hashable:
+        return (
+            self.namespaces,
+            None if self.selector is None else selectors.canonical(self.selector),
+        )
+
+
+class PodCounter:
+    """Pods in all of the scopes, per row; those being deleted count only with `terminating`."""
+
+    __slots__ = ("column", "scopes", "terminating", "total")
+
+    def __init__(
+        self, scopes: tuple[Scope, ...], column: Column[np.int32], *, terminating: bool
+    ) -> None:
+        self.scopes = scopes
+        self.column = column
+        self.terminating = terminating
+        self.total = 0
+
+    def covers(self, pods: PodClass) -> bool:
+        return all(scope.covers(pods) for scope in self.scopes)
+
+    def change(self, row: int, by: int) -> None:
+        self.column.data[row] += by
+        self.total += by
+
+
+class PodCounters:
+    """Each counter equals a count from scratch over the pods now on rows."""
+
+    def __init__(self, table: RowTable, classes: Mapping[bytes, PodClass]) -> None:
+        self._table = table
+        self._classes = classes
+        self._counters: dict[Hashable, PodCounter] = {}
+
+    def counter(self, scopes: tuple[Scope, ...], *, terminating: bool) -> PodCounter:
+        key = (tuple(scope.key() for scope in scopes), terminating)
+        counter = self._counters.get(key)
+        if counter is None:
+            if len(self._counters) >= _COUNTERS_LIMIT:
+                self._forget_all()
+            counter = PodCounter(scopes, self._table.column(np.int32), terminating=terminating)
+            self._counters[key] = counter
+            self._count(counter)
+        return counter
+
+    def added(self, pods: PodClass, row: int, by: int, *, terminating: bool) -> None:
+        for counter in self._covering(pods):
+            if counter.terminating or not terminating:
+                counter.change(row, by)
+
+    def added_many(
+        self, pods: PodClass, rows: npt.NDArray[np.intp], by: npt.NDArray[np.int64]
+    ) -> None:
+        """The same for several rows, each named once, none of whose pods is being deleted."""
+        for counter in self._covering(pods):
+            counter.column.data[rows] += by.astype(np.int32)
+            counter.total += int(by.sum())
+
+    def _covering(self, pods: PodClass) -> list[PodCounter]:
+        if pods.counters is None:
+            pods.counters = [one for one in self._counters.values() if one.covers(pods)]
+        return pods.counters
+
+    def _count(self, counter: PodCounter) -> None:
+        for pods in self._classes.values():
+            if not counter.covers(pods):
+                continue
+            if pods.counters is not None:
+                pods.counters.append(counter)
+            for row, count in pods.nodes.items():
+                leaving = 0 if counter.terminating else pods.terminating.get(row, 0)
+                counter.change(row, count - leaving)
+
+    def _forget_all(self) -> None:
+        self._table.drop(one.column for one in self._counters.values())
+        self._counters.clear()
+        for pods in self._classes.values():
+            pods.counters = None
+
+
+class AntiTerm(NamedTuple):
+    """A required anti-affinity term that pods on nodes hold against newcomers."""
+
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector | None
+    selector: LabelSelector | None
+    topology_key: str
+
+    def refuses(self, pods: PodClass, namespace_labels: Mapping[str, str]) -> bool:
+        inside = pods.namespace in self.namespaces or (
+            self.namespace_selector is not None
+            and selectors.matches(self.namespace_selector, namespace_labels)
+        )
+        return inside and selectors.matches(self.selector, pods.labels)
+
+
+class Refusals:
+    """The terms that refuse a class, among those looked at so far; terms are only ever added."""
+
+    __slots__ = ("generation", "looked_at", "terms")
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.looked_at = 0
+        self.terms: list[int] = []
+
+
+class AntiTerms:
+    """Every required anti-affinity term of every class, once, with the classes that hold it."""
+
+    def __init__(self) -> None:
+        self._ids: dict[Hashable, int] = {}
+        self.terms: list[AntiTerm] = []
+        self.holders: list[list[PodClass]] = []
+        self._generation = 0
+
+    def register(self, pods: PodClass) -> None:
+        # One term that does not parse takes all of the pod's terms with it, as upstream.
+        if all(is_usable(term) for term in pods.anti_affinity):
+            pods.own_anti_terms = tuple(
+                dict.fromkeys(
+                    self._id_of(anti_term(term, pods.namespace)) for term in pods.anti_affinity
+                )
+            )
+        for identity in pods.own_anti_terms:
+            self.holders[identity].append(pods)
+
+    def unregister(self, pods: PodClass) -> None:
+        for identity in pods.own_anti_terms:
+            self.holders[identity].remove(pods)
+
+    def refusing(self, pods: PodClass, namespace_labels: Mapping[str, str]) -> Iterable[int]:
+        """Terms that would keep `pods` away from wherever they are held."""
+        refusals = pods.refusals
+        if refusals is None or refusals.generation != self._generation:
+            refusals = pods.refusals = Refusals(self._generation)
+        for identity in range(refusals.looked_at, len(self.terms)):
+            if self.terms[identity].refuses(pods, namespace_labels):
+                refusals.terms.append(identity)
+        refusals.looked_at = len(self.terms)
+        return refusals.terms
+
+    def namespaces_changed(self) -> None:
+        self._generation += 1
+
+    def _id_of(self, term: AntiTerm) -> int:
+        key = (
+            term.namespaces,
+            None
+            if term.namespace_selector is None
+            else selectors.canonical(term.namespace_selector),
+            None if term.selector is None else selectors.canonical(term.selector),
+            term.topology_key,
+        )
+        identity = self._ids.get(key)
+        if identity is None:
+            identity = self._ids[key] = len(self.terms)
+            self.terms.append(term)
+            self.holders.append([])
+        return identity
+
+
+def anti_term(term: PodAffinityTerm, namespace: str) -> AntiTerm:
+    own_only = not term.namespaces and term.namespace_selector is None
+    return AntiTerm(
+        frozenset((namespace,) if own_only else term.namespaces),
+        term.namespace_selector,
+        term.label_selector,
+        term.topology_key,
+    )
+
+
+def is_usable(term: PodAffinityTerm) -> bool:
+    """Whether the term's selectors parse."""
+    return all(
+        selector is None or selectors.is_valid(selector)
+        for selector in (term.label_selector, term.namespace_selector)
+    )

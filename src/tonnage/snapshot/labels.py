@@ -1,0 +1,180 @@
+"""Node labels and names as columns of small integers, and selectors answered over them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tonnage.objects import selectors
+from tonnage.objects.meta import LabelSelector
+from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tonnage.objects.storage import TopologyTerm
+from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.rows import Bools, Column, Rows, RowTable
+
+ABSENT = 0
+_NAME_FIELD = "metadata.name"
+
+
+class LabelColumn:
+    """The values of one label key; 0 where a node does not have it."""
+
+    __slots__ = ("column", "values")
+
+    def __init__(self, column: Column[np.int32]) -> None:
+        self.column = column
+        self.values: Interner[str] = Interner(first=1)
+
+    @property
+    def data(self) -> npt.NDArray[np.int32]:
+        return self.column.data
+
+    def among(self, values: Iterable[str], rows: Rows) -> Bools:
+        """Where the label has one of `values`."""
+        data = self.data[rows]
+        ids = [known for value in values if (known := self.values.get(value)) is not None]
+        if not ids:
+            return np.zeros(len(data), dtype=np.bool_)
+        if len(ids) == 1:
+            return data == ids[0]
+        table = np.zeros(len(self.values), dtype=np.bool_)
+        table[ids] = True
+        return table[data]
+
+    def satisfying(self, operator: str, values: tuple[str, ...], rows: Rows) -> Bools:
+        """Where the label passes a numeric comparison."""
+        table = np.zeros(len(self.values), dtype=np.bool_)
+        for identity, value in enumerate(self.values.values, start=1):
+            table[identity] = selectors.requirement_matches("x", operator, values, {"x": value})
+        return table[self.data[rows]]
+
+
+class NodeLabels:
+    """Every label of every live row is in its key's column, and nothing else is."""
+
+    def __init__(self, table: RowTable) -> None:
+        self._table = table
+        self._keys: dict[str, LabelColumn] = {}
+        self._names = LabelColumn(table.column(np.int32))
+
+    def set(self, row: int, name: str, labels: Mapping[str, str]) -> None:
+        self._names.data[row] = self._names.values.id_of(name)
+        for key, value in labels.items():
+            column = self.key(key)
+            column.data[row] = column.values.id_of(value)
+        self._table.touch(row)
+
+    def clear(self, row: int, labels: Mapping[str, str]) -> None:
+        for key in labels:
+            self._keys[key].data[row] = ABSENT
+        self._table.touch(row)
+
+    def name_of(self, row: int) -> str:
+        return self._names.values.values[int(self._names.data[row]) - 1]
+
+    def rename(self, rows: slice, names: Sequence[str], *, hostname: str | None) -> None:
+        """Give copied rows names of their own, and their own value of the hostname label."""
+        columns = [self._names] if hostname is None else [self._names, self.key(hostname)]
+        for column in columns:
+            column.data[rows] = [column.values.id_of(name) for name in names]
+
+    def key(self, key: str) -> LabelColumn:
+        column = self._keys.get(key)
+        if column is None:
+            column = self._keys[key] = LabelColumn(self._table.column(np.int32))
+        return column
+
+    def matching(self, selector: LabelSelector | None) -> Bools:
+        """Rows a label selector picks; none where it is absent or cannot be parsed."""
+        if selector is None or not selectors.is_valid(selector):
+            return np.zeros(self._table.size, dtype=np.bool_)
+        return self._table.derived(
+            ("labels", selectors.canonical(selector)), lambda rows: self._select(selector, rows)
+        )
+
+    def matching_nodes(self, selector: NodeSelector, *, by_name: bool) -> Bools:
+        """Rows a node selector picks. Without `by_name` field terms are taken as true."""
+        return self._table.derived(
+            ("nodes", by_name, selector),
+            lambda rows: self._any_term(selector.node_selector_terms, rows, by_name=by_name),
+        )
+
+    def named(self, name: str) -> Bools:
+        """The row of the node of that name."""
+        return self._names.among((name,), slice(0, self._table.size))
+
+    def equal(self, wanted: Mapping[str, str]) -> Bools:
+        """Rows that carry every one of the given labels."""
+        return self._table.derived(
+            ("equal", tuple(sorted(wanted.items()))), lambda rows: self._all_equal(wanted, rows)
+        )
+
+    def allowed(self, topologies: tuple[TopologyTerm, ...]) -> Bools:
+        """Rows inside a StorageClass's allowed topologies; no term allows all."""
+        return self._table.derived(
+            ("topologies", topologies), lambda rows: self._any_topology(topologies, rows)
+        )
+
+    def _select(self, selector: LabelSelector, rows: Rows) -> Bools:
+        mask = self._all_equal(selector.match_labels, rows)
+        for one in selector.match_expressions:
+            mask &= self._requirement(one.key, one.operator, one.values, rows)
+        return mask
+
+    def _all_equal(self, wanted: Mapping[str, str], rows: Rows) -> Bools:
+        mask = np.ones(self._count(rows), dtype=np.bool_)
+        for key, value in wanted.items():
+            mask &= self.key(key).among((value,), rows)
+        return mask
+
+    def _any_topology(self, topologies: tuple[TopologyTerm, ...], rows: Rows) -> Bools:
+        mask = np.full(self._count(rows), not topologies, dtype=np.bool_)
+        for term in topologies:
+            if not term.match_label_expressions:
+                continue
+            inside = np.ones(len(mask), dtype=np.bool_)
+            for one in term.match_label_expressions:
+                inside &= self.key(one.key).among(one.values, rows)
+            mask |= inside
+        return mask
+
+    def _any_term(self, terms: tuple[NodeSelectorTerm, ...], rows: Rows, *, by_name: bool) -> Bools:
+        mask = np.zeros(self._count(rows), dtype=np.bool_)
+        for term in terms:
+            if selectors.valid_term(term):
+                mask |= self._term(term, rows, by_name=by_name)
+        return mask
+
+    def _term(self, term: NodeSelectorTerm, rows: Rows, *, by_name: bool) -> Bools:
+        mask = np.ones(self._count(rows), dtype=np.bool_)
+        for one in term.match_expressions:
+            mask &= self._requirement(one.key, one.operator, one.values, rows)
+        if by_name:
+            for one in term.match_fields:
+                mask &= self._field(one, rows)
+        return mask
+
+    def _field(self, one: NodeSelectorRequirement, rows: Rows) -> Bools:
+        # A field that does not exist reads as empty.
+        if one.key == _NAME_FIELD:
+            named = self._names.among(one.values, rows)
+        else:
+            named = np.full(self._count(rows), "" in one.values, dtype=np.bool_)
+        return ~named if one.operator == "NotIn" else named
+
+    def _requirement(self, key: str, operator: str, values: tuple[str, ...], rows: Rows) -> Bools:
+        column = self.key(key)
+        match operator:
+            case "In":
+                return column.among(values, rows)
+            case "NotIn":
+                return ~column.among(values, rows)
+            case "Exists":
+                return column.data[rows] != ABSENT
+            case "DoesNotExist":
+                return column.data[rows] == ABSENT
+            case _:
+                return column.satisfying(operator, values, rows)
+
+    def _count(self, rows: Rows) -> int:
+        return len(self._table.alive.data[rows])

@@ -1,0 +1,120 @@
+"""Attach slots: per driver a limit column and columns of what is in use.
+
+A volume used by several pods of one node takes one slot. A volume that is attached
+but that no pod there uses (it is being detached, or waits for its pod) takes one too.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from tonnage.objects.volumes import VolumeUse
+from tonnage.snapshot.rows import Bools, Ints, RowTable
+
+UNLIMITED = np.iinfo(np.int64).max
+
+
+class DriverSlots:
+    """The columns of one driver: listed in the CSINode, its limit, and what is taken."""
+
+    __slots__ = ("held", "limit", "listed", "name", "used")
+
+    def __init__(self, name: str, table: RowTable) -> None:
+        self.name = name
+        self.listed = table.column(np.bool_)
+        self.limit = table.column(np.int64, UNLIMITED)
+        self.used = table.column(np.int64)
+        self.held = table.column(np.int64)
+
+
+class SlotLedger:
+    """`used` counts volumes that pods of the row use, `held` those only an attachment holds."""
+
+    def __init__(self, table: RowTable) -> None:
+        self._table = table
+        self._drivers: dict[str, DriverSlots] = {}
+        self._users: dict[VolumeUse, dict[int, int]] = {}
+        self._attachments: dict[VolumeUse, dict[int, int]] = {}
+        self.has_csinode = table.column(np.bool_)
+        self.has_limits = table.column(np.bool_)
+
+    def driver(self, name: str) -> DriverSlots:
+        found = self._drivers.get(name)
+        if found is None:
+            found = self._drivers[name] = DriverSlots(name, self._table)
+        return found
+
+    def drivers(self) -> Iterable[DriverSlots]:
+        return self._drivers.values()
+
+    def set_limits(
+        self, row: int, listed: Iterable[str], limits: dict[str, int], *, csinode: bool
+    ) -> None:
+        """What the node says of its drivers; a listed driver without a limit is unlimited."""
+        for slots in self._drivers.values():
+            slots.listed.data[row] = False
+            slots.limit.data[row] = UNLIMITED
+        for name in listed:
+            self.driver(name).listed.data[row] = True
+        for name, limit in limits.items():
+            self.driver(name).limit.data[row] = limit
+        self.has_csinode.data[row] = csinode
+        self.has_limits.data[row] = bool(limits)
+
+    def use(self, row: int, volumes: Iterable[VolumeUse]) -> None:
+        for volume in volumes:
+            rows = self._users.setdefault(volume, {})
+            count = rows.get(row, 0)
+            rows[row] = count + 1
+            if count == 0:
+                slots = self.driver(volume.driver)
+                slots.used.data[row] += 1
+                if row in self._attachments.get(volume, ()):
+                    slots.held.data[row] -= 1
+
+    def unuse(self, row: int, volumes: Iterable[VolumeUse]) -> None:
+        for volume in volumes:
+            if _decrement(self._users, volume, row):
+                slots = self.driver(volume.driver)
+                slots.used.data[row] -= 1
+                if row in self._attachments.get(volume, ()):
+                    slots.held.data[row] += 1
+
+    def attach(self, row: int, volume: VolumeUse) -> None:
+        rows = self._attachments.setdefault(volume, {})
+        count = rows.get(row, 0)
+        rows[row] = count + 1
+        if count == 0 and row not in self._users.get(volume, ()):
+            self.driver(volume.driver).held.data[row] += 1
+
+    def detach(self, row: int, volume: VolumeUse) -> None:
+        gone = _decrement(self._attachments, volume, row)
+        if gone and row not in self._users.get(volume, ()):
+            self.driver(volume.driver).held.data[row] -= 1
+
+    def users(self, volume: VolumeUse) -> Mapping[int, int]:
+        """Rows where pods use the volume, with how many."""
+        return self._users.get(volume, {})
+
+    def attachments(self, volume: VolumeUse) -> Mapping[int, int]:
+        """Rows the volume is attached to."""
+        return self._attachments.get(volume, {})
+
+    def taken(self, driver: DriverSlots) -> Ints:
+        size = self._table.size
+        return driver.used.data[:size] + driver.held.data[:size]
+
+    def with_csinode(self) -> Bools:
+        return self.has_csinode.data[: self._table.size]
+
+
+def _decrement(counts: dict[VolumeUse, dict[int, int]], volume: VolumeUse, row: int) -> bool:
+    """Count one down; whether that was the last on the row."""
+    rows = counts[volume]
+    rows[row] -= 1
+    if rows[row]:
+        return False
+    del rows[row]
+    if not rows:
+        del counts[volume]
+    return True
