@@ -1,0 +1,185 @@
+"""`tonnage limits`: what the catalogue says of instance types, and the keys of drivers' limits."""
+
+import sys
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import click
+
+from tonnage.errors import InputError
+from tonnage.groups import catalogue
+from tonnage.objects import limitkeys, resources
+
+Format: TypeAlias = Literal["table", "json", "yaml"]
+Row: TypeAlias = dict[str, str | int | bool]
+
+_API_VERSION = "tonnage.dev/v1alpha1"
+
+_output_option = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+
+
+@click.group()
+def limits() -> None:
+    """Say how many volumes new nodes can attach, and who says so."""
+
+
+@limits.command()
+@click.argument("instance_types", metavar="INSTANCE-TYPE...", nargs=-1, required=True)
+@click.option("--driver", help="Only this CSI driver.")
+@click.option(
+    "--enis",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Network interfaces of the node; on AWS types with shared slots each takes one.",
+)
+@click.option(
+    "--reserved",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Slots to keep free, beside that of the root disk.",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=1),
+    metavar="GIB",
+    help="Memory of the type in GiB, for drivers whose limit follows it.",
+)
+@_output_option
+def show(
+    instance_types: tuple[str, ...],
+    driver: str | None,
+    enis: int,
+    reserved: int,
+    memory: int | None,
+    form: Format,
+) -> None:
+    """Print the attach limits of instance types, with formula, source and date.
+
+    A type the catalogue does not know is named on standard error, with the names that come
+    near, and the exit code is 2; the others are printed all the same.
+
+    \b
+    Examples:
+      tonnage limits show m5.large i4i.32xlarge
+      tonnage limits show m5.large --enis 3 --reserved 1
+      tonnage limits show Standard_D4s_v5 n4-standard-16 -o json
+      tonnage limits show vm --driver csi.vsphere.vmware.com
+    """
+    found: list[catalogue.Limit] = []
+    unknown: list[str] = []
+    for instance_type in instance_types:
+        _refuse_too_many_enis(instance_type, enis)
+        if driver is None:
+            answers = catalogue.drivers_for(
+                instance_type, enis=enis, reserved=reserved, memory_gib=memory
+            )
+        else:
+            answer = catalogue.lookup(
+                driver, instance_type, enis=enis, reserved=reserved, memory_gib=memory
+            )
+            answers = [answer] if answer is not None else []
+        found += answers
+        if not answers:
+            unknown.append(catalogue.why_unknown(instance_type, driver))
+    rows: list[Row] = [
+        {
+            "instanceType": limit.instance_type,
+            "driver": limit.driver,
+            "count": limit.count,
+            "formula": limit.formula,
+            "source": limit.source,
+            "date": limit.date,
+        }
+        for limit in found
+    ]
+    _print("LimitList", ("TYPE", "DRIVER", "LIMIT", "FORMULA", "SOURCE", "DATE"), rows, form=form)
+    if unknown:
+        # A driver that is not known is the same line for every type.
+        raise InputError("; ".join(dict.fromkeys(unknown)))
+
+
+@limits.command()
+@click.argument("drivers", metavar="DRIVER...", nargs=-1, required=True)
+@_output_option
+def key(drivers: tuple[str, ...], form: Format) -> None:
+    """Print the resource names under which nodes publish the limits of drivers.
+
+    A long name is shortened and a hash added, so that the key has 62 characters.
+
+    \b
+    Examples:
+      tonnage limits key ebs.csi.aws.com
+      tonnage limits key kubernetes.io/aws-ebs very-long-driver-name.storage.example-company.com
+    """
+    _print("LimitKeyList", ("DRIVER", "KEY", "HASHED"), [_key_row(d) for d in drivers], form=form)
+
+
+def _key_row(driver: str) -> Row:
+    name = limitkeys.key_for(driver)
+    if not resources.valid_qualified_name(name):
+        raise InputError(
+            f"driver {driver!r}: {name!r} cannot be a resource name; expected a driver name of "
+            "letters, digits, - and ., with a letter or digit at both ends"
+        )
+    return {"driver": driver, "key": name, "hashed": limitkeys.is_hashed(driver)}
+
+
+def _refuse_too_many_enis(instance_type: str, enis: int) -> None:
+    pool = catalogue.pool(instance_type)
+    for member in pool.members if pool else ():
+        if member.name == "eni" and member.most is not None and enis > member.most:
+            raise InputError(
+                f"--enis {enis}: {instance_type} has at most {member.most} network interfaces"
+            )
+
+
+def _print(kind: str, headings: Sequence[str], rows: list[Row], *, form: Format) -> None:
+    document = {"apiVersion": _API_VERSION, "kind": kind, "items": rows}
+    if form == "json":
+        import json
+
+        click.echo(json.dumps(document, indent=2))
+    elif form == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump(document, sort_keys=False, width=1000), nl=False)
+    elif rows:
+        cells = [[_cell(value) for value in row.values()] for row in rows]
+        if sys.stdout.isatty():
+            _print_pretty(headings, cells)
+        else:
+            _print_plain(headings, cells)
+
+
+def _cell(value: str | int | bool) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _print_plain(headings: Sequence[str], cells: list[list[str]]) -> None:
+    lines = [list(headings), *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(padded).rstrip())
+
+
+def _print_pretty(headings: Sequence[str], cells: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for line in cells:
+        table.add_row(*line)
+    Console().print(table)
