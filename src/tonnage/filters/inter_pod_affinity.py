@@ -5,6 +5,7 @@ import numpy as np
 from tonnage.filters.causes import Cause, Reason
 from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, one
 from tonnage.objects import selectors
+from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.counting import Scope
@@ -18,18 +19,34 @@ class InterPodAffinity:
 
     def begin(self, ask: Ask) -> Outcome:
         pods = ask.pods
-        try:
-            for term in (*pods.affinity, *pods.anti_affinity):
-                selectors.check(term.label_selector)
-                selectors.check(term.namespace_selector)
-        except selectors.SelectorError as error:
+        problems = [
+            f"{name}: {problem}"
+            for name, terms in (
+                ("requiredAffinityTerms", pods.affinity),
+                ("requiredAntiAffinityTerms", pods.anti_affinity),
+            )
+            if (problem := _problem_of(terms)) is not None
+        ]
+        if problems:
+            detail = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
             return Rejection(
-                Code.UNRESOLVABLE, Cause.SELECTOR_INVALID, context="parsing pod", detail=str(error)
+                Code.UNRESOLVABLE, Cause.SELECTOR_INVALID, context="parsing pod", detail=detail
             )
         refusing = refusing_terms(ask)
         if not refusing and not pods.affinity and not pods.anti_affinity:
             return SKIP
         return Begun(lambda: _screen(ask, refusing))
+
+
+def _problem_of(terms: tuple[PodAffinityTerm, ...]) -> str | None:
+    """What is wrong with the first term that does not parse."""
+    try:
+        for term in terms:
+            selectors.check(term.label_selector)
+            selectors.check(term.namespace_selector)
+    except selectors.SelectorError as error:
+        return str(error)
+    return None
 
 
 def refusing_terms(ask: Ask) -> list[int]:
@@ -66,7 +83,9 @@ def scope_of(ask: Ask, term: PodAffinityTerm) -> Scope:
         return Scope(frozenset((ask.pods.namespace,)), term.label_selector)
     if term.namespace_selector is None:
         return Scope(frozenset(term.namespaces), term.label_selector)
-    if ask.features.namespace_selectors_leak and selectors.matches(term.namespace_selector, {}):
+    if _is_empty(term.namespace_selector) or (
+        ask.features.namespace_selectors_leak and selectors.matches(term.namespace_selector, {})
+    ):
         return Scope(None, term.label_selector)
     selected = (
         name
@@ -131,6 +150,11 @@ def _same_domain(ask: Ask, key: str, rows: np.ndarray[tuple[int], np.dtype[np.in
     hit[domains[rows]] = True
     hit[ABSENT] = False
     return hit[domains]
+
+
+def _is_empty(selector: LabelSelector) -> bool:
+    """An empty selector is every namespace, also one that has no Namespace object."""
+    return not selector.match_labels and not selector.match_expressions
 
 
 def _namespace_labels(ask: Ask) -> dict[str, str]:

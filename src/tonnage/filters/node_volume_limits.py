@@ -12,7 +12,7 @@ import numpy as np
 from tonnage.filters.causes import Cause, Reason
 from tonnage.filters.features import Features
 from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, one
-from tonnage.objects import intree
+from tonnage.objects import intree, volumes
 from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver
 from tonnage.objects.volumes import VolumeProblem, VolumeUse
 from tonnage.objects.volumesources import VolumeSource
@@ -104,10 +104,9 @@ def _need(ask: Ask, snapshot: Snapshot, name: str, uses: list[VolumeUse]) -> Nee
 def _screen(ask: Ask) -> Screen:
     snapshot, size = ask.snapshot, ask.size
     codes = np.zeros(size, dtype=np.int8)
-    problem = ask.slots.problem
-    if problem is not None:
-        return _problem_screen(ask, problem)
-    if not ask.slots.uses and not ask.slots.migrated:
+    if ask.slots.problem is not None:
+        return _problem_screen(ask)
+    if ask.slots is volumes.NO_SLOTS:
         return Screen(codes, lambda _: ())
     missing = missing_drivers(ask)
     wanted = needs(ask)
@@ -123,8 +122,13 @@ def _screen(ask: Ask) -> Screen:
         if limited[row]:
             codes[row] = Code.ERROR
     codes[lacking] = Code.UNSCHEDULABLE
+    own_problem = ask.slots.migrated_problem
+    failing = _counting_migrated(ask) if own_problem else np.zeros(size, dtype=np.bool_)
+    codes[failing] = Code.ERROR
 
     def reasons(row: int) -> tuple[Reason, ...]:
+        if own_problem is not None and failing[row]:
+            return _problem_reason(ask.pod, own_problem)
         for driver, rows in missing.items():
             if rows[row]:
                 has_csinode = bool(snapshot.slots.has_csinode.data[row])
@@ -155,17 +159,25 @@ def _exceeded(wanted: list[Need], row: int) -> tuple[Reason, ...]:
     )
 
 
-def _problem_screen(ask: Ask, problem: VolumeProblem) -> Screen:
-    """The pod's own volumes could not be resolved: a missing claim refuses, the rest are errors."""
+def _problem_screen(ask: Ask) -> Screen:
+    """The pod's own claims could not be resolved: a missing one refuses, the rest are errors."""
+    problem, earlier = ask.slots.problem, ask.slots.migrated_problem
+    assert problem is not None
     code = Code.UNRESOLVABLE if problem.kind == "missing" else Code.ERROR
-    rows = _counting_migrated(ask) if problem.migrated else np.ones(ask.size, dtype=np.bool_)
-    return Screen.passing(~rows, code, lambda _: _problem_reason(ask.pod, problem))
+    codes = np.full(ask.size, code, dtype=np.int8)
+    inline = _counting_migrated(ask) if earlier else np.zeros(ask.size, dtype=np.bool_)
+    codes[inline] = Code.ERROR
+    return Screen(
+        codes,
+        lambda row: _problem_reason(ask.pod, earlier if earlier and inline[row] else problem),
+    )
 
 
 def _first_problem(records: Iterable[PodRecord]) -> tuple[Reason, ...]:
     first = min(records, key=lambda record: record.order)
-    assert first.slots.problem is not None
-    return _problem_reason(first, first.slots.problem)
+    problem = first.slots.migrated_problem or first.slots.problem
+    assert problem is not None
+    return _problem_reason(first, problem)
 
 
 def _problem_reason(record: PodRecord, problem: VolumeProblem) -> tuple[Reason, ...]:

@@ -102,6 +102,10 @@ class Verdicts:
         """The verdict on one node."""
         return self._verdict(node_name, self._ask.snapshot.nodes[node_name].row)
 
+    def at(self, row: int, name: str) -> Verdict:
+        """The verdict on a row that may be a template's, under a name of the caller's."""
+        return self._verdict(name, row)
+
     def __iter__(self) -> Iterator[Verdict]:
         for node in self._ask.snapshot.ordered_nodes():
             yield self._verdict(node.name, node.row)
@@ -163,7 +167,7 @@ def evaluate(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts
         return verdicts
     begun = _begin(ask, verdicts)
     for name, one in begun:
-        if verdicts.fits.any():
+        if not verdicts.codes.all():
             verdicts.add("Filter", name, one.screen())
     return verdicts
 

@@ -30,7 +30,7 @@ class PodTopologySpread:
             return Rejection(
                 Code.ERROR,
                 Cause.SELECTOR_INVALID,
-                context="get constraints from pod",
+                context="get constraints from pod: obtaining pod's hard topology spread constraints",
                 detail=str(error),
             )
         return Begun(lambda: _screen(ask))

@@ -176,7 +176,7 @@ def _check_bound(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findi
                 Cause.VOLUME_NOT_TRANSLATABLE,
                 {"volume": volume.metadata.name, "detail": str(error)},
             )
-            reached = ~failing
+            reached = _affine(ask, _own_affinity(volume))
             going &= ~failing
         findings.affinity |= going & ~reached
         going &= reached
@@ -184,12 +184,15 @@ def _check_bound(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findi
 
 def reachable(ask: Ask, volume: PersistentVolume) -> Bools:
     """Rows that satisfy the volume's node affinity, as CSI sees it where the node migrated."""
-    own = volume.spec.node_affinity.required if volume.spec.node_affinity else None
-    plain = _affine(ask, own)
+    plain = _affine(ask, _own_affinity(volume))
     migrated = _migrated_on(ask, volume)
     if not migrated.any():
         return plain
     return np.where(migrated, _affine(ask, intree.translated_affinity(volume)), plain)
+
+
+def _own_affinity(volume: PersistentVolume) -> NodeSelector | None:
+    return volume.spec.node_affinity.required if volume.spec.node_affinity else None
 
 
 def _affine(ask: Ask, affinity: NodeSelector | None) -> Bools:
@@ -221,7 +224,7 @@ def _check_waiting(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Fin
         going &= ~elsewhere
     everywhere = np.ones(ask.size, dtype=np.bool_)
     to_provision = [(claim, everywhere) for claim in selected]
-    to_provision += _unmatched(ask, searching, findings)
+    to_provision += _unmatched(ask, searching, going, findings)
     for claim, rows in to_provision:
         asked = going & rows & ~findings.failed
         if asked.any():
@@ -238,34 +241,36 @@ def _elsewhere(ask: Ask, node_name: str) -> Bools:
 
 
 def _unmatched(
-    ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findings
+    ask: Ask, claims: list[PersistentVolumeClaim], going: Bools, findings: _Findings
 ) -> list[tuple[PersistentVolumeClaim, Bools]]:
     """Claims with the rows where no existing volume serves them, smallest claim first."""
     taken: dict[str, Bools] = {}
     result = []
     for claim in sorted(claims, key=_requested):
         open_rows = np.ones(ask.size, dtype=np.bool_)
-        if ask.snapshot.storage.volumes_of_class(claim.class_name):
-            try:
-                selectors.check(claim.spec.selector)
-            except selectors.SelectorError as error:
-                findings.failed[:] = True
-                findings.failure = Reason(
-                    Cause.SELECTOR_INVALID,
-                    {"context": f"claim {claim.metadata.name}", "detail": str(error)},
-                )
-                return []
-            for volume in _candidates(ask, claim):
-                fits = open_rows & _affine(
-                    ask, volume.spec.node_affinity.required if volume.spec.node_affinity else None
-                )
-                already = taken.get(volume.metadata.name)
-                if already is not None:
-                    fits = fits & ~already
-                taken[volume.metadata.name] = fits if already is None else already | fits
-                open_rows = open_rows & ~fits
+        try:
+            selectors.check(claim.spec.selector)
+        except selectors.SelectorError as error:
+            findings.failed |= going
+            findings.failure = _selector_failure(claim, error)
+            return []
+        for volume in _candidates(ask, claim):
+            fits = open_rows & _affine(ask, _own_affinity(volume))
+            already = taken.get(volume.metadata.name)
+            if already is not None:
+                fits = fits & ~already
+            taken[volume.metadata.name] = fits if already is None else already | fits
+            open_rows = open_rows & ~fits
         result.append((claim, open_rows))
     return result
+
+
+def _selector_failure(
+    claim: PersistentVolumeClaim, error: selectors.SelectorError
+) -> Reason:
+    name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    context = f"error creating internal label selector for claim: {name}"
+    return Reason(Cause.SELECTOR_INVALID, {"context": context, "detail": str(error)})
 
 
 def _candidates(ask: Ask, claim: PersistentVolumeClaim) -> list[PersistentVolume]:

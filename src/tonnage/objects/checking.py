@@ -50,6 +50,7 @@ SCALING = ("any", "zeroOrMax")
 
 _INT32 = 2**31
 _LAST_PORT = 65535
+_LONGEST_NAME = 253
 _REMEMBERED = 200_000
 
 
@@ -83,8 +84,9 @@ def describe(value: object) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text from the input, fit for a message: control characters and the like are escaped."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    """Text from the input, fit for a message: not too long, control characters escaped."""
+    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST_NAME])
+    return shown if len(text) <= _LONGEST_NAME else f"{shown}..."
 
 
 def _quantity(value: Quantity, path: Path, *, signed: bool = False) -> Iterator[Fault]:

@@ -65,7 +65,7 @@ class DecodeError(InputError):
         return f"{self.field}: {self.message}" if self.path else self.message
 
 
-def decode(data: bytes | memoryview | msgspec.Raw, kind: Kind) -> KubeObject:
+def decode(data: bytes | msgspec.Raw, kind: Kind) -> KubeObject:
     """A typed object from its JSON; `DecodeError` when it is not one."""
     try:
         obj = _DECODERS[kind.type].decode(data)
@@ -134,7 +134,7 @@ def collector_paused() -> Iterator[None]:
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
     row.type: msgspec.json.Decoder(row.type) for row in ALL
 }
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 
 
 def _finished(obj: KubeObject, kind: Kind) -> KubeObject:
@@ -160,7 +160,7 @@ def _with_metadata(obj: KubeObject, **changes: str) -> KubeObject:
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, **changes))
 
 
-def _untyped(data: bytes | memoryview | msgspec.Raw, kind: Kind) -> object:
+def _untyped(data: bytes | msgspec.Raw, kind: Kind) -> object:
     try:
         try:
             return msgspec.json.decode(data)

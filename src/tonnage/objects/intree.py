@@ -73,16 +73,22 @@ class TranslationError(ValueError):
 
 def plugin_of(source: VolumeSource) -> str | None:
     """The in-tree plugin behind a pod's volume or a PersistentVolume's spec, if any."""
-    parts = (
-        (AWS_EBS, source.aws_elastic_block_store),
-        (GCE_PD, source.gce_persistent_disk),
-        (AZURE_DISK, source.azure_disk),
-        (AZURE_FILE, source.azure_file),
-        (CINDER, source.cinder),
-        (VSPHERE, source.vsphere_volume),
-        (PORTWORX, source.portworx_volume),
-    )
-    return next((plugin for plugin, part in parts if part is not None), None)
+    # Asked of every volume of every pod, nearly always in vain: plain tests are the fastest way.
+    if source.aws_elastic_block_store is not None:
+        return AWS_EBS
+    if source.gce_persistent_disk is not None:
+        return GCE_PD
+    if source.azure_disk is not None:
+        return AZURE_DISK
+    if source.azure_file is not None:
+        return AZURE_FILE
+    if source.cinder is not None:
+        return CINDER
+    if source.vsphere_volume is not None:
+        return VSPHERE
+    if source.portworx_volume is not None:
+        return PORTWORX
+    return None
 
 
 def csi_driver_of(plugin: str) -> str | None:

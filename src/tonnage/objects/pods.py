@@ -23,7 +23,8 @@ class ContainerRestartRule(Record, frozen=True, kw_only=True):
 
 
 class VolumeMount(Record, frozen=True, kw_only=True):
-    name: str = ""
+    """Without its name, which nobody reads and which differs between replicas."""
+
     bind_mount_options: tuple[str, ...] = ()
 
 

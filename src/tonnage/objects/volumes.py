@@ -41,12 +41,14 @@ class Slots(NamedTuple):
     """What a pod's volumes come to on a node.
 
     `migrated` are uses of in-tree plugins, which count only where the node's CSINode
-    exists. `problem` is what upstream would fail with, `None` if nothing.
+    exists. `problem` is what upstream would fail with, `None` if nothing; where there is a
+    CSINode `migrated_problem` comes before it.
     """
 
     uses: tuple[VolumeUse, ...]
     migrated: tuple[VolumeUse, ...]
-    problem: "VolumeProblem | None"
+    problem: "VolumeProblem | None" = None
+    migrated_problem: "VolumeProblem | None" = None
 
 
 class VolumeProblem(NamedTuple):
@@ -55,24 +57,24 @@ class VolumeProblem(NamedTuple):
     kind: str  # "missing", "nameless", "foreign", "untranslatable"
     claim: str
     detail: str
-    migrated: bool = False
 
 
-NO_SLOTS = Slots((), (), None)
+NO_SLOTS = Slots((), ())
 
 
 def of_pod(pod: Pod) -> tuple[PodVolume, ...]:
     """The volumes of a pod that storage filters look at, in spec order."""
-    return tuple(
-        PodVolume(
-            source.name,
-            _claim_name(pod.metadata.name, source),
-            source.ephemeral is not None and source.persistent_volume_claim is None,
-            source,
-        )
-        for source in pod.spec.volumes
-        if _is_claim(source) or _is_inline_disk(source)
-    )
+    found = []
+    for source in pod.spec.volumes:
+        claim = source.persistent_volume_claim
+        if claim is not None:
+            found.append(PodVolume(source.name, claim.claim_name, False, source))
+        elif source.ephemeral is not None:
+            name = f"{pod.metadata.name}-{source.name}"
+            found.append(PodVolume(source.name, name, True, source))
+        elif _is_inline_disk(source):
+            found.append(PodVolume(source.name, "", False, source))
+    return tuple(found)
 
 
 def controlled_by(claim: PersistentVolumeClaim, pod: ObjectMeta) -> bool:
@@ -87,16 +89,19 @@ def slots(
     """The slots a pod takes. A placed pod's missing claim is passed over, a new pod's is not."""
     uses: list[VolumeUse] = []
     migrated: list[VolumeUse] = []
+    problem = migrated_problem = None
     for volume in volumes:
         if not volume.claim and not _is_claim(volume.source):
-            problem = _add_inline(volume, migrated)
-        else:
-            problem = _add_claim(pod, volume, lookup, uses, migrated, placed=placed)
+            migrated_problem = migrated_problem or _add_inline(volume, migrated)
+            continue
+        problem = _add_claim(pod, volume, lookup, uses, migrated, placed=placed)
         if problem is not None:
-            return Slots(tuple(uses), tuple(migrated), problem)
-    if not uses and not migrated:
+            break
+    if not (uses or migrated or problem or migrated_problem):
         return NO_SLOTS
-    return Slots(tuple(dict.fromkeys(uses)), tuple(dict.fromkeys(migrated)), None)
+    return Slots(
+        tuple(dict.fromkeys(uses)), tuple(dict.fromkeys(migrated)), problem, migrated_problem
+    )
 
 
 def use_of_claim(
@@ -145,9 +150,8 @@ def _add_inline(volume: PodVolume, migrated: list[VolumeUse]) -> VolumeProblem |
     try:
         source = intree.translate_inline(volume.source)
     except intree.TranslationError as error:
-        return VolumeProblem("untranslatable", volume.name, str(error), migrated=True)
-    if source.driver and source.volume_handle:
-        migrated.append(VolumeUse(source.driver, source.volume_handle))
+        return VolumeProblem("untranslatable", volume.name, str(error))
+    migrated.append(VolumeUse(source.driver, source.volume_handle))
     return None
 
 
@@ -172,14 +176,6 @@ def _add_claim(
         use, in_tree = found
         (migrated if in_tree else uses).append(use)
     return None
-
-
-def _claim_name(pod: str, source: VolumeSource) -> str:
-    if source.persistent_volume_claim is not None:
-        return source.persistent_volume_claim.claim_name
-    if source.ephemeral is not None:
-        return f"{pod}-{source.name}"
-    return ""
 
 
 def _is_claim(source: VolumeSource) -> bool:

@@ -2,7 +2,7 @@
 
 Identity is not a fact. A pod's name, its claims' names and its node are left out
 of the key, and so is what controllers write into a pod to tell it from its siblings:
-the name of its token's volume, the node a daemon is pinned to, a replica's own labels.
+the node a daemon is pinned to, a replica's own labels.
 Its volumes are resolved per pod (see `objects.volumes`), because what a claim comes to
 changes while the pod stays what it is.
 """
@@ -59,8 +59,8 @@ def key_of(pod: Pod) -> bytes:
         (
             meta.namespace,
             _without_identity(meta.labels),
-            _container_facts(spec.containers),
-            _container_facts(spec.init_containers) if spec.init_containers else None,
+            spec.containers,
+            spec.init_containers,
             spec.node_selector,
             _unpinned(spec.affinity),
             spec.tolerations,
@@ -92,7 +92,7 @@ def pinned_node(affinity: Affinity | None) -> str | None:
     required = _required_nodes(affinity)
     if required is None:
         return None
-    names = set()
+    names: set[str] = set()
     for term in required.node_selector_terms:
         if len(term.match_fields) != 1:
             return None
@@ -116,11 +116,11 @@ class PodClass:
         "features",
         "gates",
         "identity",
+        "key",
         "labels",
         "namespace",
         "node_affinity",
         "node_selector",
-        "key",
         "nodes",
         "own_anti_terms",
         "pinned",
@@ -204,21 +204,6 @@ def _without_identity(labels: dict[str, str]) -> dict[str, str]:
     if IDENTITY_LABELS.isdisjoint(labels):
         return labels
     return {key: value for key, value in labels.items() if key not in IDENTITY_LABELS}
-
-
-def _container_facts(containers: tuple[Container, ...]) -> list[tuple[object, ...]]:
-    """All of a container but its mounts, of which only the options are a fact."""
-    return [
-        (
-            one.name,
-            one.resources,
-            one.ports,
-            one.restart_policy,
-            one.restart_policy_rules,
-            [mount for mount in one.volume_mounts if mount.bind_mount_options],
-        )
-        for one in containers
-    ]
 
 
 def _required_nodes(affinity: Affinity | None) -> NodeSelector | None:

@@ -4,7 +4,7 @@ Spread and affinity ask that again and again. A question is registered once and
 its counts are kept while pods come and go, so that asking is reading a column.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,6 +20,19 @@ Counts: TypeAlias = npt.NDArray[np.int32]
 _COUNTERS_LIMIT = 4096
 
 
+def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """`selectors.matches` for a selector that was checked before, once for thousands of classes."""
+    if selector is None:
+        return False
+    for key, value in selector.match_labels.items():
+        if labels.get(key) != value:
+            return False
+    for one in selector.match_expressions:
+        if not selectors.requirement_matches(one.key, one.operator, one.values, labels):
+            return False
+    return True
+
+
 class Scope(NamedTuple):
     """Pods of some namespaces whose labels match. `namespaces` of `None` is every namespace."""
 
@@ -27,7 +40,7 @@ class Scope(NamedTuple):
     selector: LabelSelector | None
 
     def covers(self, pods: PodClass) -> bool:
-        return (self.namespaces is None or pods.namespace in self.namespaces) and selectors.matches(
+        return (self.namespaces is None or pods.namespace in self.namespaces) and selects(
             self.selector, pods.labels
         )
 
@@ -51,6 +64,11 @@ class PodCounter:
         self.terminating = terminating
         self.total = 0
 
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """The namespaces of the first scope: no other pod can be in all of them."""
+        return self.scopes[0].namespaces
+
     def covers(self, pods: PodClass) -> bool:
         return all(scope.covers(pods) for scope in self.scopes)
 
@@ -62,10 +80,14 @@ class PodCounter:
 class PodCounters:
     """Each counter equals a count from scratch over the pods now on rows."""
 
-    def __init__(self, table: RowTable, classes: Mapping[bytes, PodClass]) -> None:
+    def __init__(self, table: RowTable) -> None:
         self._table = table
-        self._classes = classes
+        self._classes: dict[str, list[PodClass]] = {}
         self._counters: dict[Hashable, PodCounter] = {}
+
+    def register(self, pods: PodClass) -> None:
+        """Count a class from now on; it is on no row yet."""
+        self._classes.setdefault(pods.namespace, []).append(pods)
 
     def counter(self, scopes: tuple[Scope, ...], *, terminating: bool) -> PodCounter:
         key = (tuple(scope.key() for scope in scopes), terminating)
@@ -97,7 +119,7 @@ class PodCounters:
         return pods.counters
 
     def _count(self, counter: PodCounter) -> None:
-        for pods in self._classes.values():
+        for pods in self._classes_in(counter.namespaces):
             if not counter.covers(pods):
                 continue
             if pods.counters is not None:
@@ -109,8 +131,12 @@ class PodCounters:
     def _forget_all(self) -> None:
         self._table.drop(one.column for one in self._counters.values())
         self._counters.clear()
-        for pods in self._classes.values():
+        for pods in self._classes_in(None):
             pods.counters = None
+
+    def _classes_in(self, namespaces: frozenset[str] | None) -> Iterator[PodClass]:
+        for namespace in self._classes if namespaces is None else namespaces:
+            yield from self._classes.get(namespace, ())
 
 
 class AntiTerm(NamedTuple):
@@ -122,21 +148,21 @@ class AntiTerm(NamedTuple):
     topology_key: str
 
     def refuses(self, pods: PodClass, namespace_labels: Mapping[str, str]) -> bool:
-        inside = pods.namespace in self.namespaces or (
-            self.namespace_selector is not None
-            and selectors.matches(self.namespace_selector, namespace_labels)
+        inside = pods.namespace in self.namespaces or selects(
+            self.namespace_selector, namespace_labels
         )
-        return inside and selectors.matches(self.selector, pods.labels)
+        return inside and selects(self.selector, pods.labels)
 
 
 class Refusals:
     """The terms that refuse a class, among those looked at so far; terms are only ever added."""
 
-    __slots__ = ("generation", "looked_at", "terms")
+    __slots__ = ("generation", "looked_at", "selecting_looked_at", "terms")
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
         self.looked_at = 0
+        self.selecting_looked_at = 0
         self.terms: list[int] = []
 
 
@@ -147,6 +173,8 @@ class AntiTerms:
         self._ids: dict[Hashable, int] = {}
         self.terms: list[AntiTerm] = []
         self.holders: list[list[PodClass]] = []
+        self._by_namespace: dict[str, list[int]] = {}
+        self._selecting: list[int] = []
         self._generation = 0
 
     def register(self, pods: PodClass) -> None:
@@ -160,19 +188,19 @@ class AntiTerms:
         for identity in pods.own_anti_terms:
             self.holders[identity].append(pods)
 
-    def unregister(self, pods: PodClass) -> None:
-        for identity in pods.own_anti_terms:
-            self.holders[identity].remove(pods)
-
     def refusing(self, pods: PodClass, namespace_labels: Mapping[str, str]) -> Iterable[int]:
         """Terms that would keep `pods` away from wherever they are held."""
         refusals = pods.refusals
         if refusals is None or refusals.generation != self._generation:
             refusals = pods.refusals = Refusals(self._generation)
-        for identity in range(refusals.looked_at, len(self.terms)):
-            if self.terms[identity].refuses(pods, namespace_labels):
-                refusals.terms.append(identity)
-        refusals.looked_at = len(self.terms)
+        named = self._by_namespace.get(pods.namespace, [])
+        if refusals.looked_at < len(named) or refusals.selecting_looked_at < len(self._selecting):
+            fresh = named[refusals.looked_at :] + self._selecting[refusals.selecting_looked_at :]
+            refusals.terms += [
+                term for term in fresh if self.terms[term].refuses(pods, namespace_labels)
+            ]
+            refusals.looked_at = len(named)
+            refusals.selecting_looked_at = len(self._selecting)
         return refusals.terms
 
     def namespaces_changed(self) -> None:
@@ -192,6 +220,11 @@ class AntiTerms:
             identity = self._ids[key] = len(self.terms)
             self.terms.append(term)
             self.holders.append([])
+            if term.namespace_selector is not None:
+                self._selecting.append(identity)
+            else:
+                for namespace in term.namespaces:
+                    self._by_namespace.setdefault(namespace, []).append(identity)
         return identity
 
 

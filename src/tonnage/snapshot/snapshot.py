@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tonnage.objects import volumes
+from tonnage.objects.decoding import collector_paused
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
@@ -63,7 +64,7 @@ class Snapshot:
         self.anti_terms = AntiTerms()
         self.classes: dict[bytes, PodClass] = {}
         self._telling_labels: frozenset[str] = frozenset()
-        self.counters = PodCounters(self.table, self.classes)
+        self.counters = PodCounters(self.table)
         self.nodes: dict[str, NodeRecord] = {}
         self.pods: dict[str, PodRecord] = {}
         self.namespaces: dict[str, Namespace] = {}
@@ -110,8 +111,9 @@ class Snapshot:
     def of(cls, objects: Iterable[object], **options: Any) -> "Snapshot":
         """A snapshot of the objects; kinds that do not matter to scheduling are passed over."""
         snapshot = cls(**options)
-        for one in objects:
-            snapshot.apply("ADDED", one)
+        with collector_paused():
+            for one in objects:
+                snapshot.apply("ADDED", one)
         return snapshot
 
     def apply(self, change: Change, obj: object) -> None:
@@ -310,6 +312,7 @@ class Snapshot:
 
     def _register_class(self, key: bytes, pods: PodClass) -> None:
         self.classes[key] = pods
+        self.counters.register(pods)
         self.anti_terms.register(pods)
 
     def _told_apart(self, pods: PodClass, labels: Mapping[str, str]) -> PodClass:
@@ -387,13 +390,13 @@ class Snapshot:
         record.slots = slots
         self.slots.use(record.row, slots.uses)
         self.slots.use(record.row, slots.migrated)
-        if slots.problem is not None:
+        if slots.problem is not None or slots.migrated_problem is not None:
             self.problem_pods.setdefault(record.row, {})[record.key] = record
 
     def _give_back_slots(self, record: PodRecord) -> None:
         self.slots.unuse(record.row, record.slots.uses)
         self.slots.unuse(record.row, record.slots.migrated)
-        if record.slots.problem is not None:
+        if record.slots.problem is not None or record.slots.migrated_problem is not None:
             _discard(self.problem_pods, record.row, record.key)
         record.slots = volumes.NO_SLOTS
 

@@ -1,0 +1,10 @@
+"""Random small clusters that have a bit of everything, for properties.
+
+    for pod in Cluster(random_cluster(seed).objects).pending(): ...
+
+A seed is all there is to a cluster: a failing one replays.
+"""
+
+from tonnage.testing.clusters.making import RandomCluster, random_cluster
+
+__all__ = ["RandomCluster", "random_cluster"]
