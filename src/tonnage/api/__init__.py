@@ -1,0 +1,24 @@
+"""What a program may ask of Tonnage: load a cluster, explain its pods, count its slots.
+
+The command line asks through here too, so that both give the same answers.
+"""
+
+from tonnage.api.cluster import Cluster, Explanation, load, read
+from tonnage.api.slots import DriverTotal, SlotReport, SlotUse
+from tonnage.filters.causes import Cause, Reason
+from tonnage.filters.framework import Code
+from tonnage.filters.pipeline import Verdict
+
+__all__ = [
+    "Cause",
+    "Cluster",
+    "Code",
+    "DriverTotal",
+    "Explanation",
+    "Reason",
+    "SlotReport",
+    "SlotUse",
+    "Verdict",
+    "load",
+    "read",
+]

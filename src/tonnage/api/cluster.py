@@ -1,0 +1,265 @@
+"""A cluster that can be asked questions: the facade over files, snapshot and filters."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tonnage import files
+from tonnage.api import slots
+from tonnage.errors import InputError
+from tonnage.filters import features, pipeline
+from tonnage.filters.framework import Code
+from tonnage.filters.pipeline import Verdict
+from tonnage.objects.kinds import KubeObject
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.nodes import Namespace
+from tonnage.objects.pods import Pod
+from tonnage.objects.volumes import VolumeUse
+from tonnage.snapshot import limits
+from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What kube-scheduler would say of one pod; `node` is where it runs now, if it does."""
+
+    pod: str
+    node: str = ""
+    summary: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def fits(self) -> tuple[str, ...]:
+        """Names of the nodes the pod fits on."""
+        return tuple(one.node for one in self.verdicts if one.code is Code.SUCCESS)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the verdicts could not take into account, each thing once."""
+        return tuple(dict.fromkeys(text for one in self.verdicts for text in one.warnings))
+
+
+def load(
+    paths: Sequence[str | Path] | str | Path,
+    *,
+    lenient: bool = False,
+    kubernetes_version: str = "",
+    feature_gates: Mapping[str, bool] | None = None,
+    legacy_attach_limits: bool = False,
+    count_returning_volumes_once: bool = False,
+) -> "Cluster":
+    """The cluster that manifests describe: files, directories, `-` for standard input.
+
+    Version and gates given here go before those of a Scenario in the files. Leniently, objects
+    that cannot be used are left out and listed in the cluster's `problems`; otherwise the first
+    one is an `InputError`.
+    """
+    return Cluster.of(
+        read(paths, lenient=lenient),
+        kubernetes_version=kubernetes_version,
+        feature_gates=feature_gates,
+        legacy_attach_limits=legacy_attach_limits,
+        count_returning_volumes_once=count_returning_volumes_once,
+    )
+
+
+def read(paths: Sequence[str | Path] | str | Path, *, lenient: bool = False) -> files.Loaded:
+    """The objects in files, with what every real cluster has beside them.
+
+    Pods live in namespaces, and a dump without Namespace objects does not mean there are none:
+    those are added with the one label the API server gives them, and noted.
+    """
+    given = [paths] if isinstance(paths, str | Path) else paths
+    loaded = files.load(given, lenient=lenient)
+    assumed = _missing_namespaces(loaded.objects)
+    if not assumed:
+        return loaded
+    names = ", ".join(one.metadata.name for one in assumed)
+    note = f"no Namespace object for {names}: assumed, with no label but {NAMESPACE_LABEL}"
+    return msgspec.structs.replace(
+        loaded, objects=[*loaded.objects, *assumed], notes=[*loaded.notes, note]
+    )
+
+
+class Cluster:
+    """Answers about the objects it was built from; asking changes nothing.
+
+    Pods are named `namespace/name`, or `name` where only one pod has it. `problems` and
+    `notes` are what loading left out and had to say.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[KubeObject],
+        *,
+        kubernetes_version: str = "",
+        feature_gates: Mapping[str, bool] | None = None,
+        legacy_attach_limits: bool = False,
+        count_returning_volumes_once: bool = False,
+    ) -> None:
+        """Take the objects as they are: nothing is assumed beside them."""
+        self.problems: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        self._features = features.of_version(
+            kubernetes_version,
+            feature_gates,
+            legacy_attach_limits=legacy_attach_limits,
+            returning_volume_once=count_returning_volumes_once,
+        )
+        # With the gate of the KEP of 2018 off, its accounting is as good as not asked for.
+        legacy = legacy_attach_limits and self._features.attach_volume_limit
+        self._snapshot = Snapshot(
+            version=self._features.version,
+            limit_reader=limits.from_csinode_and_allocatable if legacy else limits.from_csinode,
+        )
+        self._finished: dict[str, str] = {}
+        for one in objects:
+            self._snapshot.apply("ADDED", one)
+            if isinstance(one, Pod) and one.status.phase in FINISHED:
+                key = f"{one.metadata.namespace}/{one.metadata.name}"
+                self._finished[key] = one.status.phase
+
+    @classmethod
+    def of(
+        cls,
+        loaded: files.Loaded,
+        *,
+        kubernetes_version: str = "",
+        feature_gates: Mapping[str, bool] | None = None,
+        legacy_attach_limits: bool = False,
+        count_returning_volumes_once: bool = False,
+    ) -> "Cluster":
+        """A cluster of what was read; version and gates given here go before its Scenario's."""
+        scenario = loaded.scenario or files.ScenarioOptions()
+        cluster = cls(
+            loaded.objects,
+            kubernetes_version=kubernetes_version or scenario.kubernetes_version,
+            feature_gates={**scenario.feature_gates, **(feature_gates or {})},
+            legacy_attach_limits=legacy_attach_limits,
+            count_returning_volumes_once=count_returning_volumes_once,
+        )
+        cluster.problems = tuple(map(str, loaded.problems))
+        cluster.notes = tuple(loaded.notes)
+        return cluster
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Pods that wait for a node, in the order they came."""
+        waiting = sorted(self._snapshot.pending_pods(), key=lambda record: record.order)
+        return tuple(record.key for record in waiting)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes, in the order they came."""
+        return tuple(node.name for node in self._snapshot.ordered_nodes())
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Namespaces that pods live in."""
+        return tuple(sorted({record.meta.namespace for record in self._snapshot.pods.values()}))
+
+    def explain(self, pod: str) -> Explanation:
+        """Where the pod fits and why not elsewhere, asked alone against the cluster as it is.
+
+        A pod that runs already is asked as if it were still pending: it is taken off its node,
+        and its volumes with it, for as long as the question takes.
+        """
+        snapshot = self._snapshot
+        record = snapshot.pods[self.find(pod)]
+        if not record.node_name:
+            return self._explained(record, node="")
+        snapshot.fork()
+        try:
+            for attachment in self._attachments_of(record):
+                snapshot.drop_attachment(attachment)
+            snapshot.drop_pod(record.meta.namespace, record.meta.name)
+            unbound = PodRecord(
+                record.meta,
+                record.pods,
+                record.volumes,
+                node_name="",
+                nominated="",
+                order=record.order,
+            )
+            return self._explained(unbound, node=record.node_name)
+        finally:
+            snapshot.revert()
+
+    def slots(self) -> slots.SlotReport:
+        """The attach slots of every node and driver."""
+        return slots.report(self._snapshot)
+
+    def find(self, pod: str, *, namespace: str = "") -> str:
+        """`namespace/name` of the pod that is meant; `InputError` with near matches if none is."""
+        known = self._snapshot.pods
+        if "/" in pod or namespace:
+            key = pod if "/" in pod else f"{namespace}/{pod}"
+            if namespace and not key.startswith(f"{namespace}/"):
+                raise InputError(f"pod {pod!r} is not in namespace {namespace!r}")
+            found = [key] if key in known else []
+        else:
+            key = pod
+            found = [one for one, record in known.items() if record.meta.name == pod]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(f"pod {pod!r}: which of {', '.join(sorted(found))}?")
+        raise InputError(self._unknown(key))
+
+    def _explained(self, record: PodRecord, *, node: str) -> Explanation:
+        verdicts = pipeline.evaluate(self._snapshot, record, self._features)
+        return Explanation(
+            pod=record.key, node=node, summary=verdicts.summary(), verdicts=tuple(verdicts)
+        )
+
+    def _attachments_of(self, record: PodRecord) -> list[str]:
+        """Attachments to the pod's node that are there for its volumes."""
+        uses = {*record.slots.uses, *record.slots.migrated}
+        found = []
+        for name, attachment in self._snapshot.attachments.items():
+            if uses and attachment.spec.node_name == record.node_name:
+                volume_name = attachment.spec.source.persistent_volume_name
+                volume = self._snapshot.storage.volume(volume_name) if volume_name else None
+                csi = volume.spec.csi if volume is not None else None
+                if csi and VolumeUse(attachment.spec.attacher, csi.volume_handle) in uses:
+                    found.append(name)
+        return found
+
+    def _unknown(self, pod: str) -> str:
+        for key, phase in self._finished.items():
+            if pod in (key, key.partition("/")[2]):
+                return f"pod {key} has finished ({phase}): there is nothing left to schedule"
+        keys = list(self._snapshot.pods)
+        if not keys:
+            return f"no pod {pod!r}: there are no pods in the input"
+        # A name is held against names, so that a long namespace does not hide the likeness.
+        by_part: dict[str, list[str]] = {}
+        for key in keys:
+            by_part.setdefault(key if "/" in pod else key.partition("/")[2], []).append(key)
+        near = [
+            key for part in difflib.get_close_matches(pod, by_part, n=3) for key in by_part[part]
+        ]
+        if not near and "/" in pod:
+            name = pod.partition("/")[2]
+            near = [key for key in keys if key.partition("/")[2] == name]
+        hint = f"; near matches: {', '.join(near[:5])}" if near else f"; there are {len(keys):,}"
+        return f"no pod {pod!r} in the input{hint}"
+
+
+def _missing_namespaces(objects: Iterable[KubeObject]) -> list[Namespace]:
+    """Namespaces that pods live in and that are not among the objects."""
+    lived_in: dict[str, None] = {}
+    given = set()
+    for one in objects:
+        if isinstance(one, Pod):
+            lived_in[one.metadata.namespace] = None
+        elif isinstance(one, Namespace):
+            given.add(one.metadata.name)
+    return [
+        Namespace(metadata=ObjectMeta(name=name, labels={NAMESPACE_LABEL: name}))
+        for name in lived_in
+        if name not in given
+    ]

@@ -1,0 +1,199 @@
+"""Attach slots as people ask for them: per node and driver, with totals.
+
+A limit has three states: a number, unlimited (the node lists the driver and sets no limit), and
+unknown (the driver is in use on a node that does not list it).
+"""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tonnage.objects import limitkeys
+from tonnage.objects.volumes import VolumeProblem, VolumeUse
+from tonnage.snapshot.slots import UNLIMITED
+from tonnage.snapshot.snapshot import NOWHERE, NodeRecord, Snapshot
+
+State: TypeAlias = Literal["limited", "unlimited", "unknown"]
+
+
+class SlotUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The slots of one driver on one node.
+
+    `used` are volumes of pods on the node; `held` those that are attached without a pod there:
+    on their way out, or waiting for their pod. Both take a slot.
+    """
+
+    node: str
+    driver: str
+    state: State
+    limit: int | None = None
+    used: int = 0
+    held: int = 0
+    held_volumes: tuple[str, ...] = ()
+
+    @property
+    def free(self) -> int | None:
+        """Slots left; `None` where no limit is known."""
+        return None if self.limit is None else max(0, self.limit - self.used - self.held)
+
+    @property
+    def over(self) -> int:
+        """By how many the limit is exceeded."""
+        return 0 if self.limit is None else max(0, self.used + self.held - self.limit)
+
+
+class DriverTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """All slots of one driver. `limit`, `free` and `over` are of the nodes that have a limit."""
+
+    driver: str
+    nodes: int
+    unlimited: int
+    unknown: int
+    limit: int
+    used: int
+    held: int
+    free: int
+    over: int
+
+
+class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes in the order they came, drivers by name."""
+
+    slots: tuple[SlotUse, ...]
+    totals: tuple[DriverTotal, ...]
+    without_csinode: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def only(self, *, nodes: Iterable[str] = (), drivers: Iterable[str] = ()) -> "SlotReport":
+        """The part about some nodes or drivers, with totals over that part."""
+        wanted_nodes, wanted_drivers = set(nodes), set(drivers)
+        rows = tuple(
+            one
+            for one in self.slots
+            if (not wanted_nodes or one.node in wanted_nodes)
+            and (not wanted_drivers or one.driver in wanted_drivers)
+        )
+        bare = tuple(one for one in self.without_csinode if not nodes or one in wanted_nodes)
+        return SlotReport(
+            slots=rows, totals=_totals(rows), without_csinode=bare, warnings=self.warnings
+        )
+
+
+def report(snapshot: Snapshot) -> SlotReport:
+    """The slots of a snapshot."""
+    held = _held_volumes(snapshot)
+    nodes = snapshot.ordered_nodes()
+    rows = tuple(row for node in nodes for row in _slots_of(snapshot, node, held))
+    bare = tuple(node.name for node in nodes if not snapshot.slots.has_csinode.data[node.row])
+    return SlotReport(
+        slots=rows,
+        totals=_totals(rows),
+        without_csinode=bare,
+        warnings=(*_missing_claims(snapshot), *_problems(snapshot, nodes)),
+    )
+
+
+def _slots_of(
+    snapshot: Snapshot, node: NodeRecord, held_volumes: dict[tuple[int, str], list[str]]
+) -> Iterable[SlotUse]:
+    row = node.row
+    for driver in sorted(snapshot.slots.drivers(), key=lambda one: one.name):
+        limit = int(driver.limit.data[row])
+        used, held = int(driver.used.data[row]), int(driver.held.data[row])
+        listed = bool(driver.listed.data[row])
+        if listed or used or held or (limit != UNLIMITED and _publishes(node, driver.name)):
+            without_number: State = "unlimited" if listed else "unknown"
+            yield SlotUse(
+                node=node.name,
+                driver=driver.name,
+                state=without_number if limit == UNLIMITED else "limited",
+                limit=None if limit == UNLIMITED else limit,
+                used=used,
+                held=held,
+                held_volumes=tuple(sorted(held_volumes.get((row, driver.name), ()))),
+            )
+
+
+def _publishes(node: NodeRecord, driver: str) -> bool:
+    """Whether the node itself has a limit for a driver: before CSINode that was the place."""
+    keys = {limitkeys.key_for(driver)} | {
+        limitkeys.INTREE_KEYS[plugin]
+        for plugin, name in limitkeys.INTREE_DRIVERS.items()
+        if name == driver
+    }
+    return not keys.isdisjoint(node.node.status.allocatable)
+
+
+def _totals(rows: Iterable[SlotUse]) -> tuple[DriverTotal, ...]:
+    by_driver: dict[str, list[SlotUse]] = {}
+    for row in rows:
+        by_driver.setdefault(row.driver, []).append(row)
+    return tuple(
+        DriverTotal(
+            driver=driver,
+            nodes=len(members),
+            unlimited=sum(one.state == "unlimited" for one in members),
+            unknown=sum(one.state == "unknown" for one in members),
+            limit=sum(one.limit or 0 for one in members),
+            used=sum(one.used for one in members),
+            held=sum(one.held for one in members),
+            free=sum(one.free or 0 for one in members),
+            over=sum(one.over for one in members),
+        )
+        for driver, members in sorted(by_driver.items())
+    )
+
+
+def _held_volumes(snapshot: Snapshot) -> dict[tuple[int, str], list[str]]:
+    """By row and driver, the volumes that are attached there and that no pod there uses."""
+    found: dict[tuple[int, str], list[str]] = {}
+    for attachment in snapshot.attachments.values():
+        node = snapshot.nodes.get(attachment.spec.node_name)
+        name = attachment.spec.source.persistent_volume_name
+        volume = snapshot.storage.volume(name) if name else None
+        if node is None or volume is None or volume.spec.csi is None:
+            continue
+        use = VolumeUse(attachment.spec.attacher, volume.spec.csi.volume_handle)
+        if node.row not in snapshot.slots.users(use):
+            names = found.setdefault((node.row, use.driver), [])
+            if volume.metadata.name not in names:
+                names.append(volume.metadata.name)
+    return found
+
+
+def _missing_claims(snapshot: Snapshot) -> Iterable[str]:
+    """kube-scheduler passes over a placed pod's claim that is not there; a count must say so."""
+    missing = {
+        f"{record.meta.namespace}/{volume.claim}"
+        for record in snapshot.pods.values()
+        if record.row != NOWHERE
+        for volume in record.volumes
+        if volume.claim and snapshot.storage.claim(record.meta.namespace, volume.claim) is None
+    }
+    if missing:
+        some = ", ".join(sorted(missing)[:3]) + (", ..." if len(missing) > 3 else "")
+        yield (
+            f"{len(missing):,} claim(s) of running pods are not in the input, so their slots are "
+            f"not counted: {some}"
+        )
+
+
+def _problems(snapshot: Snapshot, nodes: Iterable[NodeRecord]) -> Iterable[str]:
+    for node in nodes:
+        for record in snapshot.problem_pods.get(node.row, {}).values():
+            if record.slots.problem is not None:
+                yield (
+                    f"pod {record.key} on {node.name}: {_words(record.slots.problem)}, so its "
+                    "slots are not all counted, and kube-scheduler fails on this node"
+                )
+
+
+def _words(problem: VolumeProblem) -> str:
+    match problem.kind:
+        case "foreign":
+            return f"claim {problem.claim} belongs to another pod"
+        case "nameless":
+            return "a volume names no claim"
+        case _:
+            return f"volume {problem.claim} cannot be translated to CSI: {problem.detail}"

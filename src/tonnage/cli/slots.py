@@ -1,0 +1,149 @@
+"""`tonnage slots`: volume attach slots of nodes, used and free."""
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli import printing, reading
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.api import Cluster, DriverTotal, SlotReport, SlotUse
+
+
+@click.command()
+@reading.takes_cluster
+@click.option("--driver", "drivers", multiple=True, help="Only this CSI driver; repeatable.")
+@click.option("--node", "nodes", multiple=True, help="Only this node; repeatable.")
+@printing.output_option
+def slots(
+    cluster: "Cluster", drivers: tuple[str, ...], nodes: tuple[str, ...], form: printing.Format
+) -> None:
+    """Count the volume attach slots of every node, used and free.
+
+    USED are volumes of pods on the node, HELD those that are attached without a pod there:
+    being detached, or waiting for their pod. A limit is a number, "unlimited" (the node lists
+    the driver without one) or "unknown" (the driver is in use on a node that does not list it).
+
+    \b
+    Examples:
+      tonnage slots -f cluster/
+      tonnage slots -f cluster.json --driver ebs.csi.aws.com -o wide
+      kubectl get nodes,csinodes,pods,pvc,pv,sc,volumeattachments -A -o json |
+        tonnage slots -f - -o json
+    """
+    whole = cluster.slots()
+    _refuse_unknown("node", nodes, cluster.nodes)
+    _refuse_unknown("driver", drivers, [total.driver for total in whole.totals])
+    report = whole.only(nodes=nodes, drivers=drivers)
+    if form in ("json", "yaml"):
+        _print_document(report, form)
+        return
+    if report.slots:
+        _print_tables(report, wide=form == "wide")
+    else:
+        click.echo("No node has a CSI driver.")
+    if report.without_csinode:
+        count = len(report.without_csinode)
+        some = ", ".join(report.without_csinode[:5]) + (", ..." if count > 5 else "")
+        click.echo(f"\nWithout a CSINode: {some}" + (f" ({count:,} nodes)" if count > 5 else ""))
+    for warning in report.warnings:
+        printing.warn(warning)
+
+
+def _refuse_unknown(what: str, asked: Iterable[str], known: Iterable[str]) -> None:
+    names = list(known)
+    for name in asked:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=3)
+            hint = f"; near matches: {', '.join(near)}" if near else ""
+            raise InputError(f"no {what} {name!r} in the input{hint}")
+
+
+def _print_document(report: "SlotReport", form: printing.Format) -> None:
+    printing.print_document(
+        "SlotReport",
+        form=form,
+        slots=[
+            {
+                "node": one.node,
+                "driver": one.driver,
+                "state": one.state,
+                "limit": one.limit,
+                "used": one.used,
+                "held": one.held,
+                "free": one.free,
+                "over": one.over,
+                "heldVolumes": list(one.held_volumes),
+            }
+            for one in report.slots
+        ],
+        totals=[
+            {
+                "driver": one.driver,
+                "nodes": one.nodes,
+                "unlimitedNodes": one.unlimited,
+                "unknownNodes": one.unknown,
+                "limit": one.limit,
+                "used": one.used,
+                "held": one.held,
+                "free": one.free,
+                "over": one.over,
+            }
+            for one in report.totals
+        ],
+        nodesWithoutCSINode=list(report.without_csinode),
+        warnings=list(report.warnings),
+    )
+
+
+def _print_tables(report: "SlotReport", *, wide: bool) -> None:
+    headings = ["NODE", "DRIVER", "LIMIT", "USED", "HELD", "FREE", "OVER BY"]
+    printing.print_table(
+        [*headings, "HELD VOLUMES"] if wide else headings,
+        [_row(one, wide=wide) for one in report.slots],
+        alarming={position for position, one in enumerate(report.slots) if one.over},
+    )
+    click.echo()
+    printing.print_table(
+        ["ALL NODES", "NODES", "LIMIT", "USED", "HELD", "FREE", "OVER BY"],
+        [_total_row(one) for one in report.totals],
+        alarming={position for position, one in enumerate(report.totals) if one.over},
+    )
+
+
+def _row(one: "SlotUse", *, wide: bool) -> list[str]:
+    cells = [
+        one.node,
+        one.driver,
+        one.state if one.limit is None else str(one.limit),
+        str(one.used),
+        str(one.held),
+        "-" if one.free is None else str(one.free),
+        _over(one.over),
+    ]
+    return [*cells, ", ".join(one.held_volumes) or "-"] if wide else cells
+
+
+def _total_row(one: "DriverTotal") -> list[str]:
+    limited = one.nodes - one.unlimited - one.unknown
+    parts = [
+        str(one.limit) if limited else "",
+        f"{one.unlimited} unlimited" if one.unlimited else "",
+        f"{one.unknown} unknown" if one.unknown else "",
+    ]
+    return [
+        one.driver,
+        str(one.nodes),
+        " + ".join(filter(None, parts)),
+        str(one.used),
+        str(one.held),
+        str(one.free) if limited else "-",
+        _over(one.over),
+    ]
+
+
+def _over(by: int) -> str:
+    return f"{by} !" if by else "-"
