@@ -95,6 +95,14 @@ def scope_of(ask: Ask, term: PodAffinityTerm) -> Scope:
     return Scope(frozenset((*term.namespaces, *selected)), term.label_selector)
 
 
+def own_scope(pods: PodClass, term: PodAffinityTerm) -> bool:
+    """Whether a term speaks of the pod's own kind, by its own namespace and labels."""
+    own = not term.namespaces and term.namespace_selector is None
+    return (own or pods.namespace in term.namespaces) and selectors.matches(
+        term.label_selector, pods.labels
+    )
+
+
 def _affinity_met(ask: Ask) -> Bools:
     """Every term's domain holds a pod that matches all terms, or the pod starts the group."""
     terms = ask.pods.affinity

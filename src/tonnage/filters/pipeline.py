@@ -134,6 +134,8 @@ class Verdicts:
 
     def summary(self) -> str:
         """One line as kube-scheduler reports it, without what preemption would add."""
+        if self.rejection is not None and self.rejection[0] == "PreEnqueue":
+            return "Scheduling is blocked due to non-empty scheduling gates"
         verdicts = list(self)
         if not verdicts:
             return "no nodes available to schedule pods"

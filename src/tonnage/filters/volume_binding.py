@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tonnage.filters import volume_matching
 from tonnage.filters.causes import Cause, Reason
 from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen
+from tonnage.filters.volume_matching import Matching
 from tonnage.objects import intree, quantities, selectors, volumes
-from tonnage.objects.pods import NodeSelector
 from tonnage.objects.storage import (
     SELECTED_NODE_ANNOTATION,
     PersistentVolume,
@@ -15,6 +16,7 @@ from tonnage.objects.storage import (
     StorageClass,
 )
 from tonnage.objects.volumes import PodVolume
+from tonnage.snapshot.openvolumes import affinity_of, size_wanted
 from tonnage.snapshot.rows import Bools
 
 _WAITING = "WaitForFirstConsumer"
@@ -184,21 +186,12 @@ def _check_bound(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findi
 
 def reachable(ask: Ask, volume: PersistentVolume) -> Bools:
     """Rows that satisfy the volume's node affinity, as CSI sees it where the node migrated."""
-    plain = _affine(ask, _own_affinity(volume))
+    plain = volume_matching.reachable(ask, affinity_of(volume))
     migrated = _migrated_on(ask, volume)
     if not migrated.any():
         return plain
-    return np.where(migrated, _affine(ask, intree.translated_affinity(volume)), plain)
-
-
-def _own_affinity(volume: PersistentVolume) -> NodeSelector | None:
-    return volume.spec.node_affinity.required if volume.spec.node_affinity else None
-
-
-def _affine(ask: Ask, affinity: NodeSelector | None) -> Bools:
-    if affinity is None:
-        return np.ones(ask.size, dtype=np.bool_)
-    return ask.snapshot.columns.labels.matching_nodes(affinity, by_name=False)
+    translated = volume_matching.reachable(ask, intree.translated_affinity(volume))
+    return np.where(migrated, translated, plain)
 
 
 def _migrated_on(ask: Ask, volume: PersistentVolume) -> Bools:
@@ -244,76 +237,23 @@ def _unmatched(
     ask: Ask, claims: list[PersistentVolumeClaim], going: Bools, findings: _Findings
 ) -> list[tuple[PersistentVolumeClaim, Bools]]:
     """Claims with the rows where no existing volume serves them, smallest claim first."""
-    taken: dict[str, Bools] = {}
+    matching = Matching(ask)
     result = []
-    for claim in sorted(claims, key=_requested):
-        open_rows = np.ones(ask.size, dtype=np.bool_)
+    for claim in sorted(claims, key=size_wanted):
         try:
             selectors.check(claim.spec.selector)
         except selectors.SelectorError as error:
             findings.failed |= going
             findings.failure = _selector_failure(claim, error)
             return []
-        for volume in _candidates(ask, claim):
-            fits = open_rows & _affine(ask, _own_affinity(volume))
-            already = taken.get(volume.metadata.name)
-            if already is not None:
-                fits = fits & ~already
-            taken[volume.metadata.name] = fits if already is None else already | fits
-            open_rows = open_rows & ~fits
-        result.append((claim, open_rows))
+        result.append((claim, matching.unserved(claim)))
     return result
 
 
-def _selector_failure(
-    claim: PersistentVolumeClaim, error: selectors.SelectorError
-) -> Reason:
+def _selector_failure(claim: PersistentVolumeClaim, error: selectors.SelectorError) -> Reason:
     name = f"{claim.metadata.namespace}/{claim.metadata.name}"
     context = f"error creating internal label selector for claim: {name}"
     return Reason(Cause.SELECTOR_INVALID, {"context": context, "detail": str(error)})
-
-
-def _candidates(ask: Ask, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """Volumes that could serve the claim, best first; one reserved for it excludes others."""
-    size = quantities.exact(claim.spec.resources.requests.get("storage", 0))
-    found = []
-    for volume in ask.snapshot.storage.volumes_of_class(claim.class_name).values():
-        if not _suits(volume, claim) or quantities.exact(_capacity(volume)) < size:
-            continue
-        if volume.spec.claim_ref is not None:
-            return [volume]
-        if _is_available_to(volume, claim):
-            found.append(volume)
-    return sorted(found, key=lambda volume: quantities.exact(_capacity(volume)))
-
-
-def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    reserved = volume.spec.claim_ref
-    return (
-        (
-            reserved is None
-            or (
-                reserved.name == claim.metadata.name
-                and reserved.namespace == claim.metadata.namespace
-                and reserved.uid in ("", claim.metadata.uid)
-            )
-        )
-        and (volume.spec.volume_mode or "Filesystem") == (claim.spec.volume_mode or "Filesystem")
-        and (volume.spec.volume_attributes_class_name or "")
-        == (claim.spec.volume_attributes_class_name or "")
-        and volume.metadata.deletion_timestamp is None
-    )
-
-
-def _is_available_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    return (
-        volume.status.phase == "Available"
-        and (
-            claim.spec.selector is None
-            or selectors.matches(claim.spec.selector, volume.metadata.labels)
-        )
-        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
-    )
 
 
 def _check_provisioning(
@@ -332,7 +272,7 @@ def _check_provisioning(
 
 def enough_storage(ask: Ask, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Bools:
     """Rows where some published capacity is large enough for the claim alone."""
-    snapshot, rows = ask.snapshot, slice(0, ask.size)
+    snapshot = ask.snapshot
     driver = snapshot.storage.drivers.get(storage_class.provisioner)
     requested = claim.spec.resources.requests.get("storage")
     if requested is None or driver is None or not driver.spec.storage_capacity:
@@ -341,17 +281,8 @@ def enough_storage(ask: Ask, claim: PersistentVolumeClaim, storage_class: Storag
     index = snapshot.storage.capacity_index(storage_class.metadata.name)
     mask = np.zeros(ask.size, dtype=np.bool_)
     for key, limits in index.by_label.items():
-        roomy = [value for value, limit in limits.items() if limit >= size]
-        mask |= snapshot.columns.labels.key(key).among(roomy, rows)
+        mask |= limits.of_rows(snapshot.columns.labels.key(key), ask.size) >= size
     for capacity, limit in index.others:
         if limit >= size:
             mask |= snapshot.columns.labels.matching(capacity.node_topology)
     return mask
-
-
-def _requested(claim: PersistentVolumeClaim) -> int:
-    return quantities.value(claim.spec.resources.requests.get("storage", 0))
-
-
-def _capacity(volume: PersistentVolume) -> str | int | float:
-    return volume.spec.capacity.get("storage", 0)

@@ -29,11 +29,15 @@ class Held(NamedTuple):
 
 
 class TemplateRow(NamedTuple):
-    """A template in the table, with the pods every copy of it starts with."""
+    """A template in the table, with the pods every copy of it starts with.
+
+    `host_keys` are the labels whose value is the node's own name: each copy has its own.
+    """
 
     row: int
     node: Node
     starting: tuple[Held, ...]
+    host_keys: frozenset[str]
 
 
 def add_template(
@@ -41,11 +45,11 @@ def add_template(
     node: Node,
     csinode: CSINode | None,
     starting: Iterable[tuple[Pod, Mapping[str, int]]],
+    *,
+    host_keys: Iterable[str] = (HOSTNAME,),
 ) -> TemplateRow:
     """Take a template in, with its starting pods and the slots each of them takes."""
-    held = tuple(
-        Held(snapshot.record_of(pod).pods, dict(slots)) for pod, slots in starting
-    )
+    held = tuple(Held(snapshot.record_of(pod).pods, dict(slots)) for pod, slots in starting)
     row = snapshot.table.allocate(shadow=True)
     snapshot.undo_by(snapshot.table.release, row)
     snapshot.columns.set(row, node)
@@ -55,19 +59,21 @@ def add_template(
         _change_columns(snapshot, group, np.array([row]), one)
         snapshot.host_ports.take(row, group.pods.ports)
         snapshot.undo_by(snapshot.host_ports.give_back, row, group.pods.ports)
-    return TemplateRow(row, node, held)
+    present = frozenset(key for key in host_keys if key in node.metadata.labels)
+    return TemplateRow(row, node, held, present)
 
 
 def add_copies(snapshot: Snapshot, template: TemplateRow, names: Sequence[str]) -> slice:
     """New nodes made from a template; gives their rows, which lie side by side."""
     rows = snapshot.table.copy(template.row, len(names))
     snapshot.undo_by(_remove_copies, snapshot, template, rows, tuple(names))
-    labels = snapshot.columns.labels
-    labels.rename(rows, names, hostname=HOSTNAME if HOSTNAME in template.node.metadata.labels else None)
+    snapshot.columns.labels.rename(rows, names, keys=template.host_keys)
     for row, name in zip(range(rows.start, rows.stop), names, strict=True):
         snapshot.nodes[name] = NodeRecord(name, row, snapshot.next_order(), template.node)
     for group in template.starting:
-        _count(snapshot, group.pods, np.arange(rows.start, rows.stop), np.ones(len(names), np.int64))
+        _count(
+            snapshot, group.pods, np.arange(rows.start, rows.stop), np.ones(len(names), np.int64)
+        )
         if group.pods.ports:
             for row in range(rows.start, rows.stop):
                 snapshot.host_ports.take(row, group.pods.ports)

@@ -10,7 +10,7 @@ from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.storage import TopologyTerm
 from tonnage.snapshot.interning import Interner
-from tonnage.snapshot.rows import Bools, Column, Rows, RowTable
+from tonnage.snapshot.rows import Bools, Column, Ints, Rows, RowTable
 
 ABSENT = 0
 _NAME_FIELD = "metadata.name"
@@ -49,6 +49,37 @@ class LabelColumn:
         return table[self.data[rows]]
 
 
+class ValueTable:
+    """A number for each value of a label, to be read for all rows at once."""
+
+    __slots__ = ("_by_id", "_default", "_numbers")
+
+    def __init__(self, *, default: int) -> None:
+        self._default = default
+        self._numbers: dict[str, int] = {}
+        self._by_id: Ints | None = None
+
+    def get(self, value: str) -> int:
+        return self._numbers.get(value, self._default)
+
+    def set(self, value: str, number: int) -> None:
+        self._numbers[value] = number
+        self._by_id = None
+
+    def of_rows(self, column: LabelColumn, size: int) -> Ints:
+        """The numbers for the first `size` rows; the default where the label has another value."""
+        table = self._by_id
+        # Values are only ever added to a column, so its length says whether the table is current.
+        if table is None or len(table) != len(column.values):
+            table = np.full(len(column.values), self._default, dtype=np.int64)
+            for value, number in self._numbers.items():
+                identity = column.values.get(value)
+                if identity is not None:
+                    table[identity] = number
+            self._by_id = table
+        return table[column.data[:size]]
+
+
 class NodeLabels:
     """Every label of every live row is in its key's column, and nothing else is."""
 
@@ -72,10 +103,9 @@ class NodeLabels:
     def name_of(self, row: int) -> str:
         return self._names.values.values[int(self._names.data[row]) - 1]
 
-    def rename(self, rows: slice, names: Sequence[str], *, hostname: str | None) -> None:
-        """Give copied rows names of their own, and their own value of the hostname label."""
-        columns = [self._names] if hostname is None else [self._names, self.key(hostname)]
-        for column in columns:
+    def rename(self, rows: slice, names: Sequence[str], *, keys: Iterable[str]) -> None:
+        """Give copied rows names of their own, also as the value of the given labels."""
+        for column in (self._names, *(self.key(key) for key in keys)):
             column.data[rows] = [column.values.id_of(name) for name in names]
 
     def key(self, key: str) -> LabelColumn:

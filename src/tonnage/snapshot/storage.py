@@ -1,6 +1,6 @@
 """Claims, volumes, classes, drivers and capacities by name, with the indexes filters need."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from tonnage.objects import quantities
 from tonnage.objects.storage import (
@@ -10,6 +10,12 @@ from tonnage.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from tonnage.snapshot.labels import ValueTable
+from tonnage.snapshot.openvolumes import OpenVolumes, is_open
+
+
+NO_LIMIT = -(2**63)
+"""Less than any limit, and than any size asked for."""
 
 
 class StorageState:
@@ -20,7 +26,9 @@ class StorageState:
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.drivers: dict[str, CSIDriver] = {}
-        self._volumes_by_class: dict[str, dict[str, PersistentVolume]] = {}
+        self._open: dict[str, dict[str, PersistentVolume]] = {}
+        self._open_arranged: dict[str, OpenVolumes] = {}
+        self._reserved: dict[tuple[str, str], tuple[PersistentVolume, ...]] = {}
         self._capacities: dict[str, dict[tuple[str, str], CSIStorageCapacity]] = {}
         self._capacity_class: dict[tuple[str, str], str] = {}
         self._per_value: dict[str, CapacityIndex] = {}
@@ -37,16 +45,40 @@ class StorageState:
     def put_volume(self, volume: PersistentVolume) -> None:
         self.drop_volume(volume.metadata.name)
         self.volumes[volume.metadata.name] = volume
-        self._volumes_by_class.setdefault(volume.class_name, {})[volume.metadata.name] = volume
+        reference = volume.spec.claim_ref
+        if reference is not None:
+            key = (reference.namespace, reference.name)
+            self._reserved[key] = (*self._reserved.get(key, ()), volume)
+        elif is_open(volume):
+            self._open.setdefault(volume.class_name, {})[volume.metadata.name] = volume
+            self._open_arranged.pop(volume.class_name, None)
 
     def drop_volume(self, name: str) -> PersistentVolume | None:
         volume = self.volumes.pop(name, None)
-        if volume is not None:
-            del self._volumes_by_class[volume.class_name][name]
+        if volume is None:
+            return None
+        reference = volume.spec.claim_ref
+        if reference is not None:
+            key = (reference.namespace, reference.name)
+            left = tuple(one for one in self._reserved.pop(key) if one is not volume)
+            if left:
+                self._reserved[key] = left
+        elif is_open(volume):
+            del self._open[volume.class_name][name]
+            self._open_arranged.pop(volume.class_name, None)
         return volume
 
-    def volumes_of_class(self, name: str) -> Mapping[str, PersistentVolume]:
-        return self._volumes_by_class.get(name, {})
+    def reserved_for(self, namespace: str, claim: str) -> tuple[PersistentVolume, ...]:
+        """Volumes that name the claim, of whatever class."""
+        return self._reserved.get((namespace, claim), ())
+
+    def open_volumes(self, class_name: str) -> OpenVolumes:
+        """Volumes of the class that any claim may take."""
+        arranged = self._open_arranged.get(class_name)
+        if arranged is None:
+            arranged = OpenVolumes(self._open.get(class_name, {}).values())
+            self._open_arranged[class_name] = arranged
+        return arranged
 
     def put_capacity(self, capacity: CSIStorageCapacity) -> None:
         key = (capacity.metadata.namespace, capacity.metadata.name)
@@ -84,12 +116,12 @@ class StorageState:
 class CapacityIndex:
     """Local storage publishes an object per node: those are kept by label value, not as selectors.
 
-    `by_label` maps a label key to the largest limit for each of its values; `others` are the
-    objects whose topology is anything but one label.
+    `by_label` maps a label key to the largest limit for each of its values, NO_LIMIT if there is
+    none; `others` are the objects whose topology is anything but one label.
     """
 
     def __init__(self, capacities: Iterable[CSIStorageCapacity]) -> None:
-        self.by_label: dict[str, dict[str, int]] = {}
+        self.by_label: dict[str, ValueTable] = {}
         self.others: list[tuple[CSIStorageCapacity, int]] = []
         for capacity in capacities:
             limit = limit_of(capacity)
@@ -98,8 +130,8 @@ class CapacityIndex:
             labels = capacity.node_topology.match_labels
             if len(labels) == 1 and not capacity.node_topology.match_expressions:
                 ((key, value),) = labels.items()
-                values = self.by_label.setdefault(key, {})
-                values[value] = max(values.get(value, limit), limit)
+                limits = self.by_label.setdefault(key, ValueTable(default=NO_LIMIT))
+                limits.set(value, max(limits.get(value), limit))
             else:
                 self.others.append((capacity, limit))
 

@@ -1,0 +1,189 @@
+"""What a copy of a node or a provider's word leaves out of a template, and others know.
+
+A CSINode read a moment too early lists no driver, a provider may know of none at all: drivers that
+the group's other nodes or its provider list win over their absence. Then each driver gets its
+limit, and the node the labels its drivers would set. None of this is upstream's.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from tonnage.groups import drivers, limits, sanitising, topology
+from tonnage.groups.drivers import Evidence
+from tonnage.groups.limits import Learned, Listing
+from tonnage.groups.memory import RememberedDriver
+from tonnage.groups.model import (
+    CATALOGUE,
+    LEARNED,
+    LIVE,
+    OVERRIDE,
+    PROVIDER,
+    REMEMBERED,
+    UNKNOWN,
+    Group,
+    Limit,
+    Template,
+)
+from tonnage.objects.storage import (
+    MIGRATED_PLUGINS_ANNOTATION,
+    CSINode,
+    CSINodeSpec,
+    NodeDriver,
+)
+
+RegisteredNodes: TypeAlias = Callable[[], Iterable[limits.Registered]]
+
+
+class Surroundings:
+    """What the rest of the cluster teaches, worked out when it is first asked for."""
+
+    def __init__(self, registered: RegisteredNodes, wanted: tuple[str, ...]) -> None:
+        self._registered = registered
+        self.wanted = wanted
+
+    @cached_property
+    def learned(self) -> Learned:
+        return Learned(self._registered())
+
+    @cached_property
+    def migrated_plugins(self) -> str:
+        """The in-tree plugins whose migration most nodes announce, as they write it."""
+        announced = Counter(
+            one.csinode.metadata.annotations.get(MIGRATED_PLUGINS_ANNOTATION, "")
+            for one in self._registered()
+        )
+        return announced.most_common(1)[0][0] if announced else ""
+
+
+class _Known(NamedTuple):
+    """Everything that is known about the drivers of one group's next node."""
+
+    group: Group
+    template: Template
+    evidence: Evidence
+    past: dict[str, RememberedDriver]
+    surroundings: Surroundings
+
+    @property
+    def own(self) -> dict[str, NodeDriver]:
+        """Drivers that the group itself is known for, the better witness first."""
+        found = drivers.by_name(self.template.csinode)
+        for name, driver in (*self.evidence.seen.items(), *self.provided.items()):
+            found.setdefault(name, driver)
+        for name in self.evidence.expected:
+            remembered = self.past.get(name)
+            if remembered is not None:
+                keys = remembered.topology_keys
+                found.setdefault(name, NodeDriver(name=name, topology_keys=keys))
+        for name in self.group.limits:
+            found.setdefault(name, NodeDriver(name=name, topology_keys=topology.KEYS.get(name, ())))
+        return found
+
+    @property
+    def provided(self) -> dict[str, NodeDriver]:
+        provider = self.group.provider_template
+        return drivers.by_name(provider.csi_node if provider is not None else None)
+
+    @property
+    def overridden(self) -> dict[str, NodeDriver]:
+        override = self.group.template_override
+        return drivers.by_name(override.csi_node if override is not None else None)
+
+    def elsewhere(self, driver: str) -> NodeDriver | None:
+        kind = limits.instance_type(self.template.node)
+        return self.surroundings.learned.elsewhere(kind, driver, self.group.id)
+
+    def sources(self, driver: str, *, is_own: bool) -> Iterator[tuple[str, Listing]]:
+        """The sources of a limit, in order; the later ones are worked out only if they are reached.
+
+        Where the group's nodes had time to register a driver and list others instead, it will not
+        be on the next one either, whatever is known of the machine.
+        """
+        yield OVERRIDE, self.group.limits
+        yield OVERRIDE, limits.listing(self.overridden.values())
+        if self.template.source == LIVE and self.template.csinode is not None:
+            yield LIVE, limits.listing(self.template.csinode.spec.drivers)
+        yield LIVE, limits.listing(self.evidence.seen.values())
+        yield PROVIDER, limits.listing(self.provided.values())
+        if self.evidence.conclusive and not is_own:
+            return
+        yield REMEMBERED, {name: remembered.count for name, remembered in self.past.items()}
+        learned = self.elsewhere(driver)
+        if learned is not None:
+            yield LEARNED, {driver: learned.limit}
+        number = limits.from_catalogue(driver, self.template.node)
+        if number is not None:
+            yield CATALOGUE, {driver: number}
+
+
+def complete(
+    template: Template,
+    *,
+    group: Group,
+    evidence: Evidence,
+    past: dict[str, RememberedDriver],
+    surroundings: Surroundings,
+) -> tuple[Template, list[str]]:
+    """The template with all drivers, limits and labels, and what is not known about it."""
+    known = _Known(group, template, evidence, past, surroundings)
+    own = known.own
+    found = [
+        limits.resolve(driver, known.sources(driver, is_own=driver in own))
+        for driver in sorted({*own, *surroundings.wanted})
+    ]
+    csinode = _csinode(known, own, found)
+    labels = topology.derived(
+        template.node.metadata.labels,
+        csinode.spec.drivers,
+        wanted=surroundings.wanted,
+        name=template.node.metadata.name,
+    )
+    named = (key for key, value in labels.items() if value == template.node.metadata.name)
+    expected = evidence.expected | drivers.expected_by(template.node) | known.overridden.keys()
+    completed = msgspec.structs.replace(
+        template,
+        node=sanitising.with_labels(template.node, labels),
+        csinode=csinode,
+        limits=tuple(found),
+        expected_drivers=tuple(sorted(expected)),
+        host_keys=(*template.host_keys, *named),
+    )
+    return completed, [_unknown(limit, evidence) for limit in found if limit.source == UNKNOWN]
+
+
+def _csinode(known: _Known, own: dict[str, NodeDriver], found: Iterable[Limit]) -> CSINode:
+    """The template's CSINode with every driver that some source lists, each with its limit."""
+    name = known.template.node.metadata.name
+    entries: dict[str, NodeDriver] = {}
+    for limit in found:
+        if limit.driver not in own and limit.source == UNKNOWN:
+            continue
+        entry = own.get(limit.driver) or known.elsewhere(limit.driver)
+        if entry is None:
+            keys = topology.KEYS.get(limit.driver, ())
+            entry = NodeDriver(name=limit.driver, topology_keys=keys)
+        if limit.driver not in own or not entry.node_id:
+            entry = msgspec.structs.replace(entry, node_id=name)
+        entries[limit.driver] = drivers.with_count(entry, limit.count)
+    base = known.template.csinode or sanitising.csinode(CSINode(), name)
+    annotations = base.metadata.annotations
+    if MIGRATED_PLUGINS_ANNOTATION not in annotations and known.surroundings.migrated_plugins:
+        plugins = known.surroundings.migrated_plugins
+        annotations = {**annotations, MIGRATED_PLUGINS_ANNOTATION: plugins}
+    return CSINode(
+        metadata=msgspec.structs.replace(base.metadata, annotations=annotations),
+        spec=CSINodeSpec(drivers=tuple(entries.values())),
+    )
+
+
+def _unknown(limit: Limit, evidence: Evidence) -> str:
+    if evidence.conclusive:
+        return f"its nodes do not register driver {limit.driver}, which pending pods want"
+    return (
+        f"nothing tells how many volumes of driver {limit.driver} a new node can attach; unless "
+        "the driver is opted in, any number is taken to fit"
+    )

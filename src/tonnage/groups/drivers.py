@@ -1,0 +1,139 @@
+"""Which CSI drivers the nodes of a group register: what is expected of them, and who lacks what."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tonnage.groups import limits
+from tonnage.groups.memory import RememberedDriver
+from tonnage.groups.nodestate import NodeState
+from tonnage.groups.policy import GroupPolicy
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSINode, NodeDriver, NodeDriverAllocatable
+
+EXPECTED_DRIVERS = "tonnage.dev/expected-csi-drivers"
+"""On a node, as label or annotation: drivers it is not ready without.
+
+Names are parted by `_` in a label, which cannot hold a comma, and by `,` or `_` in an annotation.
+"""
+
+_SEPARATORS = re.compile(r"[_,\s]+")
+
+
+class Member(NamedTuple):
+    """A registered node of a group."""
+
+    node: Node
+    state: NodeState
+    csinode: CSINode | None
+
+    @property
+    def counts(self) -> bool:
+        """Whether what it shows says anything about the group's nodes."""
+        return self.state.ready and not self.state.deleting
+
+
+class Evidence(NamedTuple):
+    """What a group's own nodes, provider and past say about its drivers.
+
+    `seen` are the drivers on its ready nodes. `conclusive` means that a node which lists some
+    drivers is old enough that those it does not list are not merely late.
+    """
+
+    expected: frozenset[str]
+    seen: Mapping[str, NodeDriver]
+    conclusive: bool
+
+
+def by_name(csinode: CSINode | None) -> dict[str, NodeDriver]:
+    """The drivers of a CSINode; of two entries of one name the first."""
+    if csinode is None:
+        return {}
+    return {driver.name: driver for driver in reversed(csinode.spec.drivers)}
+
+
+def expected_by(node: Node) -> frozenset[str]:
+    """The drivers that the node itself says it is not ready without."""
+    text = node.metadata.labels.get(EXPECTED_DRIVERS, "")
+    text += "," + node.metadata.annotations.get(EXPECTED_DRIVERS, "")
+    return frozenset(name for name in _SEPARATORS.split(text) if name)
+
+
+def missing_on(
+    member: Member,
+    expected: frozenset[str],
+    *,
+    blind: bool,
+    policy: GroupPolicy,
+    now: float,
+) -> tuple[str, ...]:
+    """The drivers a node is not ready without and has not registered, in order of name.
+
+    `blind` says that no CSINode of the whole cluster is known: nobody dumped them, or nobody may
+    read them. A node that is no longer young is then taken for what its conditions say; otherwise
+    every node there is would count as broken. Upstream excuses any node without a CSINode, and
+    goes by the provider's template alone.
+    """
+    if not policy.csi_aware:
+        return ()
+    timeout = policy.driver_registration_timeout
+    if member.csinode is None and (
+        policy.as_upstream or (blind and member.state.is_seasoned(now, timeout))
+    ):
+        return ()
+    if not policy.as_upstream:
+        expected = expected | expected_by(member.node)
+    if not expected:
+        return ()
+    return tuple(sorted(expected.difference(by_name(member.csinode))))
+
+
+def evidence(
+    members: Sequence[Member],
+    *,
+    provider: CSINode | None,
+    remembered: Mapping[str, RememberedDriver],
+    policy: GroupPolicy,
+    now: float,
+) -> Evidence:
+    """Weigh what is known of a group's drivers.
+
+    Expected is what the provider lists, what at least half of the ready nodes list that had time
+    to register it, and what was seen as recently as a registration may take. One odd node among
+    many thus does not make the others unready, a driver that drops out for a moment is missed,
+    and one that was uninstalled is forgotten.
+    """
+    timeout = policy.driver_registration_timeout
+    showing = [member for member in members if member.counts]
+    seasoned = [member for member in showing if member.state.is_seasoned(now, timeout)]
+    votes = Counter(name for member in seasoned for name in by_name(member.csinode))
+    expected = {name for name, count in votes.items() if 2 * count >= len(seasoned)}
+    expected.update(by_name(provider))
+    expected.update(name for name, driver in remembered.items() if now - driver.seen <= timeout)
+    return Evidence(
+        frozenset(expected), _typical(showing), any(by_name(m.csinode) for m in seasoned)
+    )
+
+
+def _typical(members: Iterable[Member]) -> dict[str, NodeDriver]:
+    """Each driver on the nodes, with the number most of them give."""
+    first: dict[str, NodeDriver] = {}
+    counts: dict[str, list[int | None]] = {}
+    for member in members:
+        for name, driver in by_name(member.csinode).items():
+            first.setdefault(name, driver)
+            counts.setdefault(name, []).append(driver.limit)
+    return {
+        name: with_count(driver, limits.typical(counts[name])) for name, driver in first.items()
+    }
+
+
+def with_count(driver: NodeDriver, count: int | None) -> NodeDriver:
+    """The driver with another limit; `None` is no limit."""
+    if driver.limit == count:
+        return driver
+    allocatable = NodeDriverAllocatable(count=count) if count is not None else None
+    return msgspec.structs.replace(driver, allocatable=allocatable)

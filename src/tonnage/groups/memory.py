@@ -1,0 +1,61 @@
+"""What is remembered of a group's past nodes while it has none to look at."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tonnage.groups.model import Template
+from tonnage.objects.meta import Record
+from tonnage.objects.storage import NodeDriver
+
+
+class RememberedDriver(Record, frozen=True, kw_only=True):
+    """A driver that nodes of the group had, with the last number they gave and when."""
+
+    count: int | None = None
+    topology_keys: tuple[str, ...] = ()
+    seen: float
+
+
+class RememberedGroup(Record, frozen=True, kw_only=True):
+    """The last good node of a group, as a template, and the drivers of all of its nodes."""
+
+    template: Template
+    seen: float
+    drivers: dict[str, RememberedDriver] = {}
+
+
+class TemplateMemory(Record, frozen=True, kw_only=True):
+    """A value that goes into one round of templates and comes out of it renewed.
+
+    It encodes to JSON as it is, so that whoever runs for long can keep it over a restart.
+    """
+
+    groups: dict[str, RememberedGroup] = {}
+
+
+def renewed(
+    old: RememberedGroup | None,
+    template: Template | None,
+    drivers: Iterable[NodeDriver],
+    *,
+    now: float,
+) -> RememberedGroup | None:
+    """A group's memory after a look at its nodes; without a good one only the drivers are renewed.
+
+    A driver that gives no number now keeps the last one it gave.
+    """
+    if template is None and old is None:
+        return None
+    known = dict(old.drivers) if old is not None else {}
+    for driver in drivers:
+        before = known.get(driver.name)
+        count = driver.limit
+        if count is None and before is not None:
+            count = before.count
+        known[driver.name] = RememberedDriver(
+            count=count, topology_keys=driver.topology_keys, seen=now
+        )
+    if template is not None:
+        return RememberedGroup(template=template, seen=now, drivers=known)
+    return msgspec.structs.replace(old, drivers=known) if old is not None else None

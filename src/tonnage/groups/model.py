@@ -1,0 +1,71 @@
+"""Values the decisions are made from: what a node group is, and what its next node would be.
+
+Providers fill these in; the core sees nothing of a provider but these.
+"""
+
+from tonnage.objects.meta import Record
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.scenarios import GroupTemplate
+from tonnage.objects.storage import CSINode
+
+OVERRIDE = "override"
+LIVE = "live"
+PROVIDER = "provider"
+REMEMBERED = "remembered"
+LEARNED = "learned"
+CATALOGUE = "catalogue"
+UNKNOWN = "unknown"
+
+TEMPLATE_NODE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
+
+
+class Group(Record, frozen=True, kw_only=True):
+    """A node group as it is now.
+
+    `nodes` are the registered nodes, `target` what the provider was asked for. A group whose
+    `all_or_nothing` is set goes from zero to its maximum and back, never to anything between.
+    `limits` and `template_override` are the operator's word and beat every other source.
+    `problems` are what was wrong with its declaration, each naming the group.
+    """
+
+    id: str
+    min_size: int = 0
+    max_size: int
+    target: int
+    nodes: tuple[str, ...] = ()
+    all_or_nothing: bool = False
+    limits: dict[str, int] = {}
+    price_per_hour: float | None = None
+    provider_template: GroupTemplate | None = None
+    template_override: GroupTemplate | None = None
+    problems: tuple[str, ...] = ()
+
+
+class Limit(Record, frozen=True, kw_only=True):
+    """The slots a new node has for a driver, and where the number comes from.
+
+    A count of `None` is unlimited, unless the source is unknown.
+    """
+
+    driver: str
+    count: int | None
+    source: str
+
+
+class Template(Record, frozen=True, kw_only=True):
+    """The next node of a group: the node, its CSINode, and the pods it starts with.
+
+    `expected_drivers` are those its nodes are known to register; the CSINode may list others
+    that are only assumed. `host_keys` are labels beside the hostname whose value is the node's own
+    name, to be rewritten in every copy.
+    """
+
+    group: str
+    node: Node
+    csinode: CSINode | None = None
+    daemon_pods: tuple[Pod, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    source: str = PROVIDER
+    expected_drivers: tuple[str, ...] = ()
+    host_keys: tuple[str, ...] = ()

@@ -1,0 +1,72 @@
+"""How many more nodes may be bought: of a group, in the cluster, within the totals."""
+
+from collections.abc import Iterable
+
+from tonnage.groups.model import Group, Template
+from tonnage.objects import quantities
+from tonnage.objects.nodes import Node
+from tonnage.scaleup.options import Options
+
+MAX_SIZE_REACHED = "max node group size reached"
+MAX_NODES_REACHED = "max total nodes in cluster reached"
+_GIB = 1 << 30
+_NO_LIMIT = 1 << 40
+
+
+class Budget:
+    """Counts purchases against every limit; what is taken is gone for the rest of the plan."""
+
+    def __init__(self, options: Options, nodes: Iterable[Node]) -> None:
+        self._options = options
+        self._bought: dict[str, int] = {}
+        self._nodes = 0
+        self._cores = 0
+        self._memory = 0
+        for node in nodes:
+            self._add(node, 1)
+
+    def target(self, group: Group) -> int:
+        return group.target + self._bought.get(group.id, 0)
+
+    def group_room(self, group: Group) -> int:
+        return max(group.max_size - self.target(group), 0)
+
+    def cluster_room(self, template: Template) -> int:
+        """Nodes like the template that the whole cluster may still grow by."""
+        rooms = [_NO_LIMIT]
+        if self._options.max_nodes_total:
+            rooms.append(self._options.max_nodes_total - self._nodes)
+        cores, memory = _size(template.node)
+        if cores:
+            rooms.append((self._options.cores_total - self._cores) // cores)
+        if memory:
+            rooms.append((self._options.memory_total * _GIB - self._memory) // memory)
+        return max(min(rooms), 0)
+
+    def take(self, group: Group, template: Template, count: int) -> None:
+        self._bought[group.id] = self._bought.get(group.id, 0) + count
+        self._add(template.node, count)
+
+    def why_full(self, group: Group, template: Template) -> str | None:
+        """The limit that stops the group from growing, in upstream's words."""
+        if self.group_room(group) == 0:
+            return MAX_SIZE_REACHED
+        if self._options.max_nodes_total and self._nodes >= self._options.max_nodes_total:
+            return MAX_NODES_REACHED
+        if self.cluster_room(template) == 0:
+            cores, _ = _size(template.node)
+            short = "cpu" if self._cores + cores > self._options.cores_total else "memory"
+            return f'exceeded quota: "cluster-wide", resources: {short}'
+        return None
+
+    def _add(self, node: Node, count: int) -> None:
+        cores, memory = _size(node)
+        self._nodes += count
+        self._cores += cores * count
+        self._memory += memory * count
+
+
+def _size(node: Node) -> tuple[int, int]:
+    """Whole cores and bytes of a node's capacity."""
+    capacity = node.status.capacity
+    return quantities.value(capacity.get("cpu", 0)), quantities.value(capacity.get("memory", 0))

@@ -1,0 +1,57 @@
+"""Options of a scale-up decision: upstream's flags in camelCase, and a few of our own."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tonnage.errors import InputError
+from tonnage.objects.meta import Record
+
+UPSTREAM = "cluster-autoscaler-1.37"
+
+
+class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to decide. `compatibility` turns off what goes beyond upstream, for comparing."""
+
+    expander: str = "least-waste"
+    csi_aware: bool = True
+    compatibility: str = "none"
+    max_nodes_total: int = 0
+    max_nodes_per_scale_up: int = msgspec.field(default=1000, name="maxNodesPerScaleUp")
+    balance_similar_node_groups: bool = False
+    balancing_ignore_labels: tuple[str, ...] = ()
+    balancing_labels: tuple[str, ...] = ()
+    cores_total: int = 320_000
+    memory_total: int = 6_400_000
+    expendable_pods_priority_cutoff: int = -10
+    new_pod_scale_up_delay: float = 0.0
+    claim_bind_wait: float = 30.0
+    force_ds: bool = False
+    startup_taints: tuple[str, ...] = ()
+    startup_taint_prefixes: tuple[str, ...] = ()
+    status_taints: tuple[str, ...] = ()
+    max_total_unready_percentage: float = 45.0
+    ok_total_unready_count: int = 3
+    max_node_startup_time: float = 900.0
+    driver_registration_timeout: float = 900.0
+    require_driver_counts: bool = False
+    priorities: dict[str, list[str]] = {}
+    random_seed: int = 0
+    time_budget: float = 0.0
+
+    @property
+    def as_upstream(self) -> bool:
+        return self.compatibility == UPSTREAM
+
+
+def of(settings: Mapping[str, object]) -> Options:
+    """Options from a scenario or a file; a wrong name or type says which and what is expected."""
+    try:
+        options = msgspec.convert(dict(settings), Options)
+    except msgspec.ValidationError as error:
+        raise InputError(f"options: {error}") from None
+    if options.compatibility not in ("none", UPSTREAM):
+        raise InputError(
+            f"options.compatibility: {options.compatibility!r}: expected none or {UPSTREAM}"
+        )
+    return options

@@ -1,0 +1,83 @@
+"""Placing pods on nodes that are there: real ones, upcoming ones, and those a step has bought."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.filters import pipeline
+from tonnage.filters.features import Features
+from tonnage.scaleup import packing
+from tonnage.scaleup.podgroups import PodGroup
+from tonnage.snapshot import imagined
+from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+
+class Fit(NamedTuple):
+    """A pod and the row it was put on."""
+
+    pod: PodRecord
+    row: int
+
+
+def place(
+    snapshot: Snapshot, groups: Sequence[PodGroup], features: Features, *, rows: Bools
+) -> tuple[list[Fit], list[PodGroup]]:
+    """Put what fits on the allowed rows, group by group; gives the fits and the groups left over.
+
+    Pods that want to be near others are tried again as long as others find a place.
+    """
+    fits: list[Fit] = []
+    left = list(groups)
+    waiting: list[PodGroup] = left
+    while waiting:
+        placed: dict[int, int] = {}
+        for group in waiting:
+            found = _place_group(snapshot, group, features, rows)
+            placed[id(group)] = len(found)
+            fits.extend(found)
+        if not any(placed.values()):
+            break
+        left = [
+            group.without(taken) if (taken := placed.get(id(group), 0)) else group
+            for group in left
+            if placed.get(id(group), 0) < group.size
+        ]
+        waiting = [group for group in left if group.interacting]
+    return fits, left
+
+
+def _place_group(snapshot: Snapshot, group: PodGroup, features: Features, rows: Bools) -> list[Fit]:
+    verdicts = pipeline.evaluate(snapshot, group.sample, features)
+    fitting = verdicts.fits & rows
+    if not fitting.any():
+        return []
+    if group.apart:
+        row = int(np.flatnonzero(fitting)[0])
+        snapshot.place(group.sample, snapshot.name_of(row))
+        return [Fit(group.sample, row)]
+    if group.interacting:
+        return _place_one_by_one(snapshot, group, features, rows, fitting)
+    room = packing.headroom(snapshot, group, slice(0, len(fitting)))
+    counts = packing.first_fit(np.where(fitting, room, 0), group.size)
+    chosen = np.flatnonzero(counts)
+    imagined.hold(snapshot, group.held, chosen, counts[chosen])
+    where = np.repeat(chosen, counts[chosen]).tolist()
+    return [Fit(pod, row) for pod, row in zip(group.members, where, strict=False)]
+
+
+def _place_one_by_one(
+    snapshot: Snapshot, group: PodGroup, features: Features, rows: Bools, fitting: Bools
+) -> list[Fit]:
+    """Pods that keep together or apart change the answer for the next one."""
+    fits = []
+    one = np.ones(1, dtype=np.int64)
+    for pod in group.members:
+        if not fitting.any():
+            break
+        row = int(np.flatnonzero(fitting)[0])
+        imagined.hold(snapshot, group.held, np.array([row]), one)
+        fits.append(Fit(pod, row))
+        fitting = pipeline.evaluate(snapshot, group.sample, features).fits & rows
+    return fits

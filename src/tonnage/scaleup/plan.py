@@ -1,0 +1,90 @@
+"""A plan: what to buy, for whom, and who is left out. Versioned output, read by people and programs."""
+
+from tonnage.objects.meta import Record
+from tonnage.objects.scenarios import API_VERSION
+
+
+class GroupDelta(Record, frozen=True, kw_only=True):
+    group: str
+    delta: int
+
+
+class Step(Record, frozen=True, kw_only=True):
+    """One choice: the group that won, what is bought for it, and the pods it is for."""
+
+    chosen: str
+    scale_ups: tuple[GroupDelta, ...]
+    pods: tuple[str, ...]
+    reason: str = ""
+
+
+class NewNode(Record, frozen=True, kw_only=True):
+    name: str
+    pods: tuple[str, ...]
+
+
+class ScaleUp(Record, frozen=True, kw_only=True):
+    """All that is bought of one group over the whole plan."""
+
+    group: str
+    delta: int
+    nodes: tuple[NewNode, ...]
+    binding: str = ""
+
+
+class Placement(Record, frozen=True, kw_only=True):
+    pod: str
+    node: str
+
+
+class Nearest(Record, frozen=True, kw_only=True):
+    """The group that comes nearest to holding a pod, and what it lacks."""
+
+    group: str
+    resource: str
+    wanted: int
+    available: int
+
+
+class GroupReason(Record, frozen=True, kw_only=True):
+    """Why one group does not help a pod."""
+
+    group: str
+    plugin: str | None = None
+    code: str | None = None
+    reasons: tuple[str, ...] = ()
+
+
+class NotHelped(Record, frozen=True, kw_only=True):
+    pod: str
+    never_fits: bool = False
+    nearest: Nearest | None = None
+    reasons: tuple[GroupReason, ...] = ()
+
+
+class GroupLimit(Record, frozen=True, kw_only=True):
+    group: str
+    driver: str
+    count: int | None
+    source: str
+
+
+class Bounds(Record, frozen=True, kw_only=True):
+    """No plan for the same pods on the chosen groups buys less than this."""
+
+    nodes: int
+    cost_per_hour: float | None
+    gap: float
+
+
+class Plan(Record, frozen=True, kw_only=True, omit_defaults=False):
+    api_version: str = API_VERSION
+    kind: str = "Plan"
+    steps: tuple[Step, ...] = ()
+    scale_ups: tuple[ScaleUp, ...] = ()
+    fit_on_existing: tuple[Placement, ...] = ()
+    not_helped: tuple[NotHelped, ...] = ()
+    limits: tuple[GroupLimit, ...] = ()
+    bounds: Bounds = Bounds(nodes=0, cost_per_hour=None, gap=0.0)
+    partial: bool = False
+    warnings: tuple[str, ...] = ()

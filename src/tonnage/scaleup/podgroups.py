@@ -1,0 +1,185 @@
+"""Pending pods in groups whose members are interchangeable.
+
+Replicas of a StatefulSet with an unbound claim each are one group, though their claims
+have different names: what decides is the class, the size and the driver. A claim that
+another pod uses too, or whose volume is attached somewhere, is a fact of its own and
+sets its pod apart.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+
+from tonnage.objects import intree, selectors, volumes
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
+from tonnage.objects.volumes import PodVolume
+from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+ClaimKey = tuple[str, str]
+
+
+class PodGroup:
+    """Pending pods that are the same to every filter, in the order they are to be placed.
+
+    `held` says what one member takes. A group that is `apart` has one member, whose volumes
+    must be followed by name.
+    """
+
+    __slots__ = ("apart", "held", "interacting", "members", "sample")
+
+    def __init__(self, members: list[PodRecord], held: Held, *, apart: bool) -> None:
+        self.members = members
+        self.sample = members[0]
+        self.held = held
+        self.apart = apart
+        pods = self.sample.pods
+        self.interacting = bool(pods.spread or pods.affinity or pods.anti_affinity)
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    def without(self, count: int) -> "PodGroup":
+        """The group when its first members have found a place."""
+        return PodGroup(self.members[count:], self.held, apart=self.apart)
+
+    def requests(self, resource: str) -> int:
+        """What one member requests."""
+        return self.sample.pods.requests.get(resource, 0)
+
+
+def group(snapshot: Snapshot, pending: Iterable[PodRecord]) -> list[PodGroup]:
+    """Sort pending pods into groups, each in the order of its first member."""
+    records = list(pending)
+    shared = _shared_claims(snapshot, records)
+    reserved = _reserved_claims(snapshot)
+    members: dict[Hashable, list[PodRecord]] = {}
+    lone: set[Hashable] = set()
+    for record in records:
+        facts = _volume_facts(snapshot, record, shared, reserved)
+        key: Hashable = (record.pods.identity, facts)
+        if facts is None:
+            key = record.key
+            lone.add(key)
+        members.setdefault(key, []).append(record)
+    return [
+        PodGroup(found, Held(found[0].pods, slots_of(snapshot, found[0])), apart=key in lone)
+        for key, found in members.items()
+    ]
+
+
+def slots_of(snapshot: Snapshot, record: PodRecord) -> dict[str, int]:
+    """New slots a pod takes of each driver, on a node where none of its volumes is yet."""
+    if not record.volumes:
+        return {}
+    found = volumes.slots(record.meta, record.volumes, snapshot.storage, placed=False)
+    return dict(Counter(use.driver for use in dict.fromkeys((*found.uses, *found.migrated))))
+
+
+def slots_of_template_pod(snapshot: Snapshot, pod: Pod) -> dict[str, int]:
+    """Slots a pod takes that comes with its node: its ephemeral volumes are yet to be claimed."""
+    drivers: Counter[str] = Counter()
+    for volume in volumes.of_pod(pod):
+        if volume.ephemeral and volume.source.ephemeral is not None:
+            template = volume.source.ephemeral.volume_claim_template
+            name = template.spec.storage_class_name if template is not None else None
+            storage_class = snapshot.storage.storage_class(name) if name else None
+            if storage_class is not None:
+                provisioner = storage_class.provisioner
+                drivers[intree.csi_driver_of(provisioner) or provisioner] += 1
+    record = snapshot.record_of(pod)
+    found = volumes.slots(
+        record.meta,
+        tuple(volume for volume in record.volumes if not volume.ephemeral),
+        snapshot.storage,
+        placed=True,
+    )
+    drivers.update(use.driver for use in dict.fromkeys((*found.uses, *found.migrated)))
+    return dict(drivers)
+
+
+def _shared_claims(snapshot: Snapshot, records: list[PodRecord]) -> set[ClaimKey]:
+    counts: Counter[ClaimKey] = Counter()
+    for record in records:
+        for claim in {volume.claim for volume in record.volumes if volume.claim}:
+            counts[record.meta.namespace, claim] += 1
+    return {key for key, count in counts.items() if count > 1 or any(snapshot.claim_users(*key))}
+
+
+def _reserved_claims(snapshot: Snapshot) -> dict[ClaimKey, str]:
+    """Claims that an existing volume is set aside for and not bound to yet."""
+    return {
+        (reference.namespace, reference.name): name
+        for name, volume in snapshot.storage.volumes.items()
+        if (reference := volume.spec.claim_ref) is not None and volume.status.phase == "Available"
+    }
+
+
+def _volume_facts(
+    snapshot: Snapshot,
+    record: PodRecord,
+    shared: set[ClaimKey],
+    reserved: Mapping[ClaimKey, str],
+) -> Hashable | None:
+    """What the pod's volumes come to for scheduling; `None` if they must be followed by name."""
+    facts = []
+    for volume in record.volumes:
+        if not volume.claim:
+            return None
+        if (record.meta.namespace, volume.claim) in shared:
+            return None
+        fact = _claim_facts(snapshot, record.meta, volume, reserved)
+        if fact is None:
+            return None
+        facts.append(fact)
+    return tuple(facts)
+
+
+def _claim_facts(
+    snapshot: Snapshot, pod: ObjectMeta, volume: PodVolume, reserved: Mapping[ClaimKey, str]
+) -> Hashable | None:
+    storage = snapshot.storage
+    claim = storage.claim(pod.namespace, volume.claim)
+    if claim is None:
+        return ("missing", volume.ephemeral)
+    if volume.ephemeral and not volumes.controlled_by(claim, pod):
+        return ("foreign",)
+    if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp is not None:
+        return ("gone", claim.status.phase, claim.metadata.deletion_timestamp is not None)
+    if claim.spec.volume_name:
+        return _bound_facts(snapshot, claim)
+    return (
+        "unbound",
+        volume.ephemeral,
+        claim.class_name,
+        claim.spec.resources.requests.get("storage"),
+        claim.spec.access_modes,
+        selectors.canonical(claim.spec.selector),
+        claim.spec.volume_mode,
+        claim.spec.volume_attributes_class_name,
+        claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION),
+        reserved.get((pod.namespace, volume.claim)),
+    )
+
+
+def _bound_facts(snapshot: Snapshot, claim: PersistentVolumeClaim) -> Hashable | None:
+    """A volume with nothing attached anywhere is as good as another with the same reach."""
+    bound = snapshot.storage.volume(claim.spec.volume_name)
+    if bound is None:
+        return ("volume missing", claim.fully_bound, claim.class_name)
+    found = volumes.use_of_claim(claim, snapshot.storage)
+    if found is not None:
+        use, _ = found
+        if snapshot.slots.users(use) or snapshot.slots.attachments(use):
+            return None
+    affinity = bound.spec.node_affinity.required if bound.spec.node_affinity else None
+    return (
+        "bound",
+        claim.fully_bound,
+        claim.class_name,
+        None if found is None else (found[0].driver, found[1]),
+        affinity,
+        tuple(sorted(bound.metadata.labels.items())),
+    )

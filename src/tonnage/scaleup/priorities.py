@@ -1,0 +1,85 @@
+"""An operator's priorities of node groups, in the format of upstream's ConfigMap."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+from tonnage.errors import InputError
+
+
+class Priorities:
+    """Priorities and the expressions for the ids of the groups that have them, highest first."""
+
+    def __init__(self, rules: Mapping[int, Sequence[re.Pattern[str]]]) -> None:
+        self.rules = tuple((priority, tuple(rules[priority])) for priority in sorted(rules)[::-1])
+
+    def of(self, group: str) -> int | None:
+        """The highest priority with an expression that is found in the id."""
+        for priority, expressions in self.rules:
+            if any(expression.search(group) for expression in expressions):
+                return priority
+        return None
+
+
+def parse_priorities(text: str) -> Priorities:
+    """What the ConfigMap `cluster-autoscaler-priority-expander` has under `priorities`.
+
+    A YAML map from whole numbers to lists of regular expressions. Upstream's dialect of these
+    and ours mean the same but for rarities; what ours does not have is an error.
+    """
+    try:
+        content = yaml.load(text, Loader=_PlainLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"priorities: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict) or not content:
+        raise InputError(
+            "priorities: expected a map from priorities to lists of regular expressions, "
+            "such as {10: ['.*spot.*']}"
+        )
+    return read_priorities(content)
+
+
+def read_priorities(rules: Mapping[str, Sequence[str]]) -> Priorities:
+    """Priorities from a map whose keys are whole numbers, as text or not."""
+    compiled: dict[int, list[re.Pattern[str]]] = {}
+    for key, expressions in rules.items():
+        if isinstance(key, bool) or not _WHOLE_NUMBER.fullmatch(str(key)):
+            raise InputError(f"priorities: {key!r}: expected a whole number")
+        if expressions is not None and not isinstance(expressions, list | tuple):
+            raise InputError(f"priorities[{key}]: expected a list of regular expressions")
+        into = compiled.setdefault(int(key), [])
+        into.extend(_compile(key, expression) for expression in expressions or ())
+    return Priorities(compiled)
+
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_CLASS_BY_NAME = re.compile(r"\[:\^?[a-z]+:\]")
+
+
+def _compile(priority: object, expression: object) -> re.Pattern[str]:
+    if expression is None:
+        # Upstream takes it for the empty expression, which matches every group.
+        raise InputError(f"priorities[{priority}]: an empty entry, expected a regular expression")
+    if not isinstance(expression, str | int):
+        raise InputError(f"priorities[{priority}]: {expression!r}: expected a regular expression")
+    text = str(expression)
+    if _CLASS_BY_NAME.search(text):
+        # Upstream has these classes; here they would silently mean something else.
+        raise InputError(f"priorities[{priority}]: {text!r}: write the class out, such as [a-z]")
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InputError(f"priorities[{priority}]: {text!r}: {error}") from error
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Reads whole numbers and nothing; `yes`, dates and fractions stay the text they are."""
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [
+        (tag, form) for tag, form in resolvers if tag.rpartition(":")[2] in ("int", "null", "merge")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
