@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +28,7 @@ from tonnage.objects.volumesources import (
     VsphereVolumeSource,
 )
 
-EBS = {"aws_elastic_block_store": AWSElasticBlockStoreSource(volume_id="vol-1")}
+EBS: dict[str, Any] = {"aws_elastic_block_store": AWSElasticBlockStoreSource(volume_id="vol-1")}
 PD = {"gce_persistent_disk": GCEPersistentDiskSource(pd_name="disk-1")}
 AZURE_DISK = {"azure_disk": AzureDiskSource(disk_name="d", disk_uri="/subscriptions/x/disks/d")}
 AZURE_FILE = {"azure_file": AzureFileSource(secret_name="s", share_name="share")}
@@ -107,7 +110,8 @@ def test_other_provisioners_have_no_driver(name):
 )
 def test_handles_are_the_same_inline_and_in_a_plain_volume(source, handle):
     plugin = intree.plugin_of(VolumeSource(**source))
-    expected = CSISource(driver=intree.csi_driver_of(plugin), volume_handle=handle)
+    assert plugin is not None
+    expected = CSISource(driver=intree.csi_driver_of(plugin) or "", volume_handle=handle)
     assert intree.translate_inline(VolumeSource(name="v", **source)) == expected
     assert intree.volume_handle(volume(source)) == expected
 
@@ -144,12 +148,15 @@ def test_ebs_ids_come_bare_or_as_urls(volume_id, handle):
     ],
 )
 def test_malformed_ebs_urls_are_refused(volume_id, why):
-    source = {"aws_elastic_block_store": AWSElasticBlockStoreSource(volume_id=volume_id)}
-    for translate, argument in (
+    source: dict[str, Any] = {
+        "aws_elastic_block_store": AWSElasticBlockStoreSource(volume_id=volume_id)
+    }
+    calls: tuple[tuple[Callable[[Any], object], object], ...] = (
         (intree.translate_inline, VolumeSource(**source)),
         (intree.volume_handle, volume(source)),
         (intree.translated_affinity, volume(source)),
-    ):
+    )
+    for translate, argument in calls:
         with pytest.raises(TranslationError) as refused:
             translate(argument)
         assert str(refused.value) == f"failed to translate Kubernetes ID to EBS Volume ID {why}"
@@ -199,11 +206,12 @@ def test_managed_azure_disks_are_translated(kind):
 
 @pytest.mark.parametrize("kind", ["Dedicated", "Shared", ""])
 def test_other_azure_disks_are_refused(kind):
-    source = {"azure_disk": AzureDiskSource(disk_uri="/d", kind=kind)}
-    for translate, argument in (
+    source: dict[str, Any] = {"azure_disk": AzureDiskSource(disk_uri="/d", kind=kind)}
+    calls: tuple[tuple[Callable[[Any], object], object], ...] = (
         (intree.translate_inline, VolumeSource(**source)),
         (intree.volume_handle, volume(source)),
-    ):
+    )
+    for translate, argument in calls:
         with pytest.raises(TranslationError) as refused:
             translate(argument)
         assert str(refused.value) == f"kind({kind}) is not supported in csi migration"
@@ -213,7 +221,7 @@ def test_other_azure_disks_are_refused(kind):
     ("secret", "account"), [("s", "s"), ("azure-storage-account-acct-secret", "acct")]
 )
 def test_azure_file_handles_name_the_account_and_the_namespace(secret, account):
-    source = {"azure_file": AzureFileSource(secret_name=secret, share_name="share")}
+    source: dict[str, Any] = {"azure_file": AzureFileSource(secret_name=secret, share_name="share")}
     inline = VolumeSource(name="v", **source)
     assert intree.translate_inline(inline).volume_handle == f"#{account}#share#v#default"
     assert intree.translate_inline(inline, namespace="ns").volume_handle.endswith("#v#ns")
@@ -224,7 +232,9 @@ def test_azure_file_handles_name_the_account_and_the_namespace(secret, account):
 
 
 def test_an_azure_file_source_may_name_its_own_namespace():
-    source = {"azure_file": AzureFileSource(secret_name="s", secret_namespace="own")}
+    source: dict[str, Any] = {
+        "azure_file": AzureFileSource(secret_name="s", secret_namespace="own")
+    }
     handle = intree.volume_handle(volume(source, claim="ns")).volume_handle
     assert handle.endswith("#own")
 

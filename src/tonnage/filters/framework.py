@@ -4,7 +4,7 @@ A filter answers for all nodes at once: a code per row, and on request the reaso
 for one row. Stages and codes are kube-scheduler's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from functools import cached_property
 from typing import Protocol, TypeAlias
@@ -17,7 +17,7 @@ from tonnage.filters.features import Features
 from tonnage.objects import volumes
 from tonnage.objects.volumes import Slots
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 Codes: TypeAlias = npt.NDArray[np.int8]
@@ -73,24 +73,42 @@ class Rejection:
         self.reason = Reason(cause, facts)
 
 
+Reasons: TypeAlias = Callable[[int], tuple[Reason, ...]]
+"""The reasons for a row that is refused."""
+
+
 class Screen:
-    """A code for every row, and the reasons for the rows that are refused."""
+    """A code for every row, and the reasons for the rows that are refused.
 
-    __slots__ = ("_reasons", "codes")
+    Rows refused with the same code and the same kind are refused in the same words, though
+    perhaps with other facts. Without `kinds` the code says it all. Errors are left aside.
+    """
 
-    def __init__(self, codes: Codes, reasons: Callable[[int], tuple[Reason, ...]]) -> None:
+    __slots__ = ("_kinds", "codes", "reasons")
+
+    def __init__(
+        self, codes: Codes, reasons: Reasons, *, kinds: Callable[[], Ints] | None = None
+    ) -> None:
         self.codes = codes
-        self._reasons = reasons
+        self.reasons = reasons
+        self._kinds = kinds
 
     @classmethod
     def passing(
-        cls, passes: Bools, code: Code, reasons: Callable[[int], tuple[Reason, ...]]
+        cls,
+        passes: Bools,
+        code: Code,
+        reasons: Reasons,
+        *,
+        kinds: Callable[[], Ints] | None = None,
     ) -> "Screen":
         """One code for all rows that do not pass."""
-        return cls(np.where(passes, np.int8(Code.SUCCESS), np.int8(code)), reasons)
+        return cls(np.where(passes, np.int8(Code.SUCCESS), np.int8(code)), reasons, kinds=kinds)
 
-    def reasons(self, row: int) -> tuple[Reason, ...]:
-        return self._reasons(row)
+    def kinds(self) -> Ints:
+        if self._kinds is None:
+            return np.zeros(len(self.codes), dtype=np.int64)
+        return self._kinds()
 
 
 class Begun:
@@ -127,3 +145,18 @@ class Filter(Protocol):
 def one(cause: Cause, **facts: Fact) -> tuple[Reason, ...]:
     """A single reason."""
     return (Reason(cause, facts),)
+
+
+def always(cause: Cause, **facts: Fact) -> Reasons:
+    """The same single reason for every row."""
+    reasons = one(cause, **facts)
+    return lambda _: reasons
+
+
+def kinds_of(flags: Iterable[Bools]) -> Ints:
+    """A number per row that says which of the flags are up."""
+    kinds: Ints = sum(
+        (flag.astype(np.int64) << place for place, flag in enumerate(flags)),
+        start=np.zeros(1, dtype=np.int64),
+    )
+    return kinds

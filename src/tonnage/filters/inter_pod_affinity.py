@@ -3,7 +3,17 @@
 import numpy as np
 
 from tonnage.filters.causes import Cause, Reason
-from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, one
+from tonnage.filters.framework import (
+    SKIP,
+    Ask,
+    Begun,
+    Code,
+    Outcome,
+    Rejection,
+    Screen,
+    kinds_of,
+    one,
+)
 from tonnage.objects import selectors
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import PodAffinityTerm
@@ -74,7 +84,7 @@ def _screen(ask: Ask, refusing: list[int]) -> Screen:
             return one(Cause.POD_ANTI_AFFINITY)
         return one(Cause.EXISTING_ANTI_AFFINITY)
 
-    return Screen(codes, reasons)
+    return Screen(codes, reasons, kinds=lambda: kinds_of((apart,)))
 
 
 def scope_of(ask: Ask, term: PodAffinityTerm) -> Scope:

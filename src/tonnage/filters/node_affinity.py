@@ -1,7 +1,7 @@
 """NodeAffinity: the pod's node selector and required node affinity."""
 
 from tonnage.filters.causes import Cause
-from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, one
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, always
 from tonnage.objects.pods import NodeSelector
 from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -24,7 +24,7 @@ class NodeAffinity:
             lambda: Screen.passing(
                 matching(ask.snapshot, ask.pod),
                 Code.UNRESOLVABLE,
-                lambda _: one(Cause.NODE_AFFINITY_MISMATCH),
+                always(Cause.NODE_AFFINITY_MISMATCH),
             ),
             only=names,
         )

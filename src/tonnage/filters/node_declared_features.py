@@ -1,7 +1,7 @@
 """NodeDeclaredFeatures: what a pod's spec needs, its node must declare."""
 
 from tonnage.filters.causes import Cause
-from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, one
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, always
 from tonnage.objects import podfeatures
 
 
@@ -21,6 +21,6 @@ class NodeDeclaredFeatures:
             lambda: Screen.passing(
                 ask.snapshot.columns.declaring(needed),
                 Code.UNRESOLVABLE,
-                lambda _: one(Cause.FEATURE_NOT_DECLARED, features=sorted(needed)),
+                always(Cause.FEATURE_NOT_DECLARED, features=sorted(needed)),
             )
         )

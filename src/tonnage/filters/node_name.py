@@ -3,7 +3,7 @@
 import numpy as np
 
 from tonnage.filters.causes import Cause
-from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, one
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, always
 
 
 class NodeName:
@@ -20,7 +20,7 @@ class NodeName:
             passes[node.row] = True
         return Begun(
             lambda: Screen.passing(
-                passes, Code.UNRESOLVABLE, lambda _: one(Cause.OTHER_NODE_REQUESTED, node=wanted)
+                passes, Code.UNRESOLVABLE, always(Cause.OTHER_NODE_REQUESTED, node=wanted)
             ),
             only={wanted} if ask.features.node_name_first else None,
         )

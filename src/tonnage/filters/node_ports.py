@@ -3,7 +3,7 @@
 import numpy as np
 
 from tonnage.filters.causes import Cause
-from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, one
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, always
 
 
 class NodePorts:
@@ -20,7 +20,7 @@ class NodePorts:
             passes[list(ask.snapshot.host_ports.conflicts(wanted))] = False
             ports = ",".join(f"{port.protocol}/{port.port}" for port in wanted)
             return Screen.passing(
-                passes, Code.UNSCHEDULABLE, lambda _: one(Cause.HOST_PORT_TAKEN, ports=ports)
+                passes, Code.UNSCHEDULABLE, always(Cause.HOST_PORT_TAKEN, ports=ports)
             )
 
         return Begun(screen)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tonnage.filters.causes import Cause, Reason
-from tonnage.filters.framework import Ask, Begun, Code, Outcome, Screen
+from tonnage.filters.framework import Ask, Begun, Code, Outcome, Screen, kinds_of
 from tonnage.snapshot.nodes import PODS
 
 _BASIC = ("cpu", "memory", "ephemeral-storage")
@@ -22,25 +22,25 @@ def _screen(ask: Ask) -> Screen:
     wanted = _wanted(ask)
     limits = [column.data[:size] for column in columns.allocatable]
     used = [column.data[:size] for column in columns.used]
-    codes = np.where(
-        used[PODS] + 1 > limits[PODS], np.int8(Code.UNSCHEDULABLE), np.int8(Code.SUCCESS)
-    )
-    for resource, amount in wanted:
-        codes[amount > limits[resource] - used[resource]] = Code.UNSCHEDULABLE
+    full = used[PODS] + 1 > limits[PODS]
+    short = [amount > limits[resource] - used[resource] for resource, amount in wanted]
+    codes = np.where(full, np.int8(Code.UNSCHEDULABLE), np.int8(Code.SUCCESS))
+    for rows in short:
+        codes[rows] = Code.UNSCHEDULABLE
     for resource, amount in wanted:
         codes[amount > limits[resource]] = Code.UNRESOLVABLE
 
     def reasons(row: int) -> tuple[Reason, ...]:
         found = []
-        if used[PODS][row] + 1 > limits[PODS][row]:
+        if full[row]:
             found.append(
                 Reason(
                     Cause.TOO_MANY_PODS,
                     {"used": int(used[PODS][row]), "limit": int(limits[PODS][row])},
                 )
             )
-        for resource, amount in wanted:
-            if amount > limits[resource][row] - used[resource][row]:
+        for (resource, amount), rows in zip(wanted, short, strict=True):
+            if rows[row]:
                 found.append(
                     Reason(
                         Cause.INSUFFICIENT_RESOURCE,
@@ -54,7 +54,7 @@ def _screen(ask: Ask) -> Screen:
                 )
         return tuple(found)
 
-    return Screen(codes, reasons)
+    return Screen(codes, reasons, kinds=lambda: kinds_of((full, *short)))
 
 
 def _wanted(ask: Ask) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """NodeUnschedulable: cordoned nodes take only pods that tolerate the cordon."""
 
 from tonnage.filters.causes import Cause
-from tonnage.filters.framework import Ask, Begun, Code, Outcome, Screen, one
+from tonnage.filters.framework import Ask, Begun, Code, Outcome, Screen, always
 
 
 class NodeUnschedulable:
@@ -15,6 +15,6 @@ class NodeUnschedulable:
                     ask.pods.tolerations, comparing=ask.features.taint_comparison_operators
                 ),
                 Code.UNRESOLVABLE,
-                lambda _: one(Cause.NODE_UNSCHEDULABLE),
+                always(Cause.NODE_UNSCHEDULABLE),
             )
         )

@@ -138,7 +138,15 @@ def _screen(ask: Ask) -> Screen:
             return _first_problem(snapshot.problem_pods[row].values())
         return _exceeded(wanted, row)
 
-    return Screen(codes, reasons)
+    return Screen(codes, reasons, kinds=lambda: _first_missing(missing, size))
+
+
+def _first_missing(missing: dict[str, Bools], size: int) -> Ints:
+    """By row, which of the missing drivers a refusal speaks of; 0 is none."""
+    numbers = np.zeros(size, dtype=np.int64)
+    for number, rows in reversed(list(enumerate(missing.values(), start=1))):
+        numbers[rows] = number
+    return numbers
 
 
 def _counting_migrated(ask: Ask) -> Bools:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from tonnage.filters.volume_binding import VolumeBinding
 from tonnage.filters.volume_restrictions import VolumeRestrictions
 from tonnage.filters.volume_zone import VolumeZone
 from tonnage.objects.meta import Record
-from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 FILTERS: tuple[Filter, ...] = (
@@ -45,6 +46,9 @@ DEVICES_NOT_MODELLED = (
     "the pod has resource claims (DynamicResources), which are not modelled:"
     " a node shown as fitting may still be refused"
 )
+
+
+_CODES = tuple(Code)
 
 
 class Verdict(Record, frozen=True, kw_only=True):
@@ -71,6 +75,16 @@ class Verdict(Record, frozen=True, kw_only=True):
         return [f"{where}: {reason}" for reason in self.reasons]
 
 
+class Refusal(NamedTuple):
+    """Nodes refused in the same words, by their rows."""
+
+    phase: str | None
+    plugin: str | None
+    code: Code
+    texts: tuple[str, ...]
+    rows: Ints
+
+
 class Verdicts:
     """The verdicts of one pod on every node: columns, with words for a row on request."""
 
@@ -84,7 +98,12 @@ class Verdicts:
     @property
     def fits(self) -> Bools:
         """Rows the pod fits on."""
-        return (self.codes == Code.SUCCESS) & self._ask.snapshot.table.alive.data[: len(self.codes)]
+        mask: Bools = (self.codes == Code.SUCCESS) & self._alive
+        return mask
+
+    @property
+    def _alive(self) -> Bools:
+        return self._ask.snapshot.table.alive.data[: len(self.codes)]
 
     def refuse_all(self, phase: str, plugin: str, rejection: Rejection) -> None:
         self.codes[:] = rejection.code
@@ -106,6 +125,33 @@ class Verdicts:
         """The verdict on a row that may be a template's, under a name of the caller's."""
         return self._verdict(name, row)
 
+    def refusals(self) -> list[Refusal]:
+        """All refused nodes with all reasons, one entry for all nodes refused in the same words."""
+        refused = self._alive & (self.codes != Code.SUCCESS)
+        groups = list(self._alike(refused))
+        refusals = []
+        for rows in groups:
+            sample = self._verdict("", int(rows[0]))
+            refusals.append(
+                Refusal(sample.phase, sample.plugin, sample.code, tuple(sample.texts), rows)
+            )
+        return refusals
+
+    def _alike(self, refused: Bools) -> Iterator[Ints]:
+        """Rows in groups that are refused in the same words; an error is a group of its own."""
+        if self.rejection is not None:
+            if refused.any():
+                yield np.flatnonzero(refused)
+            return
+        errors = np.flatnonzero(refused & (self.codes == Code.ERROR))
+        yield from errors[:, np.newaxis]
+        for number, (_, _, screen) in enumerate(self._screens):
+            rows = np.flatnonzero(refused & (self._refused_by == number))
+            rows = rows[self.codes[rows] != Code.ERROR]
+            words = screen.kinds()[rows] * len(Code) + self.codes[rows]
+            for one in np.unique(words):
+                yield rows[words == one]
+
     def __iter__(self) -> Iterator[Verdict]:
         for node in self._ask.snapshot.ordered_nodes():
             yield self._verdict(node.name, node.row)
@@ -113,7 +159,7 @@ class Verdicts:
     def _verdict(self, node: str, row: int) -> Verdict:
         pod = self._ask.pod.key
         warnings = (DEVICES_NOT_MODELLED,) if self._ask.pods.wants_devices else ()
-        code = Code(int(self.codes[row]))
+        code = _CODES[self.codes[row]]
         if code is Code.SUCCESS:
             return Verdict(pod=pod, node=node, warnings=warnings)
         if self.rejection is not None:
@@ -136,21 +182,24 @@ class Verdicts:
         """One line as kube-scheduler reports it, without what preemption would add."""
         if self.rejection is not None and self.rejection[0] == "PreEnqueue":
             return "Scheduling is blocked due to non-empty scheduling gates"
-        verdicts = list(self)
-        if not verdicts:
+        total = int(self._alive.sum())
+        if not total:
             return "no nodes available to schedule pods"
-        errors = [verdict for verdict in verdicts if verdict.code is Code.ERROR]
-        if errors:
-            return errors[0].texts[0]
-        fitting = sum(verdict.code is Code.SUCCESS for verdict in verdicts)
+        if (self._alive & (self.codes == Code.ERROR)).any():
+            return next(verdict.texts[0] for verdict in self if verdict.code is Code.ERROR)
+        fitting = int(self.fits.sum())
         if fitting:
-            return f"{fitting}/{len(verdicts)} nodes are available"
+            return f"{fitting}/{total} nodes are available"
+        refusals = self.refusals()
         if self.rejection is not None:
-            body = verdicts[0].texts[0]
+            body = refusals[0].texts[0]
         else:
-            counts = Counter(text for verdict in verdicts for text in verdict.texts)
+            counts: Counter[str] = Counter()
+            for refusal in refusals:
+                for text in refusal.texts:
+                    counts[text] += len(refusal.rows)
             body = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
-        return f"0/{len(verdicts)} nodes are available: {body}."
+        return f"0/{total} nodes are available: {body}."
 
 
 def order(features: Features) -> tuple[Filter, ...]:

@@ -15,6 +15,8 @@ from tonnage.snapshot.counting import Scope
 from tonnage.snapshot.labels import ABSENT
 from tonnage.snapshot.rows import Bools, Ints
 
+_CONTEXT = "get constraints from pod: obtaining pod's hard topology spread constraints"
+
 
 class PodTopologySpread:
     name = "PodTopologySpread"
@@ -30,7 +32,7 @@ class PodTopologySpread:
             return Rejection(
                 Code.ERROR,
                 Cause.SELECTOR_INVALID,
-                context="get constraints from pod: obtaining pod's hard topology spread constraints",
+                context=_CONTEXT,
                 detail=str(error),
             )
         return Begun(lambda: _screen(ask))

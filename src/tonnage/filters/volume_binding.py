@@ -6,7 +6,7 @@ import numpy as np
 
 from tonnage.filters import volume_matching
 from tonnage.filters.causes import Cause, Reason
-from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, kinds_of
 from tonnage.filters.volume_matching import Matching
 from tonnage.objects import intree, quantities, selectors, volumes
 from tonnage.objects.storage import (
@@ -135,22 +135,22 @@ class _Findings:
         refused = self.affinity | self.unbindable | self.too_small | self.missing
         codes[refused] = Code.UNRESOLVABLE
         codes[self.failed] = Code.ERROR
-        return Screen(codes, self.reasons)
+        return Screen(codes, self.reasons, kinds=lambda: kinds_of(self._by_cause().values()))
 
     def reasons(self, row: int) -> tuple[Reason, ...]:
         if self.failed[row]:
             assert self.failure is not None
             return (self.failure,)
-        return tuple(
-            Reason(cause)
-            for cause, rows in (
-                (Cause.VOLUME_AFFINITY_MISMATCH, self.affinity),
-                (Cause.NO_VOLUME_TO_BIND, self.unbindable),
-                (Cause.NOT_ENOUGH_STORAGE, self.too_small),
-                (Cause.VOLUME_MISSING, self.missing),
-            )
-            if rows[row]
-        )
+        return tuple(Reason(cause) for cause, rows in self._by_cause().items() if rows[row])
+
+    def _by_cause(self) -> dict[Cause, Bools]:
+        """In the order upstream names them."""
+        return {
+            Cause.VOLUME_AFFINITY_MISMATCH: self.affinity,
+            Cause.NO_VOLUME_TO_BIND: self.unbindable,
+            Cause.NOT_ENOUGH_STORAGE: self.too_small,
+            Cause.VOLUME_MISSING: self.missing,
+        }
 
 
 def _screen(ask: Ask, claims: Claims) -> Screen:
@@ -178,7 +178,7 @@ def _check_bound(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findi
                 Cause.VOLUME_NOT_TRANSLATABLE,
                 {"volume": volume.metadata.name, "detail": str(error)},
             )
-            reached = _affine(ask, _own_affinity(volume))
+            reached = volume_matching.reachable(ask, affinity_of(volume))
             going &= ~failing
         findings.affinity |= going & ~reached
         going &= reached

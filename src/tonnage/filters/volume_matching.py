@@ -24,7 +24,7 @@ class Matching:
         for volume in self._reserved_for(claim):
             # A volume reserved for the claim is the only candidate, wherever it is.
             name = volume.metadata.name
-            given = self._reserved_given.get(name, unserved & False)
+            given = self._reserved_given.get(name, np.zeros_like(searching))
             reached = reachable(self._ask, affinity_of(volume))
             unserved |= searching & ~given & ~reached
             self._reserved_given[name] = given | (searching & reached)

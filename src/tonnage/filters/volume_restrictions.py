@@ -3,7 +3,17 @@
 import numpy as np
 
 from tonnage.filters.causes import Cause
-from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, one
+from tonnage.filters.framework import (
+    SKIP,
+    Ask,
+    Begun,
+    Code,
+    Outcome,
+    Rejection,
+    Screen,
+    kinds_of,
+    one,
+)
 from tonnage.objects.volumesources import RBDSource, VolumeSource
 from tonnage.snapshot.rows import Bools
 
@@ -37,6 +47,7 @@ class VolumeRestrictions:
                 lambda row: (
                     one(Cause.CLAIM_IN_USE, claim=taken[0]) if free[row] else one(Cause.DISK_IN_USE)
                 ),
+                kinds=lambda: kinds_of((free,)),
             )
 
         return Begun(screen)

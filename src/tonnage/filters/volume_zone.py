@@ -1,7 +1,7 @@
 """VolumeZone: a bound volume's zone and region labels must agree with the node's."""
 
 from tonnage.filters.causes import Cause
-from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, one
+from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, always
 from tonnage.objects.intree import BETA_REGION, BETA_ZONE, REGION, ZONE
 from tonnage.objects.storage import PersistentVolume
 from tonnage.snapshot.labels import ABSENT
@@ -40,7 +40,7 @@ class VolumeZone:
             lambda: Screen.passing(
                 _passing(ask, wanted),
                 Code.UNRESOLVABLE,
-                lambda _: one(Cause.VOLUME_ZONE_MISMATCH),
+                always(Cause.VOLUME_ZONE_MISMATCH),
             )
         )
 
@@ -98,4 +98,5 @@ def _passing(ask: Ask, wanted: list[tuple[str, frozenset[str]]]) -> Bools:
             mask = mask | (without & labels.key(_SUCCESSORS[key]).among(values, rows))
         inside = mask if inside is None else inside & mask
     assert inside is not None
-    return ~labelled | inside
+    passing: Bools = ~labelled | inside
+    return passing

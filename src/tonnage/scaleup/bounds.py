@@ -19,7 +19,7 @@ class Demand(NamedTuple):
     it fits, each with the most pods of this group one empty node holds.
     """
 
-    count: int
+    pods: int
     amounts: Mapping[str, int]
     templates: Mapping[str, int]
 
@@ -65,7 +65,7 @@ def _parts(demands: Sequence[Demand]) -> list[list[Demand]]:
 
 
 def _least_nodes(part: Sequence[Demand], supplies: Mapping[str, Supply]) -> int:
-    least = max(math.ceil(demand.count / max(demand.templates.values())) for demand in part)
+    least = max(math.ceil(demand.pods / max(demand.templates.values())) for demand in part)
     for resource, total in _totals(part).items():
         most = max(supply.capacity.get(resource, 0) for supply in supplies.values())
         if most > 0:
@@ -80,7 +80,7 @@ def _least_cost(part: Sequence[Demand], supplies: Mapping[str, Supply]) -> float
     for demand in part:
         least = max(
             least,
-            demand.count * min(prices[name] / most for name, most in demand.templates.items()),
+            demand.pods * min(prices[name] / most for name, most in demand.templates.items()),
         )
     for resource, total in _totals(part).items():
         rates = [
@@ -97,5 +97,5 @@ def _totals(part: Sequence[Demand]) -> dict[str, int]:
     totals: dict[str, int] = {}
     for demand in part:
         for resource, amount in demand.amounts.items():
-            totals[resource] = totals.get(resource, 0) + amount * demand.count
+            totals[resource] = totals.get(resource, 0) + amount * demand.pods
     return totals

@@ -112,5 +112,7 @@ def _shortage(reason: Reason) -> tuple[str, int, int] | None:
         case _:
             return None
     limit, used, wanted = facts["limit"], facts["used"], facts["wanted"]
-    assert isinstance(limit, int) and isinstance(used, int) and isinstance(wanted, int)
+    assert isinstance(limit, int)
+    assert isinstance(used, int)
+    assert isinstance(wanted, int)
     return resource, wanted, limit - used

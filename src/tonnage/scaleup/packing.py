@@ -301,8 +301,8 @@ def _caps(packing: Packing, group: PodGroup, features: Features) -> Caps | None:
         caps.apart(term)
     if group.sample.pods.affinity:
         caps.together(group.sample.pods.affinity)
-    for term in refusing:
-        caps.refused(term)
+    for identity in refusing:
+        caps.refused(identity)
     return caps.build()
 
 

@@ -1,4 +1,4 @@
-"""A plan: what to buy, for whom, and who is left out. Versioned output, read by people and programs."""
+"""A plan: what to buy, for whom, and who is left out; versioned output."""
 
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION

@@ -60,7 +60,7 @@ _WORTH_ANOTHER_ORDER = 5_000
 class Candidate(NamedTuple):
     """A group that may be scaled, with its template in the snapshot."""
 
-    index: int
+    position: int
     group: Group
     template: Template
     row: TemplateRow
@@ -237,7 +237,7 @@ class _Planner:
             return False
         feasible = [self._template_fits(group) for group in self._left]
         fitting = {
-            name: [g for g, fits in zip(self._left, feasible, strict=True) if fits[one.index]]
+            name: [g for g, fits in zip(self._left, feasible, strict=True) if fits[one.position]]
             for name, one in self._candidates.items()
             if self._node_limit(one) > 0
         }
@@ -373,7 +373,7 @@ class _Planner:
             for name in self._similar.get(candidate.group.id, ())
             if (other := self._candidates[name]).group.id not in self._request.skipped
             and not other.group.all_or_nothing
-            and all(self._template_fits(group)[other.index] for group in order)
+            and all(self._template_fits(group)[other.position] for group in order)
         ]
         if not partners or candidate.group.all_or_nothing:
             return False
@@ -568,7 +568,7 @@ def _size(group: PodGroup) -> tuple[int, int, int]:
 ExistingOrder: TypeAlias = Callable[[PodGroup], tuple[int, ...]]
 
 EXISTING_ORDERS: tuple[ExistingOrder, ...] = (
-    lambda group: (),  # as they came
+    lambda _: (),  # as they came
     _size,
     lambda group: tuple(-one for one in _size(group)),
 )

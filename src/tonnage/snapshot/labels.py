@@ -36,10 +36,16 @@ class LabelColumn:
         if not ids:
             return np.zeros(len(data), dtype=np.bool_)
         if len(ids) == 1:
-            return data == ids[0]
+            mask: Bools = data == ids[0]
+            return mask
         table = np.zeros(len(self.values), dtype=np.bool_)
         table[ids] = True
         return table[data]
+
+    def absent(self, rows: Rows) -> Bools:
+        """Where a node does not have the label."""
+        mask: Bools = self.data[rows] == ABSENT
+        return mask
 
     def satisfying(self, operator: str, values: tuple[str, ...], rows: Rows) -> Bools:
         """Where the label passes a numeric comparison."""
@@ -200,9 +206,9 @@ class NodeLabels:
             case "NotIn":
                 return ~column.among(values, rows)
             case "Exists":
-                return column.data[rows] != ABSENT
+                return ~column.absent(rows)
             case "DoesNotExist":
-                return column.data[rows] == ABSENT
+                return column.absent(rows)
             case _:
                 return column.satisfying(operator, values, rows)
 

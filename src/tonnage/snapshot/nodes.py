@@ -1,7 +1,5 @@
 """What nodes are, in columns: labels, taints, what they can carry, which features they declare."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from tonnage.objects import resources, taints
@@ -16,12 +14,6 @@ _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedul
 _BLOCKING = ("NoSchedule", "NoExecute")
 
 
-class _TaintKey(NamedTuple):
-    key: str
-    value: str
-    effect: str
-
-
 class NodeColumns:
     """Every live row holds exactly the facts of its node."""
 
@@ -30,7 +22,7 @@ class NodeColumns:
         self.labels = NodeLabels(table)
         self.unschedulable = table.column(np.bool_)
         self._taints = table.column(np.int32)
-        self._taint_sets: Interner[tuple[_TaintKey, ...]] = Interner()
+        self._taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self._taint_sets.id_of(())
         self._features = table.column(np.int32)
         self._feature_sets: Interner[frozenset[str]] = Interner()
@@ -60,7 +52,8 @@ class NodeColumns:
         self.unschedulable.data[row] = node.spec.unschedulable
         self._taints.data[row] = self._taint_sets.id_of(
             tuple(
-                _TaintKey(taint.key, taint.value, taint.effect)
+                # When it was added is of no matter, and would make equal taints differ.
+                Taint(key=taint.key, value=taint.value, effect=taint.effect)
                 for taint in node.spec.taints
                 if taint.effect in _BLOCKING
             )
@@ -98,21 +91,15 @@ class NodeColumns:
         )
 
     def taints_of(self, row: int) -> tuple[Taint, ...]:
-        keys = self._taint_sets.values[self._taints.data[row]]
-        return tuple(Taint(key=one.key, value=one.value, effect=one.effect) for one in keys)
+        return self._taint_sets.values[int(self._taints.data[row])]
 
     def _tolerated(
         self, tolerations: tuple[Toleration, ...], rows: Rows, *, comparing: bool
     ) -> Bools:
         table = np.array(
             [
-                taints.untolerated(
-                    tuple(Taint(key=t.key, value=t.value, effect=t.effect) for t in keys),
-                    tolerations,
-                    comparison_operators=comparing,
-                )
-                is None
-                for keys in self._taint_sets.values
+                taints.untolerated(blocking, tolerations, comparison_operators=comparing) is None
+                for blocking in self._taint_sets.values
             ],
             dtype=np.bool_,
         )

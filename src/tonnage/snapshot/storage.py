@@ -13,7 +13,6 @@ from tonnage.objects.storage import (
 from tonnage.snapshot.labels import ValueTable
 from tonnage.snapshot.openvolumes import OpenVolumes, is_open
 
-
 NO_LIMIT = -(2**63)
 """Less than any limit, and than any size asked for."""
 

@@ -7,6 +7,6 @@ nothing here is clever or fast.
 """
 
 from tonnage.testing.reference.cluster import Cluster
-from tonnage.testing.reference.pipeline import ReferenceVerdict, verdicts
+from tonnage.testing.reference.pipeline import ReferenceVerdict, verdict, verdicts
 
-__all__ = ["Cluster", "ReferenceVerdict", "verdicts"]
+__all__ = ["Cluster", "ReferenceVerdict", "verdict", "verdicts"]

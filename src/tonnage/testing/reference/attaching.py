@@ -74,8 +74,8 @@ def node_volume_limits(cluster: Cluster, pod: Pod) -> Stance:
         for other in hosted.pods:
             in_use |= _attachable(storage, other, hosted.csi_node, is_new=False)
         attached = _attached(storage, hosted.name) | in_use
-        # A volume that is attached but in use by no pod counts twice: there and as new.
-        for name in in_use:
+        # To upstream a volume that is attached but in use by no pod counts twice: there and as new.
+        for name in attached if cluster.returning_volume_once else in_use:
             new.pop(name, None)
         for driver in new.values():
             count = [*attached.values(), *new.values()].count(driver)

@@ -28,6 +28,8 @@ class Cluster:
 
     Objects of kinds that no filter reads are passed over. Pods that are finished,
     or that name a node which does not exist, are nowhere, as in upstream's snapshot.
+    With `returning_volume_once` a volume that is still attached for a pod that returns
+    takes one slot, where upstream counts two.
     """
 
     def __init__(
@@ -36,8 +38,10 @@ class Cluster:
         *,
         kubernetes_version: tuple[int, int] = (1, 37),
         gates: Mapping[str, bool] | None = None,
+        returning_volume_once: bool = False,
     ) -> None:
         self.kubernetes_version = kubernetes_version
+        self.returning_volume_once = returning_volume_once
         self.nodes: dict[str, HostedNode] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.storage = Storage()

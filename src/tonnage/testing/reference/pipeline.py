@@ -78,6 +78,15 @@ def verdicts(cluster: Cluster, pod: Pod) -> list[ReferenceVerdict]:
     ]
 
 
+def verdict(cluster: Cluster, pod: Pod, node: str) -> ReferenceVerdict:
+    """What the scheduler says about the pod on one node."""
+    stances = _stances(cluster, pod)
+    if isinstance(stances, _Answer):
+        return _verdict(pod, node, stances)
+    answer = _left_out(stances, node) or _filtered(stances, cluster.nodes[node])
+    return _verdict(pod, node, answer)
+
+
 def _stances(cluster: Cluster, pod: Pod) -> dict[str, Stance] | _Answer:
     """Every plugin's view of the pod, or the refusal that makes all nodes alike."""
     if pod.spec.scheduling_gates:

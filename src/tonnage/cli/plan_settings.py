@@ -1,0 +1,200 @@
+"""The options of every command that makes plans, and the making itself."""
+
+import functools
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.files import Loaded
+    from tonnage.filters.features import Features
+    from tonnage.objects.kinds import KubeObject
+    from tonnage.scaleup.options import Options
+    from tonnage.scaleup.plan import Plan
+
+
+def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a decision, and as `settings` what they say.
+
+    Settings have the names of the options in a Scenario; only what was given is in them.
+    """
+
+    @click.option(
+        "--expander",
+        metavar="NAME[,NAME...]",
+        help="How to choose between groups: least-waste, most-pods, least-nodes, price, priority, "
+        "random, or several, each among what the one before leaves.  [default: least-waste]",
+    )
+    @click.option(
+        "--balance/--no-balance",
+        "balance",
+        default=None,
+        help="Split a purchase between groups whose nodes are alike.  [default: no]",
+    )
+    @click.option(
+        "--csi-aware/--no-csi-aware",
+        "csi_aware",
+        default=None,
+        help="Count attach slots on nodes that do not exist yet.  [default: yes]",
+    )
+    @click.option(
+        "--max-nodes-total",
+        type=click.IntRange(min=0),
+        help="Nodes the cluster may have; 0 is any number.",
+    )
+    @click.option(
+        "--priorities",
+        metavar="FILE",
+        help="Priorities of groups for the priority expander: cluster-autoscaler's ConfigMap, or "
+        "what it has under priorities.",
+    )
+    @click.option(
+        "--time-budget",
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="Give what is decided by then as a partial plan; 0 is no end.",
+    )
+    @click.option("--seed", type=int, help="Seed of what is drawn by lot.")
+    @click.option(
+        "--option",
+        "others",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=_pairs,
+        help="Any option of a Scenario by its name, such as maxNodesPerScaleUp=50; repeatable.",
+    )
+    @functools.wraps(command)
+    def settled(
+        *arguments: Any,
+        expander: str | None,
+        balance: bool | None,
+        csi_aware: bool | None,
+        max_nodes_total: int | None,
+        priorities: str | None,
+        time_budget: float | None,
+        seed: int | None,
+        others: dict[str, str],
+        **options: Any,
+    ) -> None:
+        given: dict[str, object] = {
+            "expander": expander,
+            "balanceSimilarNodeGroups": balance,
+            "csiAware": csi_aware,
+            "maxNodesTotal": max_nodes_total,
+            "priorities": _priorities(priorities) if priorities is not None else None,
+            "timeBudget": time_budget,
+            "randomSeed": seed,
+        }
+        settings = _typed(others) if others else {}
+        settings |= {name: value for name, value in given.items() if value is not None}
+        command(*arguments, settings=settings, **options)
+
+    return settled
+
+
+def of_scenario(loaded: "Loaded", settings: Mapping[str, object]) -> "Options":
+    """The options of a decision: those of the Scenario, and what was given goes before them."""
+    from tonnage.scaleup import options
+
+    base = loaded.scenario.options if loaded.scenario is not None else {}
+    return options.of({**base, **settings})
+
+
+def features_of(
+    loaded: "Loaded",
+    *,
+    version: str = "",
+    gates: Mapping[str, bool] | None = None,
+    legacy_attach_limits: bool = False,
+) -> "Features":
+    """The Kubernetes version and gates of the Scenario, and what was given goes before them."""
+    from tonnage.files import ScenarioOptions
+    from tonnage.filters import features
+
+    scenario = loaded.scenario or ScenarioOptions()
+    return features.of_version(
+        version or scenario.kubernetes_version,
+        {**scenario.feature_gates, **(gates or {})},
+        legacy_attach_limits=legacy_attach_limits,
+    )
+
+
+def decide(
+    objects: "Iterable[KubeObject]", *, options: "Options", features: "Features", now: float
+) -> "Plan":
+    """The plan for a cluster, within its time budget."""
+    from tonnage.scaleup import deciding
+
+    if not options.time_budget:
+        return deciding.decide(objects, options=options, features=features, now=now)
+    end = time.monotonic() + options.time_budget
+    return deciding.decide(
+        objects,
+        options=options,
+        features=features,
+        now=now,
+        out_of_time=lambda: time.monotonic() >= end,
+    )
+
+
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{value!r}: expected KEY=VALUE", ctx=ctx, param=param)
+        pairs[key] = text
+    return pairs
+
+
+def _typed(texts: Mapping[str, str]) -> dict[str, object]:
+    """Values as a Scenario would have them: text where text is wanted, else as in JSON.
+
+    Lists may be written with commas.
+    """
+    import msgspec
+
+    from tonnage.scaleup.options import Options
+
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(Options)}
+    values: dict[str, object] = {}
+    for name, text in texts.items():
+        try:
+            value = text if types.get(name) is str else msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            value = text
+            if types.get(name) == tuple[str, ...]:
+                value = [part.strip() for part in text.split(",") if part.strip()]
+        values[name] = value
+    return values
+
+
+def _priorities(path: str) -> dict[str, list[str]]:
+    import yaml
+
+    from tonnage.files import sources
+    from tonnage.scaleup import priorities
+
+    text = sources.read(sources.of(path)).decode()
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError:
+        document = None  # said better by who reads it for its meaning
+    if isinstance(document, dict) and document.get("kind") == "ConfigMap":
+        data = document.get("data")
+        inner = data.get("priorities") if isinstance(data, dict) else None
+        if not isinstance(inner, str):
+            raise InputError(f"{path}: ConfigMap without data.priorities")
+        text = inner
+    try:
+        found = priorities.parse_priorities(text)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return {
+        str(priority): [expression.pattern for expression in expressions]
+        for priority, expressions in found.rules
+    }

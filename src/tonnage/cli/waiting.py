@@ -1,0 +1,42 @@
+"""A sign of life on a terminal while something takes long."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+PATIENCE = 1.0
+"""Seconds that nobody needs to be told about."""
+
+
+@contextmanager
+def shown(text: str, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Say what is being done and for how long, on standard error if that is a terminal.
+
+    The line is gone when it is over.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    over = threading.Event()
+    teller = threading.Thread(target=_tell, args=(text, patience, over), daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
+
+
+def _tell(text: str, patience: float, over: threading.Event) -> None:
+    started = time.monotonic()
+    width = 0
+    while not over.wait(patience if not width else 0.5):
+        line = f"{text}, {time.monotonic() - started:.0f} s"
+        width = len(line)
+        click.echo(f"\r{line}", err=True, nl=False)
+    if width:
+        click.echo(f"\r{' ' * width}\r", err=True, nl=False)

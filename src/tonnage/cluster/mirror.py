@@ -1,0 +1,60 @@
+"""The part of a cluster we look at: one cache per kind, all kept by one task group."""
+
+import asyncio
+import random
+from typing import Any
+
+from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache, CacheStatus
+from tonnage.cluster.client import EVERYTHING, Client, Selection
+from tonnage.cluster.reflector import Pace, Reflector
+from tonnage.cluster.resources import Resource, T, of
+
+STALE_AFTER = 180.0
+"""Two bookmarks missed, and the time to connect again."""
+
+
+class Mirror:
+    """Caches that follow the server side by side; a kind in trouble leaves the others alone."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        stale_after: float = STALE_AFTER,
+        pace: Pace | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._stale_after = stale_after
+        self._pace = pace
+        self._caches: list[Cache[Any]] = []
+        self._reflectors: list[Reflector[Any]] = []
+
+    def add(self, kind: type[T] | Resource[T], selection: Selection = EVERYTHING) -> Cache[T]:
+        """Follow one more kind; before `run`."""
+        cache = Cache(of(kind), clock=self._clock, stale_after=self._stale_after)
+        reflector = Reflector(
+            self._client,
+            cache,
+            clock=self._clock,
+            rng=self._rng,
+            selection=selection,
+            pace=self._pace,
+        )
+        self._caches.append(cache)
+        self._reflectors.append(reflector)
+        return cache
+
+    @property
+    def status(self) -> tuple[CacheStatus, ...]:
+        return tuple(cache.status for cache in self._caches)
+
+    async def run(self) -> None:
+        """Follow all kinds until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run())

@@ -1,0 +1,217 @@
+"""Keeping a cache like the server: list, watch, and what to do when either fails.
+
+(start) -> sync      a streaming list where the server has them, pages where not
+sync    -> follow    the watch from the version of the list, resumed at the last seen one
+follow  -> follow    the server ends the watch, the connection is cut, the server is silent
+follow  -> sync      the version is forgotten (410), or resuming keeps failing
+any     -> blocked   a right or the kind is missing; tried again slowly, from where we were
+"""
+
+import logging
+import random
+from collections.abc import Iterable
+from contextlib import aclosing
+from typing import Generic
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.cluster import errors
+from tonnage.cluster.backoff import Backoff
+from tonnage.cluster.cache import Cache, Key, Obstacle
+from tonnage.cluster.calls import pause_asked_for
+from tonnage.cluster.client import EVERYTHING, Client, Selection
+from tonnage.cluster.resources import T
+from tonnage.cluster.watching import Bookmark, Change, EventType, Unreadable
+from tonnage.errors import ClusterError
+
+_STREAM_ATTEMPTS = 2
+"""Streaming lists that may fail in a row before pages are used instead."""
+_RESUME_ATTEMPTS = 5
+"""Resumed watches that the server may answer with nonsense before everything is listed anew."""
+
+_log = logging.getLogger(__name__)
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds between attempts, and how much silence is too much.
+
+    Servers send a bookmark about every minute, so silence beyond that is a sign.
+    """
+
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+    blocked_wait: float = 60.0
+    inactivity: float = 90.0
+    initial_silence: float = 30.0
+    """Within a streaming list: a server that does not know them never says that it is complete."""
+
+
+class Reflector(Generic[T]):
+    """Makes one cache follow the server; the only one that writes to it."""
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache[T],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        selection: Selection = EVERYTHING,
+        pace: Pace | None = None,
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._clock = clock
+        self._rng = rng
+        self._selection = selection
+        self._pace = pace or Pace()
+        self._backoff = Backoff(rng, first=self._pace.first_wait, most=self._pace.longest_wait)
+        self._must_sync = True
+        self._streams_left = _STREAM_ATTEMPTS
+        self._following_since = 0.0
+        self._told = False
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        while True:
+            try:
+                if self._must_sync:
+                    await self._sync()
+                await self._follow()
+                wait = self._ended()
+            except errors.Gone as error:
+                self._must_sync = True
+                wait = self._failed(error)
+            except errors.Forbidden as error:
+                wait = self._blocked(error, verb=error.verb, forbidden=True)
+            except errors.NotFound as error:
+                wait = self._blocked(error, verb="list", forbidden=False)
+            except ClusterError as error:
+                wait = self._failed(error)
+            await self._clock.sleep(wait)
+
+    async def _sync(self) -> None:
+        if self._streams_left:
+            try:
+                await self._stream()
+                return
+            except errors.Invalid:
+                self._streams_left = 0
+            except (errors.ConnectionFailed, errors.ServerError, errors.Gone):
+                self._streams_left -= 1
+                raise
+        listing = await self._client.list(self._cache.resource, self._selection)
+        self._synced(listing.items, listing.unreadable, version=listing.resource_version)
+
+    async def _stream(self) -> None:
+        """A list that comes as events and ends with a bookmark that says so."""
+        good: dict[Key, T] = {}
+        bad: dict[Key, Unreadable] = {}
+        watch = self._client.watch(
+            self._cache.resource,
+            self._selection,
+            resource_version="",
+            initial_events=True,
+            inactivity=self._pace.initial_silence,
+        )
+        async with aclosing(watch) as events:
+            async for event in events:
+                match event:
+                    case Bookmark() if event.initial_events_end:
+                        self._streams_left = _STREAM_ATTEMPTS
+                        self._synced(good.values(), bad.values(), version=event.resource_version)
+                        return
+                    case Change():
+                        meta = event.object.metadata
+                        key = (meta.namespace, meta.name)
+                        bad.pop(key, None)
+                        good[key] = event.object
+                        if event.type is EventType.DELETED:
+                            del good[key]
+                    case Unreadable():
+                        key = (event.namespace, event.name)
+                        good.pop(key, None)
+                        bad[key] = event
+                        if event.type is EventType.DELETED:
+                            del bad[key]
+        raise errors.ConnectionFailed(
+            f"streaming list of {self._cache.resource.full_name}: ended before it was complete"
+        )
+
+    async def _follow(self) -> None:
+        self._following_since = self._clock.monotonic()
+        self._told = False
+        watch = self._client.watch(
+            self._cache.resource,
+            self._selection,
+            resource_version=self._cache.resource_version,
+            inactivity=self._pace.inactivity,
+        )
+        async with aclosing(watch) as events:
+            async for event in events:
+                self._told = True
+                self._cache.heard()
+                self._recovered()
+                if isinstance(event, Bookmark):
+                    self._cache.reach(event.resource_version)
+                else:
+                    self._cache.apply(event)
+
+    def _synced(
+        self, objects: Iterable[T], unreadable: Iterable[Unreadable], *, version: str
+    ) -> None:
+        self._cache.replace(objects, unreadable, resource_version=version)
+        self._cache.obstacle = None
+        self._must_sync = False
+        _log.info(
+            "kind synced", extra={"kind": self._cache.resource.kind, "objects": len(self._cache)}
+        )
+
+    def _recovered(self) -> None:
+        """The watch works; whatever went wrong before is over."""
+        if self._backoff.failures or self._cache.obstacle is not None:
+            self._backoff.reset()
+            self._cache.failures = 0
+            self._cache.last_error = ""
+            self._cache.obstacle = None
+            _log.info("watch recovered", extra={"kind": self._cache.resource.kind})
+
+    def _ended(self) -> float:
+        """The server ended the watch, as it does every few minutes; at once is a failure too."""
+        lasted = self._clock.monotonic() - self._following_since
+        if self._told or lasted >= self._pace.longest_wait:
+            self._recovered()
+            return 0.0
+        return self._backoff.next()
+
+    def _failed(self, error: ClusterError) -> float:
+        wait = max(self._backoff.next(), pause_asked_for(error))
+        self._cache.failures = self._backoff.failures
+        self._cache.last_error = str(error)
+        if isinstance(error, errors.ServerError) and self._backoff.failures >= _RESUME_ATTEMPTS:
+            self._must_sync = True
+        _log.warning(
+            "watch failed",
+            extra={"kind": self._cache.resource.kind, "error": str(error), "retry_in": wait},
+        )
+        return wait
+
+    def _blocked(self, error: errors.ApiError, *, verb: str, forbidden: bool) -> float:
+        resource = self._cache.resource
+        obstacle = Obstacle(
+            verb=verb,
+            kind=resource.kind,
+            group=resource.group,
+            forbidden=forbidden,
+            message=str(error),
+        )
+        if obstacle != self._cache.obstacle:
+            self._cache.obstacle = obstacle
+            _log.error(
+                "kind cannot be read",
+                extra={"verb": verb, "kind": resource.kind, "group": resource.group},
+            )
+        self._cache.failures += 1
+        self._cache.last_error = str(error)
+        return self._pace.blocked_wait * self._rng.uniform(0.8, 1.2)

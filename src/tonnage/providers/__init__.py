@@ -1,0 +1,1 @@
+"""Node groups of the outside world, each behind `protocol.Provider`."""
