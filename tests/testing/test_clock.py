@@ -105,6 +105,7 @@ def test_bytes_on_their_way_through_a_socket_come_before_time_moves() -> None:
             writer.write(b"hello\n")
             assert await reader.readline() == b"hello\n"
         writer.close()
+        await writer.wait_closed()
         server.close()
 
     assert in_virtual_time(main, grace=0.05).monotonic() == 0

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.errors import InputError
-
 if TYPE_CHECKING:
     from tonnage.files import Loaded
     from tonnage.filters.features import Features
@@ -80,12 +78,14 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         others: dict[str, str],
         **options: Any,
     ) -> None:
+        from tonnage.cli import plan_files
+
         given: dict[str, object] = {
             "expander": expander,
             "balanceSimilarNodeGroups": balance,
             "csiAware": csi_aware,
             "maxNodesTotal": max_nodes_total,
-            "priorities": _priorities(priorities) if priorities is not None else None,
+            "priorities": plan_files.read_priorities(priorities) if priorities else None,
             "timeBudget": time_budget,
             "randomSeed": seed,
         }
@@ -171,30 +171,3 @@ def _typed(texts: Mapping[str, str]) -> dict[str, object]:
                 value = [part.strip() for part in text.split(",") if part.strip()]
         values[name] = value
     return values
-
-
-def _priorities(path: str) -> dict[str, list[str]]:
-    import yaml
-
-    from tonnage.files import sources
-    from tonnage.scaleup import priorities
-
-    text = sources.read(sources.of(path)).decode()
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError:
-        document = None  # said better by who reads it for its meaning
-    if isinstance(document, dict) and document.get("kind") == "ConfigMap":
-        data = document.get("data")
-        inner = data.get("priorities") if isinstance(data, dict) else None
-        if not isinstance(inner, str):
-            raise InputError(f"{path}: ConfigMap without data.priorities")
-        text = inner
-    try:
-        found = priorities.parse_priorities(text)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
-    return {
-        str(priority): [expression.pattern for expression in expressions]
-        for priority, expressions in found.rules
-    }

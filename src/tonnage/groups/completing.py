@@ -42,21 +42,25 @@ class Surroundings:
     """What the rest of the cluster teaches, worked out when it is first asked for."""
 
     def __init__(self, registered: RegisteredNodes, wanted: tuple[str, ...]) -> None:
-        self._registered = registered
+        self._look = registered
         self.wanted = wanted
 
     @cached_property
     def learned(self) -> Learned:
-        return Learned(self._registered())
+        return Learned(self._registered)
 
     @cached_property
     def migrated_plugins(self) -> str:
         """The in-tree plugins whose migration most nodes announce, as they write it."""
         announced = Counter(
             one.csinode.metadata.annotations.get(MIGRATED_PLUGINS_ANNOTATION, "")
-            for one in self._registered()
+            for one in self._registered
         )
         return announced.most_common(1)[0][0] if announced else ""
+
+    @cached_property
+    def _registered(self) -> tuple[limits.Registered, ...]:
+        return tuple(self._look())
 
 
 class _Known(NamedTuple):

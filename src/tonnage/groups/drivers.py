@@ -21,6 +21,7 @@ Names are parted by `_` in a label, which cannot hold a comma, and by `,` or `_`
 """
 
 _SEPARATORS = re.compile(r"[_,\s]+")
+_NONE: frozenset[str] = frozenset()
 
 
 class Member(NamedTuple):
@@ -57,8 +58,11 @@ def by_name(csinode: CSINode | None) -> dict[str, NodeDriver]:
 
 def expected_by(node: Node) -> frozenset[str]:
     """The drivers that the node itself says it is not ready without."""
-    text = node.metadata.labels.get(EXPECTED_DRIVERS, "")
-    text += "," + node.metadata.annotations.get(EXPECTED_DRIVERS, "")
+    label = node.metadata.labels.get(EXPECTED_DRIVERS, "")
+    annotation = node.metadata.annotations.get(EXPECTED_DRIVERS, "")
+    if not label and not annotation:
+        return _NONE
+    text = f"{label},{annotation}"
     return frozenset(name for name in _SEPARATORS.split(text) if name)
 
 

@@ -6,7 +6,7 @@ the search go on; a driver that is listed and has no number anywhere is unlimite
 nobody lists is unknown.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -22,6 +22,9 @@ Listing: TypeAlias = Mapping[str, int | None]
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 BETA_INSTANCE_TYPE = "beta.kubernetes.io/instance-type"
 _GIB = 2**30
+
+_TypeAndDriver: TypeAlias = tuple[str, str]
+_Votes: TypeAlias = Counter[int | None]
 
 
 def resolve(driver: str, sources: Iterable[tuple[str, Listing]]) -> Limit:
@@ -57,8 +60,7 @@ def listing(drivers: Iterable[NodeDriver]) -> dict[str, int | None]:
 
 def typical(counts: Iterable[int | None]) -> int | None:
     """The number most nodes give, the lowest of those equally common; `None` if none gives one."""
-    votes = Counter(count for count in counts if count is not None)
-    return min(votes, key=lambda count: (-votes[count], count), default=None)
+    return _commonest(Counter(counts))
 
 
 def instance_type(node: Node) -> str:
@@ -88,32 +90,27 @@ class Registered(NamedTuple):
     group: str | None
 
 
-class _Sighting(NamedTuple):
-    group: str | None
-    driver: NodeDriver
-
-
 class Learned:
-    """What nodes show of their instance types, by type and driver."""
+    """What nodes show of their instance types, counted once by type, driver and group."""
 
     def __init__(self, nodes: Iterable[Registered]) -> None:
-        self._sightings: dict[str, dict[str, list[_Sighting]]] = {}
+        self._examples: dict[_TypeAndDriver, dict[int | None, NodeDriver]] = defaultdict(dict)
+        self._votes: dict[_TypeAndDriver, _Votes] = defaultdict(Counter)
+        self._own: dict[tuple[str, str, str | None], _Votes] = defaultdict(Counter)
         for node, csinode, group in nodes:
             kind = instance_type(node)
-            if not kind:
-                continue
-            of_type = self._sightings.setdefault(kind, {})
-            for driver in csinode.spec.drivers:
-                of_type.setdefault(driver.name, []).append(_Sighting(group, driver))
+            for driver in csinode.spec.drivers if kind else ():
+                count = driver.limit
+                self._examples[kind, driver.name].setdefault(count, driver)
+                self._votes[kind, driver.name][count] += 1
+                self._own[kind, driver.name, group][count] += 1
 
     def elsewhere(self, kind: str, driver: str, group: str) -> NodeDriver | None:
         """A driver as nodes of the type outside the group show it, with the typical number."""
-        sightings = [
-            sighting.driver
-            for sighting in self._sightings.get(kind, {}).get(driver, ())
-            if sighting.group != group
-        ]
-        if not sightings:
-            return None
-        count = typical(sighting.limit for sighting in sightings)
-        return next((sighting for sighting in sightings if sighting.limit == count), sightings[0])
+        outside = self._votes[kind, driver] - self._own[kind, driver, group]
+        return self._examples[kind, driver][_commonest(outside)] if outside else None
+
+
+def _commonest(votes: _Votes) -> int | None:
+    numbers = (count for count in votes if count is not None)
+    return min(numbers, key=lambda count: (-votes[count], count), default=None)

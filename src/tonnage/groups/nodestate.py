@@ -55,9 +55,9 @@ def of(node: Node, policy: GroupPolicy) -> NodeState:
     found_ready = False
     suspended = False
     for condition in node.status.conditions:
-        if condition.type == "Suspended":
-            suspended = condition.status == "True"
         if condition.type not in _TELLING_CONDITIONS:
+            if condition.type == "Suspended":
+                suspended = condition.status == "True"
             continue
         at = _moment(node, f"condition {condition.type}", condition.last_transition_time, problems)
         if at is not None and (since is None or at > since):

@@ -14,7 +14,7 @@ class TimestampError(ValueError):
     """The text is not an RFC 3339 time."""
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 16)
 def parse(text: str) -> float:
     """Seconds since 1970-01-01T00:00:00Z; what is finer than a microsecond is dropped."""
     if _FORM.fullmatch(text):

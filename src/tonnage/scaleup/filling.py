@@ -20,6 +20,7 @@ from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from tonnage.objects.volumes import VolumeUse
 from tonnage.objects.workloads import DaemonSet
+from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan, ScaleUp
 
 
@@ -36,7 +37,7 @@ class Filling(NamedTuple):
 
 
 def fillings(
-    plan: Plan, objects: Iterable[KubeObject], *, policy: GroupPolicy, now: float
+    plan: Plan, objects: Iterable[KubeObject], *, options: Options, now: float
 ) -> dict[str, list[Filling]]:
     """For each group the plan buys from, what its new nodes are full of, the fullest first."""
     if not plan.scale_ups:
@@ -50,7 +51,11 @@ def fillings(
         pods_by_node=cluster.pods_by_node,
         daemonsets=cluster.daemon_sets,
         memory=TemplateMemory(),
-        policy=policy,
+        policy=GroupPolicy(
+            csi_aware=options.csi_aware,
+            as_upstream=options.as_upstream,
+            force_ds=options.force_ds,
+        ),
         now=now,
     ).by_group
     limits: defaultdict[str, dict[str, int]] = defaultdict(dict)

@@ -15,23 +15,15 @@ from tonnage.filters import inter_pod_affinity, pipeline, pod_topology_spread
 from tonnage.filters.features import Features
 from tonnage.filters.framework import Ask
 from tonnage.objects.pods import PodAffinityTerm, TopologySpreadConstraint
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.labels import ABSENT
 from tonnage.snapshot.nodes import PODS
 from tonnage.snapshot.rows import Ints
-from tonnage.snapshot.snapshot import PodRecord, Snapshot
+from tonnage.snapshot.snapshot import Snapshot
 
 PLENTY = np.iinfo(np.int64).max // 4
-
-
-class Placed(NamedTuple):
-    """Some pods of a group on a row."""
-
-    group: PodGroup
-    pods: tuple[PodRecord, ...]
-    row: int
 
 
 class Caps(NamedTuple):
@@ -54,7 +46,13 @@ class Packing:
     """Pods put on new nodes of one template, in order. Empty nodes are not counted."""
 
     def __init__(
-        self, snapshot: Snapshot, template: TemplateRow, *, prefix: str, first_number: int
+        self,
+        snapshot: Snapshot,
+        template: TemplateRow,
+        *,
+        prefix: str,
+        first_number: int,
+        fresh: dict[int, int],
     ) -> None:
         self.snapshot = snapshot
         self.template = template
@@ -64,6 +62,7 @@ class Packing:
         self._prefix = prefix
         self._first_number = first_number
         self._taken: dict[int, int] = {}
+        self._fresh = fresh
 
     @property
     def rows(self) -> slice:
@@ -85,6 +84,14 @@ class Packing:
         names = [f"{self._prefix}{number + index}" for index in range(count)]
         imagined.add_copies(self.snapshot, self.template, names)
         self.names.extend(names)
+
+    def fresh_room(self, group: PodGroup) -> int:
+        """How many pods of the group an empty node of the template has room for."""
+        known = self._fresh.get(id(group.held))
+        if known is None:
+            row = np.array([self.template.row])
+            known = self._fresh[id(group.held)] = int(headroom(self.snapshot, group, row)[0])
+        return known
 
     def remaining(self, group: PodGroup) -> int:
         return group.size - self._taken.get(id(group), 0)
@@ -129,13 +136,21 @@ def pack(
     limit: int,
     prefix: str,
     first_number: int = 1,
+    fresh: dict[int, int] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Packing:
     """Place the groups in the order given on at most `limit` new nodes, first fit.
 
-    Everything is placed in the snapshot; the caller forks before and keeps or reverts.
+    Everything is placed in the snapshot; the caller forks before and keeps or reverts. `fresh`
+    is a memory of how many pods of a group an empty node of this template holds.
     """
-    packing = Packing(snapshot, template, prefix=prefix, first_number=first_number)
+    packing = Packing(
+        snapshot,
+        template,
+        prefix=prefix,
+        first_number=first_number,
+        fresh={} if fresh is None else fresh,
+    )
     for group in groups:
         if stop():
             break
@@ -146,10 +161,9 @@ def pack(
     return packing
 
 
-def headroom(snapshot: Snapshot, group: PodGroup, rows: slice | int) -> Ints:
+def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.intp]) -> Ints:
     """How many pods of the group there is room for on each row, by count alone."""
     columns = snapshot.columns
-    span = slice(rows, rows + 1) if isinstance(rows, int) else rows
     room = columns.allocatable[PODS].data[span] - columns.used[PODS].data[span]
     pods = group.sample.pods
     for name, amount in pods.requests.items():
@@ -162,10 +176,9 @@ def headroom(snapshot: Snapshot, group: PodGroup, rows: slice | int) -> Ints:
         free = column.limit.data[span] - column.used.data[span] - column.held.data[span]
         room = np.minimum(room, free // slots)
     if pods.ports:
-        room = np.minimum(room, 1)
-        for row in snapshot.host_ports.conflicts(pods.ports):
-            if span.start <= row < span.stop:
-                room[row - span.start] = 0
+        free_ports = np.ones(snapshot.table.size, dtype=np.int64)
+        free_ports[list(snapshot.host_ports.conflicts(pods.ports))] = 0
+        room = np.minimum(room, free_ports[span])
     return np.maximum(room, 0)
 
 
@@ -173,7 +186,7 @@ def _place_group(packing: Packing, group: PodGroup, features: Features, limit: i
     snapshot = packing.snapshot
     wanted = packing.remaining(group)
     room = headroom(snapshot, group, packing.rows)
-    fresh = int(headroom(snapshot, group, packing.template.row)[0])
+    fresh = packing.fresh_room(group)
     caps = _caps(packing, group, features)
     if caps is not None:
         wanted = min(wanted, caps.total)
@@ -245,8 +258,8 @@ def _fill_level(
 
 def first_fit(room: Ints, wanted: int) -> Ints:
     """Take from the front as much as there is."""
-    before = np.cumsum(room) - room
-    return np.clip(wanted - before, 0, room)
+    before = room.cumsum() - room
+    return np.minimum(np.maximum(wanted - before, 0), room)
 
 
 def _evenly(room: Ints, wanted: int) -> Ints:

@@ -1,41 +1,33 @@
 """Placing pods on nodes that are there: real ones, upcoming ones, and those a step has bought."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from tonnage.filters import pipeline
 from tonnage.filters.features import Features
 from tonnage.scaleup import packing
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools
-from tonnage.snapshot.snapshot import PodRecord, Snapshot
-
-
-class Fit(NamedTuple):
-    """A pod and the row it was put on."""
-
-    pod: PodRecord
-    row: int
+from tonnage.snapshot.snapshot import Snapshot
 
 
 def place(
     snapshot: Snapshot, groups: Sequence[PodGroup], features: Features, *, rows: Bools
-) -> tuple[list[Fit], list[PodGroup]]:
+) -> tuple[list[Placed], list[PodGroup]]:
     """Put what fits on the allowed rows, group by group; gives the fits and the groups left over.
 
     Pods that want to be near others are tried again as long as others find a place.
     """
-    fits: list[Fit] = []
+    fits: list[Placed] = []
     left = list(groups)
     waiting: list[PodGroup] = left
     while waiting:
         placed: dict[int, int] = {}
         for group in waiting:
             found = _place_group(snapshot, group, features, rows)
-            placed[id(group)] = len(found)
+            placed[id(group)] = sum(len(one.pods) for one in found)
             fits.extend(found)
         if not any(placed.values()):
             break
@@ -48,7 +40,9 @@ def place(
     return fits, left
 
 
-def _place_group(snapshot: Snapshot, group: PodGroup, features: Features, rows: Bools) -> list[Fit]:
+def _place_group(
+    snapshot: Snapshot, group: PodGroup, features: Features, rows: Bools
+) -> list[Placed]:
     verdicts = pipeline.evaluate(snapshot, group.sample, features)
     fitting = verdicts.fits & rows
     if not fitting.any():
@@ -56,20 +50,23 @@ def _place_group(snapshot: Snapshot, group: PodGroup, features: Features, rows: 
     if group.apart:
         row = int(np.flatnonzero(fitting)[0])
         snapshot.place(group.sample, snapshot.name_of(row))
-        return [Fit(group.sample, row)]
+        return [Placed(group, (group.sample,), row)]
     if group.interacting:
         return _place_one_by_one(snapshot, group, features, rows, fitting)
     room = packing.headroom(snapshot, group, slice(0, len(fitting)))
     counts = packing.first_fit(np.where(fitting, room, 0), group.size)
     chosen = np.flatnonzero(counts)
     imagined.hold(snapshot, group.held, chosen, counts[chosen])
-    where = np.repeat(chosen, counts[chosen]).tolist()
-    return [Fit(pod, row) for pod, row in zip(group.members, where, strict=False)]
+    placed, taken = [], 0
+    for row, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True):
+        placed.append(Placed(group, tuple(group.members[taken : taken + count]), row))
+        taken += count
+    return placed
 
 
 def _place_one_by_one(
     snapshot: Snapshot, group: PodGroup, features: Features, rows: Bools, fitting: Bools
-) -> list[Fit]:
+) -> list[Placed]:
     """Pods that keep together or apart change the answer for the next one."""
     fits = []
     one = np.ones(1, dtype=np.int64)
@@ -78,6 +75,6 @@ def _place_one_by_one(
             break
         row = int(np.flatnonzero(fitting)[0])
         imagined.hold(snapshot, group.held, np.array([row]), one)
-        fits.append(Fit(pod, row))
+        fits.append(Placed(group, (pod,), row))
         fitting = pipeline.evaluate(snapshot, group.sample, features).fits & rows
     return fits

@@ -6,8 +6,8 @@ at again, until no group helps any of them.
 """
 
 import random
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -32,7 +32,6 @@ from tonnage.scaleup import (
 )
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.options import Options
-from tonnage.scaleup.placing import Fit
 from tonnage.scaleup.plan import (
     Bounds,
     GroupDelta,
@@ -44,15 +43,15 @@ from tonnage.scaleup.plan import (
     ScaleUp,
     Step,
 )
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import TemplateRow
-from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
-_SHORTLIST = 24
-_WORTH_A_SHORTLIST = 20_000
+_SHORTLIST = 2
+_TOO_MUCH_TO_PACK = 60_000
 _ORDERS_TRIED_UP_TO = 400
 _WORTH_ANOTHER_ORDER = 5_000
 
@@ -88,10 +87,11 @@ def plan(request: Request) -> Plan:
     planned to the end and the best plan is kept, unless one cannot be bettered.
     """
     best: Plan | None = None
+    groups = podgroups.group(request.snapshot, request.pending)
     for order in EXISTING_ORDERS:
         request.snapshot.fork()
         try:
-            planner = _Planner(request, order)
+            planner = _Planner(request, groups, order)
             found = planner.run()
         finally:
             request.snapshot.revert()
@@ -110,8 +110,11 @@ def _worth(found: Plan) -> tuple[int, int]:
 class _Planner:
     """Keeps the snapshot, the pods left and the purchases of a plan in the making in step."""
 
-    def __init__(self, request: Request, existing_order: "ExistingOrder") -> None:
+    def __init__(
+        self, request: Request, groups: list[PodGroup], existing_order: "ExistingOrder"
+    ) -> None:
         self._request = request
+        self._groups = groups
         self._existing_order = existing_order
         self._snapshot = request.snapshot
         self._options = request.options
@@ -121,13 +124,15 @@ class _Planner:
         self._left: list[PodGroup] = []
         self._feasible: dict[int, Bools] = {}
         self._similar: dict[str, tuple[str, ...]] = {}
+        self._rooms: dict[int, Ints] = {}
+        self._fresh: dict[str, dict[int, int]] = defaultdict(dict)
+        self._demands: Counter[int] = Counter()
         self._steps: list[Step] = []
         self._on_existing: list[Placement] = []
         self._partial = False
         self.improvable = False
 
     def run(self) -> Plan:
-        request = self._request
         self._add_templates()
         self._add_upcoming()
         self._budget = Budget(
@@ -139,7 +144,6 @@ class _Planner:
             priorities=self._options.priorities,
             cluster_size=len(self._snapshot.nodes),
         )
-        self._groups = podgroups.group(self._snapshot, request.pending)
         self._left = self._groups
         self._fit_existing()
         self._left = [group for group in self._left if not explaining.is_daemon(group.sample)]
@@ -215,7 +219,9 @@ class _Planner:
         )
         fits, self._left = placing.place(self._snapshot, ordered, self._features, rows=rows)
         self._on_existing = [
-            Placement(pod=fit.pod.key, node=self._snapshot.name_of(fit.row)) for fit in fits
+            Placement(pod=pod.key, node=self._snapshot.name_of(fit.row))
+            for fit in fits
+            for pod in fit.pods
         ]
 
     def _template_fits(self, group: PodGroup) -> Bools:
@@ -235,46 +241,128 @@ class _Planner:
         if self._request.out_of_time():
             self._partial = True
             return False
-        feasible = [self._template_fits(group) for group in self._left]
-        fitting = {
-            name: [g for g, fits in zip(self._left, feasible, strict=True) if fits[one.position]]
-            for name, one in self._candidates.items()
-            if self._node_limit(one) > 0
-        }
-        options = []
-        for name in self._shortlist(fitting):
-            option = self._estimate(self._candidates[name], fitting[name])
-            if option is not None:
-                options.append(option)
+        feasible = np.array([self._template_fits(group) for group in self._left])
+        open_to = [one for one in self._candidates.values() if self._node_limit(one) > 0]
+        prospects = [
+            (one, found)
+            for one in open_to
+            if (found := self._prospect(one, feasible[:, one.position])) is not None
+        ]
+        options = self._weigh(prospects, feasible)
         chosen = self._expander.choose(options)
         if chosen is None:
             return False
-        self._buy(self._candidates[chosen.group], fitting[chosen.group])
+        candidate = self._candidates[chosen.group]
+        self._buy(candidate, self._fitting(feasible[:, candidate.position]))
         return True
 
-    def _shortlist(self, fitting: Mapping[str, list[PodGroup]]) -> list[str]:
-        """Groups worth packing: all, or with very many those that promise most."""
-        names = [name for name, groups in fitting.items() if groups]
-        if len(names) <= _SHORTLIST or len(names) * len(self._left) < _WORTH_A_SHORTLIST:
-            return names
-        promise = {name: self._promise(self._candidates[name], fitting[name]) for name in names}
-        return sorted(names, key=lambda name: self._expander.score(promise[name]))[:_SHORTLIST]
+    def _fitting(self, feasible: Bools) -> list[PodGroup]:
+        return [self._left[index] for index in np.flatnonzero(feasible).tolist()]
 
-    def _promise(self, candidate: Candidate, groups: list[PodGroup]) -> expanders.Option:
-        """The option if everything packed without loss."""
-        amounts = {"cpu": 0, "memory": 0}
-        least, count = 1, 0
-        for group in groups:
-            room = int(packing.headroom(self._snapshot, group, candidate.row.row)[0])
-            least = max(least, -(-group.size // max(room, 1)))
-            count += group.size
-            for name in amounts:
-                amounts[name] += group.requests(name) * group.size
+    def _weigh(
+        self, prospects: list[tuple[Candidate, expanders.Prospect]], feasible: Bools
+    ) -> list[expanders.Option]:
+        """Options for the expander: groups are packed from the most promising on.
+
+        A group whose best case is worse than an option that is there already need not be packed,
+        and groups that are alike to every waiting pod are packed once. With very many groups of
+        pods and of nodes only the few that promise most are packed.
+        """
+        prospects = sorted(
+            prospects, key=lambda one: (self._expander.best_case(one[1]), one[0].group.id)
+        )
+        if len(prospects) * len(self._left) > _TOO_MUCH_TO_PACK:
+            prospects = sorted(
+                prospects, key=lambda one: self._expander.score(self._promise(*one))
+            )[:_SHORTLIST]
+        options: list[expanders.Option] = []
+        alike: dict[Hashable, expanders.Option | None] = {}
+        best: tuple[float, ...] | None = None
+        for candidate, prospect in prospects:
+            if best is not None and self._expander.best_case(prospect) > best:
+                continue
+            column = feasible[:, candidate.position]
+            key = self._likeness(candidate, column)
+            if key not in alike:
+                alike[key] = self._estimate(candidate, self._fitting(column))
+            found = alike[key]
+            if found is not None:
+                option = msgspec.structs.replace(
+                    found,
+                    group=candidate.group.id,
+                    price_per_hour=candidate.group.price_per_hour,
+                )
+                options.append(option)
+                score = self._expander.score(option)
+                best = score if best is None else min(best, score)
+        return options
+
+    def _likeness(self, candidate: Candidate, feasible: Bools) -> Hashable:
+        """Equal for groups that packing cannot tell apart; where pods look at labels, none is."""
+        if any(self._left[index].interacting for index in np.flatnonzero(feasible).tolist()):
+            return candidate.group.id
+        supply = self._supply(candidate)
+        return (
+            tuple(sorted(supply.capacity.items())),
+            tuple(sorted(candidate.template.node.status.capacity.items())),
+            self._node_limit(candidate),
+            candidate.group.all_or_nothing,
+            feasible.tobytes(),
+        )
+
+    def _prospect(self, candidate: Candidate, feasible: Bools) -> expanders.Prospect | None:
+        """What is known of a group before it is packed."""
+        chosen = np.flatnonzero(feasible)
+        if not len(chosen):
+            return None
+        groups = [self._left[index] for index in chosen.tolist()]
+        counts = np.array([group.size for group in groups])
+        room = np.array([self._empty_room(group)[candidate.position] for group in groups])
+        cpu = int(sum(group.size * group.requests("cpu") for group in groups))
+        memory = int(sum(group.size * group.requests("memory") for group in groups))
+        alone = -(-counts // np.maximum(room, 1))
         has = resources.allocatable(candidate.template.node)
-        for name, amount in amounts.items():
-            if has[name]:
-                least = max(least, -(-amount // has[name]))
-        return self._option(candidate, least, count, amounts["cpu"], amounts["memory"])
+        least = max(
+            int(alone.max()),
+            -(-cpu // has["cpu"]) if has["cpu"] else 1,
+            -(-memory // has["memory"]) if has["memory"] else 1,
+        )
+        option = self._option(candidate, least, int(counts.sum()), cpu, memory)
+        return expanders.Prospect(
+            group=option.group,
+            pod_count_max=option.pod_count,
+            cpu_milli=cpu,
+            memory=memory,
+            nodes_min=least,
+            node_cpu_milli=option.node_cpu_milli,
+            node_memory=option.node_memory,
+            price=option.price_per_hour,
+            gpu=option.gpu,
+            exact=bool((room > 0).all())
+            and int(alone.sum()) <= self._node_limit(candidate)
+            and not any(group.interacting or group.apart for group in groups),
+        )
+
+    def _promise(self, candidate: Candidate, prospect: expanders.Prospect) -> expanders.Option:
+        """The option if everything packed without loss."""
+        return self._option(
+            candidate,
+            prospect.nodes_min,
+            prospect.pod_count_max,
+            prospect.cpu_milli,
+            prospect.memory,
+        )
+
+    def _empty_room(self, group: PodGroup) -> Ints:
+        """How many pods of the group an empty node of each candidate has room for."""
+        known = self._rooms.get(id(group.held))
+        if known is None:
+            rows = np.array([one.row.row for one in self._candidates.values()], dtype=np.intp)
+            known = packing.headroom(self._snapshot, group, rows)
+            self._rooms[id(group.held)] = known
+            for one in self._candidates.values():
+                self._fresh[one.group.id][id(group.held)] = int(known[one.position])
+        return known
 
     def _estimate(self, candidate: Candidate, groups: list[PodGroup]) -> expanders.Option | None:
         """What upstream's first fit would buy of the group: the choice is made on that."""
@@ -315,6 +403,7 @@ class _Planner:
             limit=self._node_limit(candidate),
             prefix=f"{candidate.group.id}-new-",
             first_number=len(self._bought.get(candidate.group.id, ())) + 1,
+            fresh=self._fresh[candidate.group.id],
             stop=self._request.out_of_time,
         )
 
@@ -335,39 +424,59 @@ class _Planner:
 
     def _buy(self, candidate: Candidate, groups: list[PodGroup]) -> None:
         """Fill the chosen group's nodes as well as any order can, and keep that."""
-        best: tuple[tuple[int, int], list[PodGroup]] | None = None
-        for order in orders.ALL if len(groups) <= _ORDERS_TRIED_UP_TO else orders.ALL[:2]:
-            ordered = order(groups, candidate.template)
-            self._snapshot.fork()
-            packed = self._pack(candidate, ordered)
-            worth = (-packed.pod_count, len(packed.used_rows))
-            self._snapshot.revert()
-            if best is None or worth < best[0]:
-                best = (worth, ordered)
-        assert best is not None
-        if self._buy_balanced(candidate, best[1], -best[0][0], best[0][1]):
+        packed = self._best_packing(candidate, groups)
+        if self._buy_balanced(candidate, packed):
             return
-        packed = self._pack(candidate, best[1])
         rows = packed.used_rows
         if candidate.group.all_or_nothing:
             packed.add_nodes(self._budget.group_room(candidate.group) - len(rows))
             rows = list(range(packed.rows.start, packed.rows.stop))
-        fits = [Fit(pod, one.row) for one in packed.placed for pod in one.pods]
-        taken = {
-            id(group): sum(len(one.pods) for one in packed.placed if one.group is group)
-            for group in {one.group for one in packed.placed}
-        }
+        taken = Counter[int]()
+        for one in packed.placed:
+            taken[id(one.group)] += len(one.pods)
         left = [
-            group.without(taken.get(id(group), 0)) if id(group) in taken else group
+            group.without(taken[id(group)]) if id(group) in taken else group
             for group in self._left
-            if taken.get(id(group), 0) < group.size
+            if taken[id(group)] < group.size
         ]
-        self._record(candidate, {candidate.group.id: rows}, fits, left)
+        self._snapshot.commit()
+        self._record(candidate, {candidate.group.id: rows}, packed.placed, left)
 
-    def _buy_balanced(
-        self, candidate: Candidate, order: list[PodGroup], pods: int, nodes: int
-    ) -> bool:
-        """Split the purchase over similar groups, if everything still finds its place then."""
+    def _best_packing(self, candidate: Candidate, groups: list[PodGroup]) -> packing.Packing:
+        """Pack in every order; the best is left in the snapshot, on a fork of its own."""
+        tried = orders.ALL if len(groups) <= _ORDERS_TRIED_UP_TO else orders.ALL[:1]
+        best: tuple[tuple[int, int], list[PodGroup]] | None = None
+        packed: packing.Packing | None = None
+        seen: set[tuple[int, ...]] = set()
+        for order in tried:
+            ordered = order(groups, candidate.template)
+            key = tuple(id(group) for group in ordered)
+            if key in seen:
+                continue
+            seen.add(key)
+            if packed is not None:
+                self._snapshot.revert()
+            self._snapshot.fork()
+            packed = self._pack(candidate, ordered)
+            worth = (-packed.pod_count, len(packed.used_rows))
+            if best is None or worth < best[0]:
+                best = (worth, ordered)
+                winner = packed
+        assert best is not None
+        assert packed is not None
+        if packed is winner:
+            return packed
+        self._snapshot.revert()
+        self._snapshot.fork()
+        return self._pack(candidate, best[1])
+
+    def _buy_balanced(self, candidate: Candidate, packed: packing.Packing) -> bool:
+        """Split the purchase over similar groups, if everything still finds its place then.
+
+        The packing that is on the snapshot's last fork is taken back if so, and kept if not.
+        """
+        order = list(dict.fromkeys(one.group for one in packed.placed))
+        pods, nodes = packed.pod_count, len(packed.used_rows)
         partners = [
             other
             for name in self._similar.get(candidate.group.id, ())
@@ -387,9 +496,9 @@ class _Planner:
         )
         if set(deltas) <= {candidate.group.id} and sum(deltas.values()) == nodes:
             return False
+        self._snapshot.revert()
         self._snapshot.fork()
         rows: dict[str, list[int]] = {}
-        mask = np.zeros(0, dtype=np.bool_)
         for name, delta in deltas.items():
             if delta:
                 number = len(self._bought.get(name, ())) + 1
@@ -399,8 +508,11 @@ class _Planner:
         mask = np.zeros(self._snapshot.table.size, dtype=np.bool_)
         mask[[row for found in rows.values() for row in found]] = True
         fits, left = placing.place(self._snapshot, order, self._features, rows=mask)
-        if len(fits) < pods:
+        if sum(len(one.pods) for one in fits) < pods:
             self._snapshot.revert()
+            self._snapshot.fork()
+            again = self._pack(candidate, order)
+            packed.placed, packed.names = again.placed, again.names
             return False
         self._snapshot.commit()
         untouched = [group for group in self._left if group not in order]
@@ -411,7 +523,7 @@ class _Planner:
         self,
         candidate: Candidate,
         rows: Mapping[str, list[int]],
-        fits: list[Fit],
+        placed: Sequence[Placed],
         left: list[PodGroup],
     ) -> None:
         """Book a purchase, and use up what room it leaves."""
@@ -422,15 +534,17 @@ class _Planner:
         more, self._left = placing.place(
             self._snapshot, left, self._features, rows=self._bought_rows()
         )
-        for pod, row in (*fits, *more):
-            self._pods_on(row).append(pod)
+        owner = {row: rows for rows in self._bought.values() for row in rows}
+        for group, pods, row in (*placed, *more):
+            owner[row][row].extend(pods)
+            self._demands[id(group.held)] += len(pods)
         self._steps.append(
             Step(
                 chosen=candidate.group.id,
                 scale_ups=tuple(
                     GroupDelta(group=name, delta=len(found)) for name, found in rows.items()
                 ),
-                pods=tuple(fit.pod.key for fit in (*fits, *more)),
+                pods=tuple(pod.key for one in (*placed, *more) for pod in one.pods),
             )
         )
 
@@ -439,33 +553,25 @@ class _Planner:
         mask[[row for rows in self._bought.values() for row in rows]] = True
         return mask
 
-    def _pods_on(self, row: int) -> list[PodRecord]:
-        return next(rows[row] for rows in self._bought.values() if row in rows)
-
     # The outcome.
 
     def _could_be_better(self, found: Plan) -> bool:
         """Whether planning in another order could help more pods or buy fewer nodes."""
         bought = sum(one.delta for one in found.scale_ups)
         small = len(self._groups) * max(len(self._candidates), 1) <= _WORTH_ANOTHER_ORDER
-        waiting = any(self._template_fits(group).any() for group in self._left)
-        some_left = waiting or (bool(self._left) and bool(self._on_existing))
-        return small and (some_left or bought > found.bounds.nodes)
+        return (
+            small and bool(self._on_existing) and (bool(self._left) or bought > found.bounds.nodes)
+        )
 
     def _bounds(self) -> Bounds:
         """What the pods on bought nodes need at the very least, on nodes of the bought groups."""
-        counts: Counter[int] = Counter()
-        kinds: dict[int, PodGroup] = {}
-        by_pod = {id(pod): group for group in self._groups for pod in group.members}
-        for rows in self._bought.values():
-            for pods in rows.values():
-                for pod in pods:
-                    group = by_pod[id(pod)]
-                    kinds[id(group)] = group
-                    counts[id(group)] += 1
         chosen = [self._candidates[name] for name in self._bought]
         return bounds.bound(
-            [self._demand(kinds[key], count, chosen) for key, count in counts.items()],
+            [
+                self._demand(group, self._demands[id(group.held)], chosen)
+                for group in self._groups
+                if self._demands[id(group.held)]
+            ],
             {one.group.id: self._supply(one) for one in chosen},
             bought=sum(len(rows) for rows in self._bought.values()),
         )
@@ -479,7 +585,7 @@ class _Planner:
         )
         most = {}
         for one in chosen:
-            room = int(packing.headroom(self._snapshot, group, one.row.row)[0])
+            room = int(self._empty_room(group)[one.position])
             if room:
                 most[one.group.id] = 1 if alone else room
         pods = group.sample.pods

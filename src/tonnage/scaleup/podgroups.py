@@ -8,6 +8,7 @@ sets its pod apart.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
 
 from tonnage.objects import intree, selectors, volumes
 from tonnage.objects.meta import ObjectMeta
@@ -48,6 +49,14 @@ class PodGroup:
     def requests(self, resource: str) -> int:
         """What one member requests."""
         return self.sample.pods.requests.get(resource, 0)
+
+
+class Placed(NamedTuple):
+    """Some pods of a group on a row."""
+
+    group: PodGroup
+    pods: tuple[PodRecord, ...]
+    row: int
 
 
 def group(snapshot: Snapshot, pending: Iterable[PodRecord]) -> list[PodGroup]:
@@ -101,11 +110,16 @@ def slots_of_template_pod(snapshot: Snapshot, pod: Pod) -> dict[str, int]:
 
 
 def _shared_claims(snapshot: Snapshot, records: list[PodRecord]) -> set[ClaimKey]:
-    counts: Counter[ClaimKey] = Counter()
+    """Claims of pending pods that some other pod uses too."""
+    seen: set[ClaimKey] = set()
+    shared: set[ClaimKey] = set()
     for record in records:
-        for claim in {volume.claim for volume in record.volumes if volume.claim}:
-            counts[record.meta.namespace, claim] += 1
-    return {key for key, count in counts.items() if count > 1 or any(snapshot.claim_users(*key))}
+        namespace = record.meta.namespace
+        for claim in {volume.claim for volume in record.volumes}:
+            key = (namespace, claim)
+            (shared if key in seen else seen).add(key)
+    shared.update(snapshot.claims_in_use(seen))
+    return shared
 
 
 def _reserved_claims(snapshot: Snapshot) -> dict[ClaimKey, str]:

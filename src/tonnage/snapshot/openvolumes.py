@@ -54,11 +54,16 @@ class Form(NamedTuple):
 
 
 class OpenVolumes:
-    """A volume's rank is its place by size; among equals, the one that came first."""
+    """A volume's rank is its place by size; among equals, the one that came first.
+
+    Volumes can be withdrawn and put back, which is cheap; for others it has to be made anew.
+    """
 
     def __init__(self, volumes: Iterable[PersistentVolume]) -> None:
         self._volumes = _by_size(list(volumes))
         self._sizes = [size_of(volume) for volume in self._volumes]
+        self._ranks = {volume.metadata.name: rank for rank, volume in enumerate(self._volumes)}
+        self._there = np.ones(len(self._volumes), dtype=np.bool_)
         self._uses: Interner[tuple[Form, frozenset[str]]] = Interner()
         self._use_ids = np.array(
             [
@@ -77,6 +82,19 @@ class OpenVolumes:
     def none(self) -> int:
         """The rank that stands for no volume: larger than all others."""
         return len(self._volumes)
+
+    def withdraw(self, name: str) -> None:
+        self._there[self._ranks[name]] = False
+        self._firsts.clear()
+
+    def put_back(self, volume: PersistentVolume) -> bool:
+        """Take a volume that was withdrawn; `False` for one that was never here as it is now."""
+        rank = self._ranks.get(volume.metadata.name)
+        if rank is None or self._volumes[rank] is not volume:
+            return False
+        self._there[rank] = True
+        self._firsts.clear()
+        return True
 
     def first_ranks(
         self, claim: PersistentVolumeClaim, labels: NodeLabels, *, size: int, depth: int
@@ -104,7 +122,10 @@ class OpenVolumes:
             self._by_selector.setdefault(affinity, []).append(rank)
             return
         key, values = bound
-        self._by_label.setdefault(key, _Labelled()).add(rank, values)
+        labelled = self._by_label.get(key)
+        if labelled is None:
+            labelled = self._by_label[key] = _Labelled()
+        labelled.add(rank, values)
 
     def _firsts_for(self, claim: PersistentVolumeClaim, depth: int) -> "_Firsts":
         modes = frozenset(claim.spec.access_modes)
@@ -130,7 +151,7 @@ class OpenVolumes:
         """By rank, whether the volume would serve the claim if it can be reached."""
         form = Form.of(claim)
         serving = [form == offered and modes <= allowed for offered, allowed in self._uses.values]
-        suiting: Bools = np.array(serving, dtype=np.bool_)[self._use_ids]
+        suiting: Bools = np.array(serving, dtype=np.bool_)[self._use_ids] & self._there
         suiting[: bisect_left(self._sizes, size_wanted(claim))] = False
         if claim.spec.selector is not None:
             for rank in np.flatnonzero(suiting).tolist():
@@ -158,9 +179,10 @@ class _Labelled:
     def add(self, rank: int, values: Iterable[str]) -> None:
         """Ranks come in ascending order."""
         for value in dict.fromkeys(values):
+            place = self._places.id_of(value)
             self._ranks.append(rank)
-            self._value_of.append(self._places.id_of(value))
-            self.values.set(value, self._places.id_of(value))
+            self._value_of.append(place)
+            self.values.set(value, place)
 
     def firsts(self, suiting: Bools, depth: int, *, none: int) -> Ints:
         """The best ranks by value; value 0 is any other, which no volume is reachable from."""
@@ -180,9 +202,11 @@ class _Labelled:
 
 def _by_size(volumes: list[PersistentVolume]) -> list[PersistentVolume]:
     # There are few different sizes, and comparing fractions is slow.
-    sizes = sorted({size_of(volume) for volume in volumes})
-    places = {size: place for place, size in enumerate(sizes)}
-    return sorted(volumes, key=lambda volume: places[size_of(volume)])
+    written = {volume.spec.capacity.get("storage", 0) for volume in volumes}
+    sizes = sorted({quantities.exact(size) for size in written})
+    place = {size: number for number, size in enumerate(sizes)}
+    places = {size: place[quantities.exact(size)] for size in written}
+    return sorted(volumes, key=lambda volume: places[volume.spec.capacity.get("storage", 0)])
 
 
 def _one_label(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]] | None:

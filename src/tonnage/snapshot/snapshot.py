@@ -6,6 +6,7 @@ date by the change; nothing is ever recounted.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -415,6 +416,10 @@ class Snapshot:
         if known is not None:
             self.undo_by(self.put_claim, known)
             self._resettle(((namespace, name),), lambda: self._unlink_claim(known))
+
+    def claims_in_use(self, keys: AbstractSet[tuple[str, str]]) -> AbstractSet[tuple[str, str]]:
+        """Those of the claims that pods on nodes use."""
+        return keys & self._claim_users.keys()
 
     def claim_users(self, namespace: str, name: str) -> Iterable[PodRecord]:
         """Pods on nodes that use the claim."""

@@ -50,7 +50,9 @@ class StorageState:
             self._reserved[key] = (*self._reserved.get(key, ()), volume)
         elif is_open(volume):
             self._open.setdefault(volume.class_name, {})[volume.metadata.name] = volume
-            self._open_arranged.pop(volume.class_name, None)
+            arranged = self._open_arranged.get(volume.class_name)
+            if arranged is not None and not arranged.put_back(volume):
+                del self._open_arranged[volume.class_name]
 
     def drop_volume(self, name: str) -> PersistentVolume | None:
         volume = self.volumes.pop(name, None)
@@ -64,7 +66,8 @@ class StorageState:
                 self._reserved[key] = left
         elif is_open(volume):
             del self._open[volume.class_name][name]
-            self._open_arranged.pop(volume.class_name, None)
+            if volume.class_name in self._open_arranged:
+                self._open_arranged[volume.class_name].withdraw(name)
         return volume
 
     def reserved_for(self, namespace: str, claim: str) -> tuple[PersistentVolume, ...]:

@@ -1,0 +1,44 @@
+"""`tonnage batch plan`: what to buy, for many scenarios."""
+
+import functools
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from tonnage.cli import batches, plan_settings
+from tonnage.files import Loaded
+
+
+@click.command()
+@click.argument("path", metavar="FILE")
+@plan_settings.takes_settings
+@batches.lenient_option
+@batches.jobs_option
+def plan(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> None:
+    """Say which node groups to grow for the pending pods, for each scenario.
+
+    FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
+    each, in order: {"scenario": NAME, "plan": {...}}. Options of a Scenario are the base; flags
+    go before them, for all scenarios alike. Answers are about the given objects alone: nothing is
+    assumed beside them.
+
+    \b
+    Examples:
+      tonnage batch plan scenarios.jsonl.gz > plans.jsonl
+      tonnage batch plan scenarios.jsonl --expander least-nodes --time-budget 5
+      zcat scenarios.jsonl.gz | head -20 | tonnage batch plan - --lenient
+    """
+    batches.run(path, functools.partial(plan_of, settings=settings), jobs=jobs, lenient=lenient)
+
+
+def plan_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
+    """The plan of one scenario."""
+    made = plan_settings.decide(
+        loaded.objects,
+        options=plan_settings.of_scenario(loaded, settings),
+        features=plan_settings.features_of(loaded),
+        now=time.time(),
+    )
+    return {"plan": made}

@@ -1,0 +1,57 @@
+"""`tonnage diff`: what one plan does otherwise than another."""
+
+import sys
+from typing import Literal, TypeAlias
+
+import click
+
+from tonnage.cli import printing
+from tonnage.errors import InputError
+
+Format: TypeAlias = Literal["table", "json", "yaml"]
+
+
+@click.command()
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+@click.pass_context
+def diff(ctx: click.Context, before: str, after: str, form: Format) -> None:
+    """Compare two plans.
+
+    A and B are plans as `tonnage plan -o json` or `-o yaml` prints them; one of them may be -,
+    standard input. Says what B buys more or less, which pods it newly helps, no longer helps or
+    puts elsewhere, and which limits and warnings changed. Names of new nodes, the order of steps
+    and the words of reasons are not compared. The exit code is 0 if the plans are the same, 1 if
+    they differ, 2 if one cannot be read.
+
+    \b
+    Examples:
+      tonnage diff yesterday.json today.json
+      tonnage plan -f cluster/ -o json | tonnage diff plan.json -
+      tonnage diff plan.json with-larger-nodes.json -o json
+    """
+    from tonnage.cli import diff_table, plan_files
+    from tonnage.scaleup import comparing
+
+    if before == after == "-":
+        raise InputError("A and B are both standard input (-): only one of them can be")
+    found = comparing.compare(plan_files.read_plan(before), plan_files.read_plan(after))
+    if form == "table":
+        diff_table.print_diff(found)
+    else:
+        import msgspec
+
+        fields = msgspec.to_builtins(found)
+        del fields["apiVersion"]
+        printing.print_document(fields.pop("kind"), form=form, **fields)
+    sys.stdout.flush()
+    ctx.exit(0 if found.equal else 1)

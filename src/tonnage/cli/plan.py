@@ -1,0 +1,242 @@
+"""`tonnage plan`: which node groups to grow for the pending pods, and who is left out."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli import plan_settings, printing, reading, waiting
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tonnage.cli.plan_table import Background
+    from tonnage.filters.features import Features
+    from tonnage.objects.kinds import KubeObject
+    from tonnage.scaleup.options import Options
+    from tonnage.scaleup.plan import Plan
+    from tonnage.scaleup.whatif import Change
+
+NOT_HELPED = "not-helped"
+WARNINGS = "warnings"
+
+
+def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> float:
+    from tonnage.objects import timestamps
+
+    if value is None:
+        return time.time()
+    try:
+        return timestamps.parse(value)
+    except timestamps.TimestampError as error:
+        raise click.BadParameter(str(error), ctx=ctx, param=param) from None
+
+
+@click.command()
+@reading.filename_option
+@click.option(
+    "--node-groups",
+    metavar="FILE",
+    multiple=True,
+    help="NodeGroups that could be grown, if they are not among the manifests; repeatable.",
+)
+@reading.lenient_option
+@reading.version_option
+@reading.gates_option
+@reading.legacy_option
+@plan_settings.takes_settings
+@click.option(
+    "--now",
+    metavar="TIME",
+    callback=_time,
+    help="When the manifests were taken, as in 2026-01-31T12:00:00Z; decides what is young.  "
+    "[default: now]",
+)
+@click.option(
+    "--what-if",
+    "what_ifs",
+    metavar="CHANGE",
+    multiple=True,
+    help="Plan for the cluster after a change: add-pods=FILE, limit=DRIVER:N, remove-node=NAME or "
+    "opt-in=DRIVER; repeatable.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([NOT_HELPED, WARNINGS]),
+    multiple=True,
+    help="End with code 1 if pods are left out, or if there are warnings; repeatable.",
+)
+@printing.output_option
+@click.pass_context
+def plan(
+    ctx: click.Context,
+    filenames: tuple[str, ...],
+    node_groups: tuple[str, ...],
+    lenient: bool,
+    kubernetes_version: str,
+    feature_gates: dict[str, bool],
+    legacy_attach_limits: bool,
+    settings: dict[str, object],
+    now: float,
+    what_ifs: tuple[str, ...],
+    fail_on: tuple[str, ...],
+    form: printing.Format,
+) -> None:
+    """Say which node groups to grow for the pending pods.
+
+    Prints what to buy and why, which resource the new nodes are fullest of, who fits on nodes
+    that are there, and who is left out and why. A plan is complete: nothing that waits could be
+    helped by buying more. Options of a Scenario in the files are the base; flags go before them.
+
+    \b
+    Examples:
+      tonnage plan -f cluster.json --node-groups groups.yaml
+      tonnage plan -f scenario.yaml --expander price,least-waste -o wide
+      tonnage plan -f cluster/ --what-if limit=ebs.csi.aws.com:39 --what-if remove-node=node-7
+      tonnage plan -f cluster/ --what-if add-pods=new-database.yaml
+      tonnage plan -f cluster/ -o json --fail-on not-helped > plan.json
+      kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns,ds -A -o json |
+        tonnage plan -f - --node-groups groups.yaml
+    """
+    from tonnage.scaleup import whatif
+
+    changes = [whatif.parse(one, read=_reader(lenient=lenient)) for one in what_ifs]
+    with waiting.shown("reading"):
+        loaded = reading.read((*filenames, *node_groups), lenient=lenient)
+    _refuse_without_groups(loaded.objects)
+    question = _Question(
+        plan_settings.of_scenario(loaded, settings),
+        plan_settings.features_of(
+            loaded,
+            version=kubernetes_version,
+            gates=feature_gates,
+            legacy_attach_limits=legacy_attach_limits,
+        ),
+        now,
+    )
+    objects = _changed(loaded.objects, changes, question.features)
+    made = question.ask(objects)
+    if form in ("json", "yaml"):
+        _print_document(made, form)
+    else:
+        before = question.ask(loaded.objects) if changes else None
+        _print_table(made, before, question.background(made, objects), wide=form == "wide")
+    sys.stdout.flush()
+    failures = _failures(made, fail_on)
+    if failures:
+        printing.note(f"ends with code 1: {', '.join(failures)}")
+        ctx.exit(1)
+
+
+class _Question:
+    """What is asked of a cluster: the same before and after a change."""
+
+    def __init__(self, options: "Options", features: "Features", now: float) -> None:
+        self.features = features
+        self._options = options
+        self._now = now
+
+    def ask(self, objects: "Iterable[KubeObject]") -> "Plan":
+        from tonnage.objects.decoding import collector_paused
+
+        with waiting.shown("deciding"), collector_paused():
+            return plan_settings.decide(
+                objects, options=self._options, features=self.features, now=self._now
+            )
+
+    def background(self, made: "Plan", objects: "Sequence[KubeObject]") -> "Background":
+        """What a table tells beside the plan itself."""
+        from tonnage.cli.plan_table import Background
+        from tonnage.groups import nodegroups
+        from tonnage.objects.nodes import Node
+        from tonnage.objects.scenarios import NodeGroup
+        from tonnage.scaleup import filling
+
+        nodes = [one for one in objects if isinstance(one, Node)]
+        groups = nodegroups.from_objects(
+            (one for one in objects if isinstance(one, NodeGroup)), nodes
+        )
+        return Background(
+            prices={
+                group.id: group.price_per_hour
+                for group in groups
+                if group.price_per_hour is not None
+            },
+            fillings=filling.fillings(made, objects, options=self._options, now=self._now),
+            nodes=frozenset(node.metadata.name for node in nodes),
+            expander=self._options.expander,
+        )
+
+
+def _refuse_without_groups(objects: "Iterable[KubeObject]") -> None:
+    from tonnage.objects.scenarios import API_VERSION, NodeGroup
+
+    if not any(isinstance(one, NodeGroup) for one in objects):
+        raise InputError(
+            "no NodeGroup in the input, so there is nothing to buy: describe the groups in a file "
+            f"(apiVersion: {API_VERSION}, kind: NodeGroup, with spec.maxSize and spec.template or "
+            "spec.nodes) and give it with --node-groups FILE"
+        )
+
+
+def _reader(*, lenient: bool) -> "Callable[[str], Iterable[KubeObject]]":
+    from tonnage import files
+
+    def read(path: str) -> "Iterable[KubeObject]":
+        loaded = files.load([path], lenient=lenient)
+        for problem in loaded.problems:
+            printing.warn(f"left out: {problem}")
+        for text in loaded.notes:
+            printing.note(text)
+        return loaded.objects
+
+    return read
+
+
+def _changed(
+    objects: "list[KubeObject]", changes: "Sequence[Change]", features: "Features"
+) -> "list[KubeObject]":
+    from tonnage.scaleup import whatif
+
+    if not changes:
+        return objects
+    changed = whatif.apply(objects, changes)
+    for text in changed.notes:
+        printing.note(text)
+    if any(isinstance(one, whatif.OptIn) for one in changes) and not features.volume_limit_scaling:
+        printing.note("what-if opt-in: of no effect while the gate VolumeLimitScaling is off")
+    return changed.objects
+
+
+def _print_document(made: "Plan", form: printing.Format) -> None:
+    import msgspec
+
+    fields = msgspec.to_builtins(made)
+    del fields["apiVersion"]
+    printing.print_document(fields.pop("kind"), form=form, **fields)
+
+
+def _print_table(
+    made: "Plan", before: "Plan | None", background: "Background", *, wide: bool
+) -> None:
+    from tonnage.cli import diff_table, plan_table
+    from tonnage.scaleup import comparing
+
+    plan_table.print_plan(made, background, wide=wide)
+    if before is not None:
+        found = comparing.compare(before, made)
+        click.echo(f"\nAgainst the cluster as it is: {diff_table.in_one_line(found)}.")
+    plan_table.print_warnings(made, wide=wide)
+
+
+def _failures(made: "Plan", fail_on: tuple[str, ...]) -> list[str]:
+    from tonnage.cli.podlists import counted
+
+    found = []
+    if NOT_HELPED in fail_on and made.not_helped:
+        found.append(f"{counted(len(made.not_helped))} left out")
+    if WARNINGS in fail_on and made.warnings:
+        found.append(counted(len(made.warnings), "warning"))
+    return found

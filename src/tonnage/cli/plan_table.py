@@ -1,0 +1,279 @@
+"""A plan for people: what to buy and why, who goes where, who is left out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import click
+
+from tonnage.cli import podlists, printing
+from tonnage.cli.podlists import counted, listed
+from tonnage.objects import resources
+from tonnage.scaleup.filling import Filling
+from tonnage.scaleup.plan import GroupLimit, GroupReason, Nearest, NotHelped, Plan, ScaleUp
+
+_ROWS = 20
+"""Lines of a section, unless all are asked for."""
+
+
+class Background(NamedTuple):
+    """What a plan does not say itself: prices of groups, what its new nodes are full of, which
+    nodes are there already, and the expander that chose."""
+
+    prices: Mapping[str, float]
+    fillings: Mapping[str, Sequence[Filling]]
+    nodes: frozenset[str]
+    expander: str
+
+
+def print_plan(plan: Plan, background: Background, *, wide: bool) -> None:
+    """Print a plan as tables; `wide` leaves nothing out."""
+    click.echo(_summary(plan, background))
+    if plan.partial:
+        click.secho(
+            "The plan is partial: time ran out before all groups were looked at.", bold=True
+        )
+    if plan.scale_ups:
+        _print_purchases(plan, background)
+        _print_bounds(plan, background)
+    if wide:
+        _print_placements(plan)
+    if plan.not_helped:
+        _print_left_out(plan, wide=wide)
+    _print_limits(plan, wide=wide)
+
+
+def print_warnings(plan: Plan, *, wide: bool) -> None:
+    """Say what may make the plan wrong, on standard error."""
+    shown = plan.warnings if wide else plan.warnings[:_ROWS]
+    for warning in shown:
+        printing.warn(warning)
+    if len(plan.warnings) > len(shown):
+        more = len(plan.warnings) - len(shown)
+        printing.warn(f"{counted(more, 'more warning')}; -o wide has them all")
+
+
+def money(price: float) -> str:
+    """Without the noise of binary fractions."""
+    return f"{price:,.4f}".rstrip("0").rstrip(".")
+
+
+def _summary(plan: Plan, background: Background) -> str:
+    there = sum(one.node in background.nodes for one in plan.fit_on_existing)
+    coming = len(plan.fit_on_existing) - there
+    bought = sum(len(node.pods) for one in plan.scale_ups for node in one.nodes)
+    left = len(plan.not_helped)
+    pending = there + coming + bought + left
+    if not pending:
+        return "Nothing to do: no pod waits for a node."
+    parts = [
+        f"{counted(there)} on nodes that are there" if there else "",
+        f"{counted(coming)} on nodes that are coming up" if coming else "",
+        f"{counted(bought)} on {counted(_nodes(plan), 'new node')}" if plan.scale_ups else "",
+        f"{counted(left)} left out" if left else "",
+    ]
+    return f"{counted(pending, 'pending pod')}: {', '.join(filter(None, parts))}."
+
+
+def _nodes(plan: Plan) -> int:
+    return sum(one.delta for one in plan.scale_ups)
+
+
+def _print_purchases(plan: Plan, background: Background) -> None:
+    priced = any(one.group in background.prices for one in plan.scale_ups)
+    headings = ["BUY", "NODES", "PODS", "FULLEST", *(["PRICE/H"] if priced else []), "WHY"]
+    rows = []
+    for one in plan.scale_ups:
+        price = background.prices.get(one.group)
+        cost = [money(price * one.delta) if price is not None else "-"] if priced else []
+        pods = sum(len(node.pods) for node in one.nodes)
+        rows.append(
+            [
+                one.group,
+                f"+{one.delta:,}",
+                f"{pods:,}",
+                _fullest(one, background.fillings.get(one.group, ())),
+                *cost,
+                _why(one.group, plan, background.expander),
+            ]
+        )
+    click.echo()
+    printing.print_table(headings, rows)
+
+
+def _fullest(scale_up: ScaleUp, fillings: Sequence[Filling]) -> str:
+    """The binding resource, and how much of it is taken on the new nodes."""
+    name = scale_up.binding or (fillings[0].resource if fillings else "")
+    for one in fillings:
+        if one.resource == name:
+            return f"{name} {one.share:.0%}"
+    return name or "-"
+
+
+def _why(group: str, plan: Plan, expander: str) -> str:
+    reasons = []
+    for step in plan.steps:
+        if not any(one.group == group for one in step.scale_ups):
+            continue
+        if step.chosen != group:
+            reasons.append(f"balanced with {step.chosen}")
+        else:
+            reasons.append(step.reason or f"best by {expander}")
+    return "; ".join(dict.fromkeys(reasons)) or "-"
+
+
+def _print_bounds(plan: Plan, background: Background) -> None:
+    least = plan.bounds.nodes
+    if not least:
+        return
+    bought = _nodes(plan)
+    text = (
+        f"At least {counted(least, 'node')} of these groups {'is' if least == 1 else 'are'} needed"
+    )
+    text += f"; the plan buys {bought:,}" + (
+        f", {plan.bounds.gap:.0%} more" if bought > least else ""
+    )
+    cheapest = plan.bounds.cost_per_hour
+    prices = [background.prices.get(one.group) for one in plan.scale_ups]
+    if cheapest is not None and None not in prices:
+        cost = sum(one.delta * background.prices[one.group] for one in plan.scale_ups)
+        text += f", for {money(cost)} an hour where {money(cheapest)} is the least"
+    click.echo(f"\n{text}.")
+
+
+def _print_placements(plan: Plan) -> None:
+    by_node: dict[str, list[str]] = {}
+    for placement in plan.fit_on_existing:
+        by_node.setdefault(placement.node, []).append(placement.pod)
+    rows = [[node, "-", _phrases(pods)] for node, pods in by_node.items()]
+    rows += [
+        [node.name, one.group, _phrases(node.pods)] for one in plan.scale_ups for node in one.nodes
+    ]
+    if rows:
+        click.echo()
+        printing.print_table(["NODE", "NEW IN", "PENDING PODS THAT GO THERE"], rows)
+
+
+def _phrases(pods: Iterable[str]) -> str:
+    return ", ".join(series.phrase for series in podlists.in_series(pods)) or "-"
+
+
+class _Bucket(NamedTuple):
+    """Pods left out for the same reasons."""
+
+    example: NotHelped
+    pods: list[str]
+
+
+def _print_left_out(plan: Plan, *, wide: bool) -> None:
+    buckets = _buckets(plan.not_helped)
+    rows: list[list[str]] = []
+    alarming: set[int] = set()
+    hidden = 0
+    for example, pods in buckets:
+        for series in podlists.in_series(pods):
+            if len(rows) >= _ROWS and not wide:
+                hidden += series.pods
+                continue
+            if example.never_fits:
+                alarming.add(len(rows))
+            rows.append([series.phrase, _reason(example)])
+    click.echo()
+    printing.print_table(["LEFT OUT", "WHY"], rows, alarming=alarming)
+    if hidden:
+        click.echo(f"… and {counted(hidden, 'more pod')}; -o wide has them all")
+    if wide:
+        detail = [
+            [listed([one.phrase for one in podlists.in_series(pods)]), *_verdict(reason)]
+            for example, pods in buckets
+            for reason in example.reasons
+        ]
+        if detail:
+            click.echo()
+            printing.print_table(["LEFT OUT", "GROUP", "PLUGIN", "CODE", "REASON"], detail)
+
+
+def _buckets(not_helped: Iterable[NotHelped]) -> list[_Bucket]:
+    """Pods by why they are left out, those that can never fit first.
+
+    Members of a class share their reasons, so most are told apart without looking into them.
+    """
+    by_identity: dict[tuple[int, bool, Nearest | None], _Bucket] = {}
+    for one in not_helped:
+        key = (id(one.reasons), one.never_fits, one.nearest)
+        by_identity.setdefault(key, _Bucket(one, [])).pods.append(one.pod)
+    found: dict[object, _Bucket] = {}
+    for bucket in by_identity.values():
+        example = bucket.example
+        value = (example.never_fits, example.nearest, example.reasons)
+        found.setdefault(value, _Bucket(example, [])).pods.extend(bucket.pods)
+    return sorted(found.values(), key=lambda bucket: not bucket.example.never_fits)
+
+
+def _reason(one: NotHelped) -> str:
+    """In one line: what is missing where it comes nearest, or what the groups say."""
+    words = "fits no group, ever: " if one.never_fits else ""
+    if one.nearest is not None:
+        return words + _shortage(one.nearest)
+    by_text: dict[str, list[str]] = {}
+    for reason in one.reasons:
+        by_text.setdefault(", ".join(reason.reasons) or "no reason given", []).append(reason.group)
+    said = "; ".join(f"{listed(groups)}: {text}" for text, groups in by_text.items())
+    return words + (said or "no group to help it")
+
+
+def _shortage(nearest: Nearest) -> str:
+    wanted, has = (_number(nearest.resource, n) for n in (nearest.wanted, nearest.available))
+    return f"{wanted} {_noun(nearest.resource)} wanted, best group {nearest.group} has {has}"
+
+
+def _number(resource: str, number: int) -> str:
+    if resource == resources.CPU:
+        return f"{number / 1000:,g}"
+    if _in_bytes(resource):
+        unit, name = (2**30, "GiB") if number >= 2**30 else (2**20, "MiB")
+        return f"{number / unit:,.4g} {name}"
+    return f"{number:,}"
+
+
+def _noun(resource: str) -> str:
+    if resource == resources.CPU:
+        return "CPU"
+    if resource == resources.PODS:
+        return "pods"
+    if _in_bytes(resource) or "/" in resource or "." not in resource:
+        return f"of {resource}"
+    return f"volumes of {resource}"
+
+
+def _in_bytes(resource: str) -> bool:
+    plain = (resources.MEMORY, resources.EPHEMERAL_STORAGE)
+    return resource in plain or resource.startswith("hugepages-")
+
+
+def _verdict(reason: GroupReason) -> list[str]:
+    words = ", ".join(reason.reasons) or "-"
+    return [reason.group, reason.plugin or "-", reason.code or "-", words]
+
+
+def _print_limits(plan: Plan, *, wide: bool) -> None:
+    concerned = {one.group for one in plan.scale_ups} | {
+        one.nearest.group for one in plan.not_helped if one.nearest is not None
+    }
+    limits = [one for one in plan.limits if wide or one.group in concerned]
+    if not limits:
+        return
+    shown = limits if wide else limits[:_ROWS]
+    click.echo()
+    printing.print_table(
+        ["GROUP", "DRIVER", "SLOTS PER NODE", "WHO SAYS SO"],
+        [[one.group, one.driver, slots(one), one.source] for one in shown],
+    )
+    if len(limits) > len(shown):
+        click.echo(f"… and {counted(len(limits) - len(shown), 'more limit')}; -o wide has them all")
+
+
+def slots(limit: GroupLimit) -> str:
+    """A limit in its three states."""
+    if limit.count is not None:
+        return f"{limit.count:,}"
+    return "unknown" if limit.source == "unknown" else "unlimited"

@@ -1,0 +1,12 @@
+"""Whether a plan keeps what it promises: every placement replayed, every sum done again.
+
+    assert violations(objects, plan, options=options, features=features, now=now) == []
+
+Shares the templates of node groups with the decision, and nothing else: placements are judged by
+the plain reference of the filters, one pod at a time, in the order the plan lists them.
+"""
+
+from tonnage.testing.replay.judging import violations
+from tonnage.testing.replay.stage import Violation
+
+__all__ = ["Violation", "violations"]

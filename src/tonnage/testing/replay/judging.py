@@ -1,0 +1,158 @@
+"""The judge: placements in the plan's order, then what was left out, then the sums."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tonnage.filters.features import Features
+from tonnage.groups.memory import TemplateMemory
+from tonnage.objects.pods import Pod
+from tonnage.scaleup.options import Options
+from tonnage.scaleup.plan import NotHelped, Plan, Step
+from tonnage.testing.reference import ReferenceVerdict, verdict
+from tonnage.testing.reference.outcomes import SUCCESS
+from tonnage.testing.replay import accounts
+from tonnage.testing.replay.stage import Stage, Violation
+
+DEPENDING_ON_OTHERS = frozenset(
+    {"PodTopologySpread", "InterPodAffinity", "VolumeRestrictions", "NodePorts"}
+)
+"""Filters that may refuse an empty node today and take it tomorrow."""
+
+_PROBE = "a-node-to-ask-about"
+
+
+def violations(
+    objects: Iterable[object],
+    plan: Plan,
+    *,
+    options: Options,
+    features: Features,
+    now: float,
+    memory: TemplateMemory | None = None,
+) -> list[Violation]:
+    """Every promise the plan does not keep, in the order of the plan; a good plan has none.
+
+    The arguments are those the plan was made with. The old accounting of in-tree volumes
+    (`legacy_attach_limits`) is not modelled.
+    """
+    held = list(objects)
+    stage = Stage(held, options=options, features=features, now=now, memory=memory)
+    judge = _Judge(stage, plan)
+    return [
+        *judge.never_fitting(),
+        *accounts.of_pods(stage, plan),
+        *accounts.of_nodes(stage, plan),
+        *judge.placements(),
+        *judge.left_out(),
+    ]
+
+
+class _Judge:
+    """Replays a plan on a stage, which afterwards is the cluster the plan leads to."""
+
+    def __init__(self, stage: Stage, plan: Plan) -> None:
+        self._stage = stage
+        self._cluster = stage.cluster
+        self._plan = plan
+        self._pods = {**stage.waiting, **stage.optional}
+        self._existing = {
+            name
+            for name, hosted in stage.cluster.nodes.items()
+            if not (stage.options.as_upstream and hosted.node.spec.unschedulable)
+        }
+        self._node_of = {
+            pod: node.name for one in plan.scale_ups for node in one.nodes for pod in node.pods
+        }
+
+    def never_fitting(self) -> Iterator[Violation]:
+        """A pod that never fits is refused by an empty node of every group, whatever else runs."""
+        for left in self._plan.not_helped:
+            pod = self._pods.get(left.pod)
+            if left.never_fits and pod is not None:
+                for group in self._stage.templates:
+                    found = self._on_empty(pod, group)
+                    if found.code == SUCCESS or found.plugin in DEPENDING_ON_OTHERS:
+                        detail = f"a node of {group} says {_said(found)}"
+                        yield Violation(rule="never fits", subject=left.pod, detail=detail)
+
+    def placements(self) -> Iterator[Violation]:
+        for fit in self._plan.fit_on_existing:
+            if fit.node in self._existing:
+                yield from self._place(fit.pod, fit.node)
+            else:
+                detail = f"{fit.node} is no node that takes pods"
+                yield Violation(rule="fits an existing node", subject=fit.pod, detail=detail)
+        taken: Counter[str] = Counter()
+        for number, step in enumerate(self._plan.steps, 1):
+            yield from self._step(number, step, taken)
+
+    def left_out(self) -> Iterator[Violation]:
+        """A complete plan leaves nobody out whom a node or one more purchase could help."""
+        if self._plan.partial:
+            return
+        for left in self._plan.not_helped:
+            pod = self._pods.get(left.pod)
+            if pod is not None:
+                yield from self._could_help(pod, left)
+
+    def _step(self, number: int, step: Step, taken: Counter[str]) -> Iterator[Violation]:
+        nodes = {one.group: one.nodes for one in self._plan.scale_ups}
+        for one in step.scale_ups:
+            start = taken[one.group]
+            taken[one.group] += one.delta
+            for node in nodes.get(one.group, ())[start : taken[one.group]]:
+                if node.name in self._cluster.nodes:
+                    detail = f"step {number} adds a node of a name that is taken"
+                    yield Violation(rule="new names", subject=node.name, detail=detail)
+                elif one.group in self._stage.templates:
+                    self._stage.add(one.group, node.name)
+        for pod in step.pods:
+            node_name = self._node_of.get(pod)
+            if node_name is None or node_name not in self._cluster.nodes:
+                detail = f"step {number} places it on {node_name}, which is not there yet"
+                yield Violation(rule="placement", subject=pod, detail=detail)
+            else:
+                yield from self._place(pod, node_name, f"step {number}: ")
+
+    def _place(self, name: str, node: str, where: str = "") -> Iterator[Violation]:
+        pod = self._pods.get(name)
+        if pod is None:
+            yield Violation(rule="placement", subject=name, detail="nobody waits by that name")
+            return
+        found = verdict(self._cluster, pod, node)
+        if found.code != SUCCESS:
+            detail = f"{where}{node} says {_said(found)}"
+            yield Violation(rule="placement", subject=name, detail=detail)
+        if not any(pod.metadata == other.metadata for other in self._cluster.running()):
+            self._cluster.place(pod, node, assume_volumes=False)
+
+    def _could_help(self, pod: Pod, left: NotHelped) -> Iterator[Violation]:
+        for node in self._cluster.nodes:
+            new = node not in self._existing and node in self._bought
+            if (new or node in self._existing) and verdict(
+                self._cluster, pod, node
+            ).code == SUCCESS:
+                yield Violation(rule="complete", subject=left.pod, detail=f"{node} would take it")
+                return
+        for group in self._stage.templates:
+            if accounts.room(self._stage, self._plan, group) > 0:
+                if self._on_empty(pod, group).code == SUCCESS:
+                    detail = f"one more node of {group} would take it"
+                    yield Violation(rule="complete", subject=left.pod, detail=detail)
+                    return
+
+    @property
+    def _bought(self) -> set[str]:
+        return {node.name for one in self._plan.scale_ups for node in one.nodes}
+
+    def _on_empty(self, pod: Pod, group: str) -> ReferenceVerdict:
+        self._stage.add(group, _PROBE)
+        found = verdict(self._cluster, pod, _PROBE)
+        self._stage.remove(_PROBE)
+        return found
+
+
+def _said(found: ReferenceVerdict) -> str:
+    if found.code == SUCCESS:
+        return SUCCESS
+    return f"{found.plugin}: {found.code}: {', '.join(found.reasons)}"

@@ -1,0 +1,459 @@
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from aiohttp import web
+
+from tests.cluster.apiserver import ApiServer, answer, pod, status, until
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.mirror import Mirror
+from tonnage.cluster.watching import EventType
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import VolumeAttachment
+from tonnage.testing.clock import VirtualClock
+
+ALL_PODS = "/api/v1/pods"
+PODS = "/api/v1/namespaces/default/pods"
+ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
+
+Seen = list[tuple[EventType, str]]
+
+
+def a_mirror(server: ApiServer, clock: VirtualClock) -> Mirror:
+    return Mirror(server.client(clock), clock=clock, rng=random.Random(3))
+
+
+@asynccontextmanager
+async def running(mirror: Mirror) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(mirror.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def pods_of(server: ApiServer, clock: VirtualClock) -> AsyncIterator[Cache[Pod]]:
+    """A synced cache of pods that follows the server."""
+    mirror = a_mirror(server, clock)
+    cache = mirror.add(Pod)
+    async with running(mirror):
+        await cache.wait_synced()
+        await server.watching()
+        yield cache
+
+
+def names(cache: Cache[Pod]) -> list[str]:
+    return sorted(each.metadata.name for each in cache)
+
+
+def subscribed(cache: Cache[Pod]) -> Seen:
+    """Everything the cache tells from here on."""
+    seen: Seen = []
+    cache.subscribe(lambda change: seen.append((change.type, change.object.metadata.name)))
+    seen.clear()
+    return seen
+
+
+# Syncing
+
+
+async def test_a_cache_starts_with_what_is_there(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1"))
+        async with pods_of(server, clock) as cache:
+            assert names(cache) == ["web-1"]
+
+
+async def test_a_streaming_list_is_asked_for_first(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock):
+        assert [r.query.get("sendInitialEvents") for r in server.requests] == ["true", None]
+
+
+async def test_pages_are_used_where_streaming_lists_are_refused(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.streaming_lists = False
+        server.put(PODS, pod("web-1"))
+        async with pods_of(server, clock) as cache:
+            assert names(cache) == ["web-1"]
+            assert [r.query.get("limit") for r in server.requests] == [None, "500", None]
+            assert clock.monotonic() == 0
+
+
+async def test_pages_are_used_where_a_streaming_list_never_ends(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1"))
+
+        async def endless(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            line = {"type": "ADDED", "object": pod("web-1")}
+            await response.write(json.dumps(line).encode() + b"\n")
+            await asyncio.Event().wait()
+            return response
+
+        server.script("GET", ALL_PODS, endless, endless)
+        async with pods_of(server, clock) as cache:
+            assert names(cache) == ["web-1"]
+
+
+async def test_a_cache_that_was_never_complete_is_stale(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.freeze()
+        mirror = a_mirror(server, clock)
+        cache = mirror.add(Pod)
+        async with running(mirror):
+            await clock.sleep(10)
+            assert (cache.synced, cache.stale) == (False, True)
+
+
+# Following
+
+
+async def test_a_cache_follows_the_watch(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("old"))
+        async with pods_of(server, clock) as cache:
+            server.put(PODS, pod("new"))
+            server.remove(f"{PODS}/old")
+            await until(lambda: names(cache) == ["new"], clock=clock)
+
+
+async def test_subscribers_hear_every_change_in_order(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        seen = subscribed(cache)
+        server.put(PODS, pod("a"))
+        server.put(PODS, pod("a", nodeName="n1"))
+        server.remove(f"{PODS}/a")
+        await until(lambda: len(seen) == 3, clock=clock)
+        assert seen == [
+            (EventType.ADDED, "a"),
+            (EventType.MODIFIED, "a"),
+            (EventType.DELETED, "a"),
+        ]
+
+
+async def test_a_subscriber_first_hears_what_is_there(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1"))
+        async with pods_of(server, clock) as cache:
+            seen: Seen = []
+            cache.subscribe(lambda change: seen.append((change.type, change.object.metadata.name)))
+            assert seen == [(EventType.ADDED, "web-1")]
+
+
+async def test_who_left_hears_nothing_more(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        seen: Seen = []
+        leave = cache.subscribe(lambda change: seen.append((change.type, "")))
+        leave()
+        server.put(PODS, pod("web-1"))
+        await until(lambda: len(cache) == 1, clock=clock)
+        assert seen == []
+
+
+@pytest.mark.parametrize("end", ["end_watches", "cut_watches"])
+async def test_a_watch_that_ends_is_resumed_at_the_last_version(
+    end: str, clock: VirtualClock
+) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        server.put(PODS, pod("before"))
+        await until(lambda: len(cache) == 1, clock=clock)
+        resumed_at = server.version
+        getattr(server, end)()
+        await server.watching(0)
+        server.put(PODS, pod("meanwhile"))
+        await until(lambda: len(cache) == 2, clock=clock)
+        assert server.requests[-1].query["resourceVersion"] == str(resumed_at)
+
+
+async def test_a_bookmark_moves_the_version_to_resume_at(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        server.version = 5000
+        server.bookmark()
+        await until(lambda: cache.resource_version == "5000", clock=clock)
+        server.end_watches()
+        await server.watching(0)
+        await server.watching(1)
+        assert server.requests[-1].query["resourceVersion"] == "5000"
+
+
+async def test_a_silent_server_is_left_and_asked_again(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        before = len(server.requests)
+        await clock.sleep(95)
+        assert len(server.requests) == before + 1
+        assert cache.status.failures == 1
+
+
+async def test_a_server_that_ends_every_watch_at_once_is_asked_less_and_less(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server, pods_of(server, clock):
+        server.end_watches()
+        ended = answer(lambda: web.Response(body=b""))
+        server.script("GET", ALL_PODS, *[ended] * 1000)
+        before = len(server.requests)
+        await clock.sleep(300)
+        assert 10 <= len(server.requests) - before <= 30
+
+
+async def test_nonsense_from_the_server_ends_in_a_new_list(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1"))
+        async with pods_of(server, clock) as cache:
+            nonsense = answer(lambda: web.Response(body=b"<html>\n"))
+            server.script("GET", ALL_PODS, *[nonsense] * 5)
+            server.end_watches()
+            await until(lambda: cache.status.relists == 1, clock=clock)
+
+
+# 410
+
+
+async def test_a_forgotten_version_lists_anew_and_tells_the_difference(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("gone"))
+        server.put(PODS, pod("changed"))
+        server.put(PODS, pod("kept"))
+        async with pods_of(server, clock) as cache:
+            seen = subscribed(cache)
+            server.cut_watches()
+            await server.watching(0)
+            server.remove(f"{PODS}/gone")
+            server.put(PODS, pod("changed", nodeName="n1"))
+            server.put(PODS, pod("new"))
+            server.forget()
+            await until(lambda: cache.status.relists == 1, clock=clock)
+            assert seen == [
+                (EventType.DELETED, "gone"),
+                (EventType.MODIFIED, "changed"),
+                (EventType.ADDED, "new"),
+            ]
+
+
+async def test_an_object_made_anew_during_the_gap_is_told_as_gone_and_come(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("db-0"))
+        async with pods_of(server, clock) as cache:
+            seen = subscribed(cache)
+            server.cut_watches()
+            await server.watching(0)
+            server.remove(f"{PODS}/db-0")
+            server.put(PODS, pod("db-0"))
+            server.forget()
+            await until(lambda: cache.status.relists == 1, clock=clock)
+            assert seen == [(EventType.DELETED, "db-0"), (EventType.ADDED, "db-0")]
+
+
+async def test_deletions_are_found_by_a_paged_list_too(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.streaming_lists = False
+        server.put(PODS, pod("gone"))
+        async with pods_of(server, clock) as cache:
+            seen = subscribed(cache)
+            server.cut_watches()
+            await server.watching(0)
+            server.remove(f"{PODS}/gone")
+            server.forget()
+            await until(lambda: cache.status.relists == 1, clock=clock)
+            assert seen == [(EventType.DELETED, "gone")]
+
+
+# Bad objects
+
+
+async def test_a_bad_object_is_a_problem_and_the_watch_goes_on(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        server.put(PODS, pod("bad", containers="none"))
+        server.put(PODS, pod("good"))
+        await until(lambda: names(cache) == ["good"], clock=clock)
+        assert "spec.containers" in cache.problems["default", "bad"]
+
+
+async def test_an_object_gone_bad_stays_as_it_was_last_readable(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1", nodeName="n1"))
+        async with pods_of(server, clock) as cache:
+            server.put(PODS, pod("web-1", containers="none"))
+            await until(lambda: len(cache.problems) == 1, clock=clock)
+            kept = cache.get("web-1", namespace="default")
+            assert kept is not None
+            assert kept.spec.node_name == "n1"
+
+
+async def test_a_problem_ends_with_the_object(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1"))
+        async with pods_of(server, clock) as cache:
+            seen = subscribed(cache)
+            server.put(PODS, pod("web-1", containers="none"))
+            await until(lambda: len(cache.problems) == 1, clock=clock)
+            server.remove(f"{PODS}/web-1")
+            await until(lambda: not cache.problems, clock=clock)
+            assert seen == [(EventType.DELETED, "web-1")]
+
+
+async def test_a_problem_ends_when_the_object_is_good_again(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1", containers="none"))
+        async with pods_of(server, clock) as cache:
+            assert len(cache.problems) == 1
+            server.put(PODS, pod("web-1"))
+            await until(lambda: names(cache) == ["web-1"], clock=clock)
+            assert not cache.problems
+
+
+# Staleness
+
+
+async def test_age_counts_from_the_last_word_of_the_server(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        await clock.sleep(50)
+        assert cache.age == 50
+        server.bookmark()
+        await until(lambda: cache.age < 1, clock=clock)
+
+
+async def test_a_cache_whose_server_is_frozen_becomes_stale(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        server.freeze()
+        await clock.sleep(179)
+        assert not cache.stale
+        await clock.sleep(2)
+        assert cache.stale
+
+
+async def test_a_watch_that_is_accepted_but_silent_does_not_make_a_cache_fresh(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        await clock.sleep(200)
+        assert len(server.requests) > 2
+        assert cache.stale
+
+
+async def test_a_stale_cache_recovers_with_the_server(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        server.freeze()
+        await clock.sleep(600)
+        server.thaw()
+        await server.watching()
+        server.put(PODS, pod("web-1"))
+        await until(lambda: not cache.stale, clock=clock)
+        assert (cache.status.failures, cache.status.last_error) == (0, "")
+
+
+# Missing rights and kinds
+
+
+def forbidden() -> web.Response:
+    return status(403, "Forbidden")
+
+
+async def test_a_missing_right_is_recorded_and_leaves_the_other_kinds_alone(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        server.script("GET", ATTACHMENTS, *[answer(forbidden)] * 100)
+        server.put("/api/v1/nodes", {"metadata": {"name": "n1"}})
+        mirror = a_mirror(server, clock)
+        attachments, nodes = mirror.add(VolumeAttachment), mirror.add(Node)
+        async with running(mirror):
+            await nodes.wait_synced()
+            await until(lambda: attachments.obstacle is not None, clock=clock)
+            obstacle = attachments.obstacle
+            assert obstacle is not None
+            assert (obstacle.verb, obstacle.kind, obstacle.group, obstacle.forbidden) == (
+                "watch",
+                "VolumeAttachment",
+                "storage.k8s.io",
+                True,
+            )
+            assert attachments.stale
+            assert not nodes.stale
+
+
+async def test_a_missing_right_is_asked_for_once_a_minute(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.script("GET", ATTACHMENTS, *[answer(forbidden)] * 100)
+        mirror = a_mirror(server, clock)
+        mirror.add(VolumeAttachment)
+        async with running(mirror):
+            await clock.sleep(600)
+            assert 8 <= len(server.requests) <= 13
+
+
+async def test_a_right_given_back_is_noticed(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.script("GET", ATTACHMENTS, *[answer(forbidden)] * 3)
+        mirror = a_mirror(server, clock)
+        cache = mirror.add(VolumeAttachment)
+        async with running(mirror):
+            await cache.wait_synced()
+            assert cache.obstacle is None
+
+
+async def test_a_right_taken_away_keeps_what_is_known_and_resumes_later(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1"))
+        async with pods_of(server, clock) as cache:
+            server.script("GET", ALL_PODS, answer(forbidden), answer(forbidden))
+            server.end_watches()
+            await until(lambda: cache.obstacle is not None, clock=clock)
+            assert names(cache) == ["web-1"]
+            server.put(PODS, pod("web-2"))
+            await until(lambda: names(cache) == ["web-1", "web-2"], clock=clock)
+            assert (cache.obstacle, cache.status.relists) == (None, 0)
+
+
+async def test_a_kind_the_server_lacks_is_an_obstacle(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        missing = answer(lambda: web.Response(status=404, text="404 page not found"))
+        server.script("GET", ATTACHMENTS, *[missing] * 10)
+        mirror = a_mirror(server, clock)
+        cache = mirror.add(VolumeAttachment)
+        async with running(mirror):
+            await until(lambda: cache.obstacle is not None, clock=clock)
+            assert cache.obstacle is not None
+            assert not cache.obstacle.forbidden
+
+
+# Ending
+
+
+async def test_cancelling_a_mirror_ends_its_watches(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        mirror = a_mirror(server, clock)
+        mirror.add(Pod)
+        mirror.add(Node)
+        async with running(mirror):
+            await server.watching(2)
+        await server.watching(0)
+
+
+async def test_the_status_counts_what_is_there(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("good"))
+        server.put(PODS, pod("bad", containers="none"))
+        async with pods_of(server, clock) as cache:
+            found = cache.status
+            assert (found.kind, found.objects, found.problems, found.synced, found.stale) == (
+                "Pod",
+                1,
+                1,
+                True,
+                False,
+            )
