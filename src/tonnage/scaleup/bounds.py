@@ -25,7 +25,10 @@ class Demand(NamedTuple):
 
 
 class Supply(NamedTuple):
-    """An empty node of a chosen group: what it has of each resource and driver, and its price."""
+    """An empty node of a chosen group: what it has of each resource and driver, and its price.
+
+    A driver that is not in `capacity` takes any number of volumes.
+    """
 
     capacity: Mapping[str, int]
     price: float | None
@@ -67,7 +70,7 @@ def _parts(demands: Sequence[Demand]) -> list[list[Demand]]:
 def _least_nodes(part: Sequence[Demand], supplies: Mapping[str, Supply]) -> int:
     least = max(math.ceil(demand.pods / max(demand.templates.values())) for demand in part)
     for resource, total in _totals(part).items():
-        most = max(supply.capacity.get(resource, 0) for supply in supplies.values())
+        most = max(supply.capacity.get(resource, math.inf) for supply in supplies.values())
         if most > 0:
             least = max(least, math.ceil(total / most))
     return least
@@ -84,9 +87,9 @@ def _least_cost(part: Sequence[Demand], supplies: Mapping[str, Supply]) -> float
         )
     for resource, total in _totals(part).items():
         rates = [
-            prices[name] / supply.capacity[resource]
+            prices[name] / amount
             for name, supply in supplies.items()
-            if supply.capacity.get(resource, 0) > 0
+            if (amount := supply.capacity.get(resource, math.inf)) > 0
         ]
         if rates:
             least = max(least, total * min(rates))

@@ -5,7 +5,7 @@ arithmetic over columns. Where pods keep each other together or apart, the same 
 by caps: so many in all, so many on a node.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ class Packing:
         *,
         prefix: str,
         first_number: int,
-        fresh: dict[int, int],
+        fresh: Mapping[int, int],
     ) -> None:
         self.snapshot = snapshot
         self.template = template
@@ -88,13 +88,20 @@ class Packing:
     def fresh_room(self, group: PodGroup) -> int:
         """How many pods of the group an empty node of the template has room for."""
         known = self._fresh.get(id(group.held))
-        if known is None:
-            row = np.array([self.template.row])
-            known = self._fresh[id(group.held)] = int(headroom(self.snapshot, group, row)[0])
-        return known
+        if known is not None:
+            return known
+        return int(headroom(self.snapshot, group, np.array([self.template.row]))[0])
+
+    def taken(self, group: PodGroup) -> int:
+        """How many pods of the group have found a place."""
+        return self._taken.get(id(group), 0)
 
     def remaining(self, group: PodGroup) -> int:
-        return group.size - self._taken.get(id(group), 0)
+        return group.size - self.taken(group)
+
+    def requested(self, resource: str) -> int:
+        """What all placed pods request together."""
+        return sum(one.group.requests(resource) * len(one.pods) for one in self.placed)
 
     def put(self, group: PodGroup, counts: Ints, *, by_level: bool = False) -> None:
         """Place so many pods of the group on each of the rows."""
@@ -136,13 +143,13 @@ def pack(
     limit: int,
     prefix: str,
     first_number: int = 1,
-    fresh: dict[int, int] | None = None,
+    fresh: Mapping[int, int] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Packing:
     """Place the groups in the order given on at most `limit` new nodes, first fit.
 
     Everything is placed in the snapshot; the caller forks before and keeps or reverts. `fresh`
-    is a memory of how many pods of a group an empty node of this template holds.
+    says how many pods of a group an empty node of this template holds, where that is known.
     """
     packing = Packing(
         snapshot,

@@ -259,7 +259,7 @@ def _remove_node(before: Changed, change: RemoveNode) -> Changed:
             case _:
                 pass
         after.append(one)
-    text = f"what-if remove-node={change.node}: {_counted(len(fate.waiting), 'pod')} of it wait"
+    text = f"what-if remove-node={change.node}: pods of it that wait again: {len(fate.waiting):,}"
     if fate.lost:
         text += f"; lost, having no controller: {_some(fate.lost)}"
     return Changed(after, [*before.notes, text])

@@ -1,0 +1,154 @@
+"""Node groups a plan may buy from, with their templates in the snapshot as shadow rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from tonnage.filters import pipeline
+from tonnage.filters.features import Features
+from tonnage.filters.framework import Code
+from tonnage.groups.model import Group, Template
+from tonnage.objects import quantities
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.storage import CSINode
+from tonnage.scaleup import balancing, expanders, packing, podgroups
+from tonnage.scaleup.bounds import Supply
+from tonnage.scaleup.options import Options
+from tonnage.scaleup.podgroups import PodGroup
+from tonnage.snapshot import imagined
+from tonnage.snapshot.imagined import TemplateRow
+from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.slots import UNLIMITED
+from tonnage.snapshot.snapshot import Snapshot
+
+
+class Candidate(NamedTuple):
+    """A group with its template in the snapshot and the capacity of its node."""
+
+    position: int
+    group: Group
+    template: Template
+    row: TemplateRow
+    cpu_milli: int
+    memory: int
+    gpu: bool
+
+    @property
+    def name(self) -> str:
+        return self.group.id
+
+
+class Candidates:
+    """Answers for all templates at once; what cannot change while planning is remembered."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        groups: Sequence[Group],
+        templates: Mapping[str, Template],
+        options: Options,
+        features: Features,
+    ) -> None:
+        self._snapshot = snapshot
+        self._features = features
+        self._by_name: dict[str, Candidate] = {}
+        self._feasible: dict[int, Bools] = {}
+        self._rooms: dict[int, Ints] = {}
+        for group in groups:
+            if group.id in templates:
+                self._add(group, templates[group.id], options)
+        self._rows = np.array([one.row.row for one in self], dtype=np.intp)
+        self._similar = self._find_similar(options)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __getitem__(self, name: str) -> Candidate:
+        return self._by_name[name]
+
+    def get(self, name: str) -> Candidate | None:
+        return self._by_name.get(name)
+
+    def similar(self, candidate: Candidate) -> list[Candidate]:
+        """Groups whose nodes could stand in for the candidate's, if purchases are balanced."""
+        return [self._by_name[name] for name in self._similar.get(candidate.name, ())]
+
+    def fits(self, group: PodGroup) -> Bools:
+        """Candidates whose empty node the pods fit on now, by position."""
+        key = id(group.held)
+        known = self._feasible.get(key)
+        if known is None or group.interacting or group.apart:
+            verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
+            known = self._feasible[key] = verdicts.codes[self._rows] == Code.SUCCESS
+        return known
+
+    def room(self, group: PodGroup) -> Ints:
+        """How many of the pods an empty node of each candidate has room for, by position."""
+        key = id(group.held)
+        known = self._rooms.get(key)
+        if known is None:
+            known = self._rooms[key] = packing.headroom(self._snapshot, group, self._rows)
+        return known
+
+    def supply(self, candidate: Candidate) -> Supply:
+        """What an empty node has left beside the pods it starts with."""
+        row, columns = candidate.row.row, self._snapshot.columns
+        capacity = {
+            name: int(columns.allocatable[index].data[row] - columns.used[index].data[row])
+            for index, name in enumerate(columns.resource_names)
+        }
+        for slots in self._snapshot.slots.drivers():
+            limit = int(slots.limit.data[row])
+            if limit != UNLIMITED:
+                capacity[slots.name] = limit - int(slots.used.data[row])
+        return Supply(capacity, candidate.group.price_per_hour)
+
+    def _add(self, group: Group, template: Template, options: Options) -> None:
+        starting = [
+            (pod, podgroups.slots_of_template_pod(self._snapshot, pod))
+            for pod in template.daemon_pods
+        ]
+        capacity = template.node.status.capacity
+        self._by_name[group.id] = Candidate(
+            position=len(self._by_name),
+            group=group,
+            template=template,
+            row=imagined.add_template(
+                self._snapshot,
+                template.node,
+                _seen_csinode(template, options),
+                starting,
+                host_keys=(imagined.HOSTNAME, *template.host_keys),
+            ),
+            cpu_milli=quantities.milli(capacity.get("cpu", 0)),
+            memory=quantities.value(capacity.get("memory", 0)),
+            gpu=expanders.has_gpu(template.node),
+        )
+
+    def _find_similar(self, options: Options) -> dict[str, tuple[str, ...]]:
+        if not options.balance_similar_node_groups:
+            return {}
+        names = list(self._by_name)
+        found = balancing.similar_groups(
+            [one.template for one in self],
+            ignore_labels=options.balancing_ignore_labels,
+            only_labels=options.balancing_labels,
+            compare_csi=not options.as_upstream,
+        )
+        return {
+            name: tuple(names[other] for other in others)
+            for name, others in zip(names, found, strict=True)
+        }
+
+
+def _seen_csinode(template: Template, options: Options) -> CSINode | None:
+    """Upstream's VolumeBinding does not see a template's CSINode, so nothing is migrated."""
+    csinode = template.csinode
+    if csinode is None or not options.as_upstream:
+        return csinode
+    return msgspec.structs.replace(csinode, metadata=ObjectMeta(name=csinode.metadata.name))

@@ -1,0 +1,70 @@
+"""The plan as a document: what was bought, how near it is to the least, who is left and why."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tonnage.filters import inter_pod_affinity
+from tonnage.scaleup import bounds
+from tonnage.scaleup.candidates import Candidate, Candidates
+from tonnage.scaleup.plan import Bounds, GroupLimit, NewNode, ScaleUp
+from tonnage.scaleup.podgroups import PodGroup
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+
+def scale_ups(
+    snapshot: Snapshot, bought: Mapping[str, Mapping[int, Sequence[PodRecord]]]
+) -> tuple[ScaleUp, ...]:
+    """What is bought, by group; `bought` has the pods on every new row."""
+    return tuple(
+        ScaleUp(
+            group=name,
+            delta=len(rows),
+            nodes=tuple(
+                NewNode(name=snapshot.name_of(row), pods=tuple(pod.key for pod in pods))
+                for row, pods in rows.items()
+            ),
+        )
+        for name, rows in bought.items()
+    )
+
+
+def group_limits(candidates: Candidates) -> tuple[GroupLimit, ...]:
+    return tuple(
+        GroupLimit(
+            group=candidate.name, driver=limit.driver, count=limit.count, source=limit.source
+        )
+        for candidate in candidates
+        for limit in candidate.template.limits
+    )
+
+
+def least(
+    candidates: Candidates,
+    placed: Iterable[tuple[PodGroup, int]],
+    bought: Mapping[str, int],
+) -> Bounds:
+    """What the pods on bought nodes need at the very least, on nodes of the bought groups."""
+    chosen = [candidates[name] for name in bought]
+    return bounds.bound(
+        [_demand(candidates, group, count, chosen) for group, count in placed],
+        {one.name: candidates.supply(one) for one in chosen},
+        bought=sum(bought.values()),
+    )
+
+
+def _demand(
+    candidates: Candidates, group: PodGroup, count: int, chosen: list[Candidate]
+) -> bounds.Demand:
+    pods = group.sample.pods
+    room = candidates.room(group)
+    most = {}
+    for one in chosen:
+        if room[one.position] > 0:
+            alone = any(
+                term.topology_key in one.row.host_keys and inter_pod_affinity.own_scope(pods, term)
+                for term in pods.anti_affinity
+            )
+            most[one.name] = 1 if alone else int(room[one.position])
+    amounts = {name: amount for name, amount in pods.requests.items() if amount}
+    if not group.apart:
+        amounts.update(group.held.slots)
+    return bounds.Demand(count, amounts, most)
