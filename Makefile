@@ -12,8 +12,10 @@ help: ## say what there is
 
 setup: $(READY) ## make .venv from requirements.lock
 
-demo: $(READY) ## explain the example with two databases
+demo: $(READY) ## why pods of the example wait, and what to buy for them
 	$(BIN)/tonnage explain -f examples/two-databases
+	@echo
+	$(BIN)/tonnage plan -f examples/two-databases
 
 test: $(READY) ## run all tests, with ruff, mypy and the import contracts among them
 	$(BIN)/python -m pytest -n auto $(ARGS)

@@ -39,6 +39,8 @@ class ApiServer:
         self.oldest = 0
         """Watches from a version below this get a 410."""
         self.streaming_lists = True
+        self.streaming_lists_end = True
+        """False for a server that sends everything and never says that it was everything."""
         self.port = 0
         self._tls = tls
         self._history: list[tuple[int, str, Json]] = []
@@ -221,7 +223,8 @@ class ApiServer:
         if watcher.initial:
             for _, obj in self._selected(request.path):
                 watcher.send({"type": "ADDED", "object": obj})
-            watcher.send(_bookmark(self.version, end=True))
+            if self.streaming_lists_end:
+                watcher.send(_bookmark(self.version, end=True))
         else:
             for version, collection, event in self._history:
                 if version > since and _within(collection, request.path):

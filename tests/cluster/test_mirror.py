@@ -1,5 +1,4 @@
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -88,17 +87,8 @@ async def test_pages_are_used_where_streaming_lists_are_refused(clock: VirtualCl
 
 async def test_pages_are_used_where_a_streaming_list_never_ends(clock: VirtualClock) -> None:
     async with ApiServer() as server:
+        server.streaming_lists_end = False
         server.put(PODS, pod("web-1"))
-
-        async def endless(request: web.Request) -> web.StreamResponse:
-            response = web.StreamResponse()
-            await response.prepare(request)
-            line = {"type": "ADDED", "object": pod("web-1")}
-            await response.write(json.dumps(line).encode() + b"\n")
-            await asyncio.Event().wait()
-            return response
-
-        server.script("GET", ALL_PODS, endless, endless)
         async with pods_of(server, clock) as cache:
             assert names(cache) == ["web-1"]
 
@@ -290,6 +280,18 @@ async def test_an_object_gone_bad_stays_as_it_was_last_readable(clock: VirtualCl
             kept = cache.get("web-1", namespace="default")
             assert kept is not None
             assert kept.spec.node_name == "n1"
+
+
+async def test_an_object_gone_bad_while_we_were_not_told_stays_too(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1"))
+        async with pods_of(server, clock) as cache:
+            server.cut_watches()
+            await server.watching(0)
+            server.put(PODS, pod("web-1", containers="none"))
+            server.forget()
+            await until(lambda: cache.status.relists == 1, clock=clock)
+            assert (names(cache), len(cache.problems)) == (["web-1"], 1)
 
 
 async def test_a_problem_ends_with_the_object(clock: VirtualClock) -> None:

@@ -49,7 +49,9 @@ def dump(snapshot: Snapshot) -> Dump:
         "volumes": dict(storage.volumes),
         "storage classes": dict(storage.classes),
         "drivers": dict(storage.drivers),
-        "capacities": {(one.metadata.namespace, one.metadata.name): one for one in storage.capacities()},
+        "capacities": {
+            (one.metadata.namespace, one.metadata.name): one for one in storage.capacities()
+        },
     }
 
 
@@ -170,9 +172,7 @@ def _row(snapshot: Snapshot, row: int) -> Dump:
     }
 
 
-def _amounts(
-    snapshot: Snapshot, columns: Iterable[Column[np.int64]], row: int
-) -> dict[str, int]:
+def _amounts(snapshot: Snapshot, columns: Iterable[Column[np.int64]], row: int) -> dict[str, int]:
     names = snapshot.columns.resource_names
     return {
         name: int(column.data[row])

@@ -176,15 +176,7 @@ class Cluster:
             for attachment in self._attachments_of(record):
                 snapshot.drop_attachment(attachment)
             snapshot.drop_pod(record.meta.namespace, record.meta.name)
-            unbound = PodRecord(
-                record.meta,
-                record.pods,
-                record.volumes,
-                node_name="",
-                nominated="",
-                order=record.order,
-            )
-            return self._explained(unbound, node=record.node_name)
+            return self._explained(record.moved_to(""), node=record.node_name)
         finally:
             snapshot.revert()
 

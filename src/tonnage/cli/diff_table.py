@@ -12,11 +12,12 @@ def in_one_line(found: PlanDiff) -> str:
     """What changed, counted."""
     if found.equal:
         return "no difference"
-    more = sum(one.after - one.before for one in found.groups)
     nodes = ""
     if found.groups:
+        more = sum(one.after - one.before for one in found.groups)
         by_group = [f"{one.group} {one.after - one.before:+,}" for one in found.groups]
-        nodes = f"{more:+,} nodes ({listed(by_group)})"
+        how = f"{counted(abs(more), 'node')} {'more' if more > 0 else 'less'}"
+        nodes = f"{how if more else 'as many nodes'} ({listed(by_group)})"
     new_helped = len(found.added) - len(found.added_not_helped)
     parts = [
         nodes,

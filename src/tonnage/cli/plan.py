@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tonnage.cli.plan_table import Background
     from tonnage.filters.features import Features
+    from tonnage.groups.memory import TemplateMemory
     from tonnage.objects.kinds import KubeObject
     from tonnage.scaleup.options import Options
     from tonnage.scaleup.plan import Plan
@@ -116,13 +117,17 @@ def plan(
         ),
         now,
     )
-    objects = _changed(loaded.objects, changes, question.features)
-    made = question.ask(objects)
+    objects, memory = loaded.objects, None
+    if changes:
+        objects = _changed(loaded.objects, changes, question.features)
+        memory = question.memory_of(whatif.apply(loaded.objects, _keeping(changes)).objects)
+    made = question.ask(objects, memory=memory)
     if form in ("json", "yaml"):
         _print_document(made, form)
     else:
         before = question.ask(loaded.objects) if changes else None
-        _print_table(made, before, question.background(made, objects), wide=form == "wide")
+        background = question.background(made, objects, memory=memory)
+        _print_table(made, before, background, wide=form == "wide")
     sys.stdout.flush()
     failures = _failures(made, fail_on)
     if failures:
@@ -138,34 +143,48 @@ class _Question:
         self._options = options
         self._now = now
 
-    def ask(self, objects: "Iterable[KubeObject]") -> "Plan":
+    def memory_of(self, objects: "Iterable[KubeObject]") -> "TemplateMemory":
+        """What nodes of the groups look like, for when the last one of a group is gone."""
+        from tonnage.scaleup.inventory import Inventory
+
+        return Inventory(objects).templates(options=self._options, now=self._now).memory
+
+    def ask(
+        self, objects: "Iterable[KubeObject]", *, memory: "TemplateMemory | None" = None
+    ) -> "Plan":
         from tonnage.objects.decoding import collector_paused
 
         with waiting.shown("deciding"), collector_paused():
             return plan_settings.decide(
-                objects, options=self._options, features=self.features, now=self._now
+                objects,
+                options=self._options,
+                features=self.features,
+                now=self._now,
+                memory=memory,
             )
 
-    def background(self, made: "Plan", objects: "Sequence[KubeObject]") -> "Background":
+    def background(
+        self,
+        made: "Plan",
+        objects: "Iterable[KubeObject]",
+        *,
+        memory: "TemplateMemory | None" = None,
+    ) -> "Background":
         """What a table tells beside the plan itself."""
         from tonnage.cli.plan_table import Background
-        from tonnage.groups import nodegroups
-        from tonnage.objects.nodes import Node
-        from tonnage.objects.scenarios import NodeGroup
         from tonnage.scaleup import filling
+        from tonnage.scaleup.inventory import Inventory
 
-        nodes = [one for one in objects if isinstance(one, Node)]
-        groups = nodegroups.from_objects(
-            (one for one in objects if isinstance(one, NodeGroup)), nodes
-        )
+        inventory = Inventory(objects)
+        built = inventory.templates(options=self._options, now=self._now, memory=memory)
         return Background(
             prices={
                 group.id: group.price_per_hour
-                for group in groups
+                for group in inventory.groups
                 if group.price_per_hour is not None
             },
-            fillings=filling.fillings(made, objects, options=self._options, now=self._now),
-            nodes=frozenset(node.metadata.name for node in nodes),
+            fillings=filling.fillings(made, inventory, built.by_group),
+            nodes=frozenset(node.metadata.name for node in inventory.nodes),
             expander=self._options.expander,
         )
 
@@ -200,14 +219,19 @@ def _changed(
 ) -> "list[KubeObject]":
     from tonnage.scaleup import whatif
 
-    if not changes:
-        return objects
     changed = whatif.apply(objects, changes)
     for text in changed.notes:
         printing.note(text)
     if any(isinstance(one, whatif.OptIn) for one in changes) and not features.volume_limit_scaling:
         printing.note("what-if opt-in: of no effect while the gate VolumeLimitScaling is off")
     return changed.objects
+
+
+def _keeping(changes: "Sequence[Change]") -> "list[Change]":
+    """The changes without those that take nodes away."""
+    from tonnage.scaleup import whatif
+
+    return [one for one in changes if not isinstance(one, whatif.RemoveNode)]
 
 
 def _print_document(made: "Plan", form: printing.Format) -> None:

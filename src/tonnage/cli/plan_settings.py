@@ -1,6 +1,7 @@
 """The options of every command that makes plans, and the making itself."""
 
 import functools
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from tonnage.files import Loaded
     from tonnage.filters.features import Features
+    from tonnage.groups.memory import TemplateMemory
     from tonnage.objects.kinds import KubeObject
     from tonnage.scaleup.options import Options
     from tonnage.scaleup.plan import Plan
@@ -124,19 +126,23 @@ def features_of(
 
 
 def decide(
-    objects: "Iterable[KubeObject]", *, options: "Options", features: "Features", now: float
+    objects: "Iterable[KubeObject]",
+    *,
+    options: "Options",
+    features: "Features",
+    now: float,
+    memory: "TemplateMemory | None" = None,
 ) -> "Plan":
     """The plan for a cluster, within its time budget."""
     from tonnage.scaleup import deciding
 
-    if not options.time_budget:
-        return deciding.decide(objects, options=options, features=features, now=now)
-    end = time.monotonic() + options.time_budget
+    end = time.monotonic() + (options.time_budget or math.inf)
     return deciding.decide(
         objects,
         options=options,
         features=features,
         now=now,
+        memory=memory,
         out_of_time=lambda: time.monotonic() >= end,
     )
 

@@ -7,6 +7,7 @@ import click
 
 from tonnage.cli import podlists, printing
 from tonnage.cli.podlists import counted, listed
+from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
 from tonnage.scaleup.filling import Filling
 from tonnage.scaleup.plan import GroupLimit, GroupReason, Nearest, NotHelped, Plan, ScaleUp
@@ -118,7 +119,12 @@ def _why(group: str, plan: Plan, expander: str) -> str:
             reasons.append(f"balanced with {step.chosen}")
         else:
             reasons.append(step.reason or f"best by {expander}")
-    return "; ".join(dict.fromkeys(reasons)) or "-"
+    return _first(list(dict.fromkeys(reasons)), "more step")
+
+
+def _first(texts: Sequence[str], others: str) -> str:
+    more = f" and {counted(len(texts) - 1, others)}" if len(texts) > 1 else ""
+    return texts[0] + more if texts else "-"
 
 
 def _print_bounds(plan: Plan, background: Background) -> None:
@@ -266,14 +272,14 @@ def _print_limits(plan: Plan, *, wide: bool) -> None:
     click.echo()
     printing.print_table(
         ["GROUP", "DRIVER", "SLOTS PER NODE", "WHO SAYS SO"],
-        [[one.group, one.driver, slots(one), one.source] for one in shown],
+        [[one.group, one.driver, *_limit(one)] for one in shown],
     )
     if len(limits) > len(shown):
         click.echo(f"… and {counted(len(limits) - len(shown), 'more limit')}; -o wide has them all")
 
 
-def slots(limit: GroupLimit) -> str:
-    """A limit in its three states."""
-    if limit.count is not None:
-        return f"{limit.count:,}"
-    return "unknown" if limit.source == "unknown" else "unlimited"
+def _limit(limit: GroupLimit) -> tuple[str, str]:
+    """A limit in one of its three states, and who says so."""
+    if limit.source == UNKNOWN:
+        return "unknown", "nobody"
+    return "unlimited" if limit.count is None else f"{limit.count:,}", limit.source

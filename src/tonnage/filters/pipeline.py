@@ -117,6 +117,14 @@ class Verdicts:
             self._refused_by[fresh] = len(self._screens)
             self._screens.append((phase, plugin, screen))
 
+    def replace(self, row: int, verdict: Verdict) -> None:
+        """Let a refusal found another way stand for a row."""
+        codes = np.zeros(len(self.codes), dtype=np.int8)
+        codes[row] = self.codes[row] = verdict.code
+        self._refused_by[row] = len(self._screens)
+        screen = Screen(codes, lambda _: verdict.reasons)
+        self._screens.append((verdict.phase or "", verdict.plugin or "", screen))
+
     def on(self, node_name: str) -> Verdict:
         """The verdict on one node."""
         return self._verdict(node_name, self._ask.snapshot.nodes[node_name].row)
@@ -208,7 +216,43 @@ def order(features: Features) -> tuple[Filter, ...]:
 
 
 def evaluate(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts:
-    """Ask every filter about a pod on the cluster as it is."""
+    """Ask every filter about a pod on the cluster as it is.
+
+    Where preemption has promised room to other pods that are at least as important, the pod
+    must fit beside them as well as without them.
+    """
+    verdicts = _ask_filters(snapshot, pod, features)
+    if snapshot.nominated_pods and verdicts.rejection is None:
+        for name, record in list(snapshot.nodes.items()):
+            promised = [
+                other
+                for other in snapshot.nominated_pods.get(name, {}).values()
+                if other.pods.priority >= pod.pods.priority and other.key != pod.key
+            ]
+            if promised:
+                verdict = _beside(snapshot, pod, features, promised, name)
+                if verdict.code is not Code.SUCCESS:
+                    verdicts.replace(record.row, verdict)
+    return verdicts
+
+
+def _beside(
+    snapshot: Snapshot,
+    pod: PodRecord,
+    features: Features,
+    promised: list[PodRecord],
+    node_name: str,
+) -> Verdict:
+    """The verdict on a node with the pods on it that it is promised to."""
+    snapshot.fork()
+    for other in promised:
+        snapshot.place(other, node_name)
+    verdict = _ask_filters(snapshot, pod, features).on(node_name)
+    snapshot.revert()
+    return verdict
+
+
+def _ask_filters(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts:
     ask = Ask(snapshot, pod, features)
     verdicts = Verdicts(ask)
     if ask.pods.gates:

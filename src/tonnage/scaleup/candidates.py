@@ -55,6 +55,7 @@ class Candidates:
         self._features = features
         self._by_name: dict[str, Candidate] = {}
         self._feasible: dict[int, Bools] = {}
+        self._ever: dict[int, Bools] = {}
         self._rooms: dict[int, Ints] = {}
         for group in groups:
             if group.id in templates:
@@ -85,7 +86,13 @@ class Candidates:
         if known is None or group.interacting or group.apart:
             verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
             known = self._feasible[key] = verdicts.codes[self._rows] == Code.SUCCESS
+            self._ever[key] = known | self._ever[key] if key in self._ever else known
         return known
+
+    def ever_fit(self, group: PodGroup) -> Bools:
+        """Candidates whose empty node the pods have fitted on at some time, by position."""
+        self.fits(group)
+        return self._ever[id(group.held)]
 
     def room(self, group: PodGroup) -> Ints:
         """How many of the pods an empty node of each candidate has room for, by position."""

@@ -55,10 +55,10 @@ def _demand(
     candidates: Candidates, group: PodGroup, count: int, chosen: list[Candidate]
 ) -> bounds.Demand:
     pods = group.sample.pods
-    room = candidates.room(group)
+    room, fits = candidates.room(group), candidates.ever_fit(group)
     most = {}
     for one in chosen:
-        if room[one.position] > 0:
+        if fits[one.position] and room[one.position] > 0:
             alone = any(
                 term.topology_key in one.row.host_keys and inter_pod_affinity.own_scope(pods, term)
                 for term in pods.anti_affinity

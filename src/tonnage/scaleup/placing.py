@@ -43,8 +43,9 @@ def place(
 def _place_group(
     snapshot: Snapshot, group: PodGroup, features: Features, rows: Bools
 ) -> list[Placed]:
-    verdicts = pipeline.evaluate(snapshot, group.sample, features)
-    fitting = verdicts.fits & rows
+    if not group.apart and not (packing.headroom(snapshot, group, np.flatnonzero(rows)) > 0).any():
+        return []
+    fitting = pipeline.evaluate(snapshot, group.sample, features).fits & rows
     if not fitting.any():
         return []
     if group.apart:

@@ -168,11 +168,7 @@ class _Planner:
             candidate = self._candidates[chosen.group]
             column = feasible[:, candidate.position]
             groups = [self._left[index] for index in np.flatnonzero(column).tolist()]
-            reason = (
-                f"{self._options.expander} among {len(options)}:"
-                f" {chosen.node_count} nodes for {chosen.pod_count} pods"
-            )
-            if self._buy(candidate, groups, reason):
+            if self._buy(candidate, groups, _reason(chosen, options, self._options.expander)):
                 return True
             # Only a promise that came to nothing, never a packing, gets here.
             options = [option for option in options if option.group != chosen.group]
@@ -400,6 +396,15 @@ class _Planner:
                 full=full,
             )
         ]
+
+
+def _reason(chosen: expanders.Option, options: Sequence[expanders.Option], expander: str) -> str:
+    """Why the group was chosen, in one line."""
+    nodes = f"{chosen.node_count} node{'s' if chosen.node_count != 1 else ''}"
+    pods = f"{chosen.pod_count} pod{'s' if chosen.pod_count != 1 else ''}"
+    if len(options) == 1:
+        return f"the only group that helps: {nodes} for {pods}"
+    return f"{expander} of {len(options)} groups: {nodes} for {pods}"
 
 
 def _size(group: PodGroup) -> tuple[int, int, int]:

@@ -24,7 +24,7 @@ class Attachments:
         self._nodes = nodes
         self.by_name: dict[str, VolumeAttachment] = {}
         self._by_node: dict[str, set[str]] = {}
-        self._by_volume: dict[str, set[str]] = {}
+        self._by_volume: dict[str, tuple[str, ...]] = {}
         self._counted: dict[str, tuple[int, VolumeUse]] = {}
 
     def add(self, attachment: VolumeAttachment) -> None:
@@ -32,16 +32,23 @@ class Attachments:
         name, spec = attachment.metadata.name, attachment.spec
         self.by_name[name] = attachment
         self._by_node.setdefault(spec.node_name, set()).add(name)
-        if spec.source.persistent_volume_name is not None:
-            self._by_volume.setdefault(spec.source.persistent_volume_name, set()).add(name)
+        volume = spec.source.persistent_volume_name
+        if volume is not None:
+            self._by_volume[volume] = (*self._by_volume.get(volume, ()), name)
         self._count(attachment)
 
     def remove(self, name: str) -> None:
         self._uncount(name)
         spec = self.by_name.pop(name).spec
-        _discard(self._by_node, spec.node_name, name)
-        if spec.source.persistent_volume_name is not None:
-            _discard(self._by_volume, spec.source.persistent_volume_name, name)
+        names = self._by_node[spec.node_name]
+        names.remove(name)
+        if not names:
+            del self._by_node[spec.node_name]
+        volume = spec.source.persistent_volume_name
+        if volume is not None:
+            left = tuple(one for one in self._by_volume.pop(volume) if one != name)
+            if left:
+                self._by_volume[volume] = left
 
     def node_came(self, node_name: str) -> None:
         for name in self._by_node.get(node_name, ()):
@@ -74,10 +81,3 @@ class Attachments:
         counted = self._counted.pop(name, None)
         if counted is not None:
             self._ledger.detach(*counted)
-
-
-def _discard(index: dict[str, set[str]], key: str, name: str) -> None:
-    names = index[key]
-    names.remove(name)
-    if not names:
-        del index[key]

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-from tonnage.objects import volumes
+import msgspec
+
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
-from tonnage.objects.volumes import PodVolume, Slots
+from tonnage.objects.volumes import NO_SLOTS, PodVolume, Slots
 from tonnage.snapshot.classes import PodClass
 
 NOWHERE = -1
@@ -18,46 +19,23 @@ class NodeRecord(NamedTuple):
     node: Node
 
 
-class PodRecord:
+class PodRecord(msgspec.Struct, gc=False, eq=False):
     """A pod the snapshot knows. `row` is where it is placed, or NOWHERE.
 
-    `pin` is the only node that a pod of a pinned class may go to.
+    `pin` is the only node that a pod of a pinned class may go to. There is one for every pod
+    of the cluster, so it is small and the garbage collector passes it over: it is in no cycle.
     """
 
-    __slots__ = (
-        "key",
-        "meta",
-        "node_name",
-        "nominated",
-        "order",
-        "pin",
-        "pods",
-        "row",
-        "slots",
-        "volumes",
-    )
-
-    def __init__(
-        self,
-        meta: ObjectMeta,
-        pods: PodClass,
-        pod_volumes: tuple[PodVolume, ...],
-        *,
-        node_name: str,
-        nominated: str,
-        order: int,
-        pin: str | None = None,
-    ) -> None:
-        self.key = f"{meta.namespace}/{meta.name}"
-        self.meta = meta
-        self.pods = pods
-        self.volumes = pod_volumes
-        self.node_name = node_name
-        self.nominated = nominated
-        self.order = order
-        self.pin = pin
-        self.row = NOWHERE
-        self.slots: Slots = volumes.NO_SLOTS
+    meta: ObjectMeta
+    pods: PodClass
+    volumes: tuple[PodVolume, ...]
+    key: str
+    node_name: str
+    nominated: str
+    order: int
+    pin: str | None = None
+    row: int = NOWHERE
+    slots: Slots = NO_SLOTS
 
     @property
     def terminating(self) -> bool:
@@ -69,6 +47,7 @@ class PodRecord:
             self.meta,
             self.pods,
             self.volumes,
+            key=self.key,
             node_name=node_name,
             nominated="",
             order=self.order,

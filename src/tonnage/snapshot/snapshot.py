@@ -258,6 +258,7 @@ class Snapshot:
             pod.metadata,
             pods,
             volumes.of_pod(pod) if pod.spec.volumes else (),
+            key=f"{pod.metadata.namespace}/{pod.metadata.name}",
             node_name=pod.spec.node_name,
             nominated=pod.status.nominated_node_name,
             order=self.next_order() if order is None else order,

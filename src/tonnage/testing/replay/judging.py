@@ -135,11 +135,11 @@ class _Judge:
                 yield Violation(rule="complete", subject=left.pod, detail=f"{node} would take it")
                 return
         for group in self._stage.templates:
-            if accounts.room(self._stage, self._plan, group) > 0:
-                if self._on_empty(pod, group).code == SUCCESS:
-                    detail = f"one more node of {group} would take it"
-                    yield Violation(rule="complete", subject=left.pod, detail=detail)
-                    return
+            room = accounts.room(self._stage, self._plan, group)
+            if room > 0 and self._on_empty(pod, group).code == SUCCESS:
+                detail = f"one more node of {group} would take it"
+                yield Violation(rule="complete", subject=left.pod, detail=detail)
+                return
 
     @property
     def _bought(self) -> set[str]:

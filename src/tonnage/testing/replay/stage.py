@@ -221,7 +221,7 @@ def _wanted_drivers(pods: Iterable[Pod], storage: Storage) -> set[str]:
 
 def _copy(template: Template, name: str, *, as_upstream: bool) -> tuple[Node, CSINode | None]:
     """The template as a node of that name."""
-    own = {label for label in (HOSTNAME, *template.host_keys)}
+    own = {HOSTNAME, *template.host_keys}
     labels = {
         label: name if label in own else value
         for label, value in template.node.metadata.labels.items()
