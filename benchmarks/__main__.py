@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from benchmarks import asking, building, changing, forking, starting
+from benchmarks import asking, building, changing, forking, planning, starting
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
 from benchmarks.measuring import Row, table
 
 BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
-    module.NAME: module.run for module in (starting, building, asking, changing, forking)
+    module.NAME: module.run for module in (starting, building, asking, changing, forking, planning)
 }
 
 

@@ -163,17 +163,20 @@ def _measure(pages: Iterator[Page]) -> Report:
         decoding += at - started
         shared += time.process_time() - at
     with_objects = memory()
-    snapshot, builds = Snapshot(), []
-    for _ in range(_BUILDS):
+    started = time.process_time()
+    snapshot = Snapshot.of(objects)
+    builds = [time.process_time() - started]
+    with_snapshot = memory()
+    classes = len(snapshot.classes)
+    for _ in range(_BUILDS - 1):
         del snapshot  # one at a time
         started = time.process_time()
         snapshot = Snapshot.of(objects)
         builds.append(time.process_time() - started)
-    with_snapshot = memory()
     return Report(
         pods=sum(isinstance(one, Pod) for one in objects),
         objects=len(objects),
-        classes=len(snapshot.classes),
+        classes=classes,
         bytes_read=size,
         decode=decoding,
         share=shared,

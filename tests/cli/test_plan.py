@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.scaleup.groups import DRIVER, group, owned_by
 from tonnage.cli import waiting
 from tonnage.cli.app import program
 from tonnage.objects.kinds import KubeObject
+from tonnage.scaleup.options import Options
 from tonnage.testing import builders as make
 
 
@@ -409,6 +411,19 @@ def test_a_bad_object_is_left_out_leniently(tmp_path: Path) -> None:
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert run("-f", str(path)).exit_code == 2
     assert run("-f", str(path), "--lenient").exit_code == 0
+
+
+def test_every_option_is_documented_with_its_default() -> None:
+    text = (Path(__file__).parent.parent.parent / "docs" / "planning.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE))
+    encoded = {
+        field.encode_name: msgspec.json.encode(field.default).decode().strip('"')
+        for field in msgspec.structs.fields(Options)
+        if field.default is not msgspec.NODEFAULT
+    }
+    # Mutable defaults are made anew for each record; the only ones are empty mappings.
+    names = [field.encode_name for field in msgspec.structs.fields(Options)]
+    assert documented == {name: encoded.get(name, "{}") for name in names}
 
 
 # What if.

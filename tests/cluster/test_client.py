@@ -359,6 +359,21 @@ async def test_a_create_is_not_repeated_after_a_server_error(clock: VirtualClock
         assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("style", "attempts"), [(PatchStyle.MERGE, 2), (PatchStyle.APPLY, 2), (PatchStyle.JSON, 1)]
+)
+async def test_a_patch_is_repeated_unless_twice_may_be_too_much(
+    style: PatchStyle, attempts: int, clock: VirtualClock
+) -> None:
+    async with ApiServer() as server:
+        fail = answer(lambda: status(500, "InternalError"))
+        server.script("PATCH", f"{MAPS}/m", fail, fail)
+        client = server.client(clock, patience=Patience(attempts=2))
+        with pytest.raises(errors.ServerError):
+            await client.patch(ConfigMap, "m", {}, style=style, namespace="default")
+        assert len(server.requests) == attempts
+
+
 async def test_a_server_that_does_not_answer_is_a_failed_connection(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         server.freeze()

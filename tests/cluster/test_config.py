@@ -70,12 +70,14 @@ def test_entries_of_several_files_are_joined(tmp_path: Path) -> None:
     assert (access.endpoint.server, access.user.token) == ("https://api.example:6443", "t")
 
 
-def test_the_first_file_with_a_current_context_decides(tmp_path: Path) -> None:
-    first = kubeconfig(tmp_path / "first", **{"current-context": ""})
-    contexts = [entry("context", "second", cluster="c", user="u", namespace="two")]
-    second = kubeconfig(tmp_path / "second", contexts=contexts, **{"current-context": "second"})
-    access = config.find(environ={"KUBECONFIG": f"{first}:{second}"})
-    assert (access.context, access.namespace) == ("second", "two")
+@pytest.mark.parametrize(("first", "chosen"), [("", "second"), ("main", "main")])
+def test_the_first_file_with_a_current_context_decides(
+    first: str, chosen: str, tmp_path: Path
+) -> None:
+    one = kubeconfig(tmp_path / "one", **{"current-context": first})
+    contexts = [entry("context", "second", cluster="c", user="u")]
+    two = kubeconfig(tmp_path / "two", contexts=contexts, **{"current-context": "second"})
+    assert config.find(environ={"KUBECONFIG": f"{one}:{two}"}).context == chosen
 
 
 def test_missing_files_of_several_are_passed_over(tmp_path: Path) -> None:

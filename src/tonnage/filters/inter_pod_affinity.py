@@ -1,5 +1,7 @@
 """InterPodAffinity: required affinity and anti-affinity between pods, both ways."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from tonnage.filters.causes import Cause, Reason
@@ -59,13 +61,14 @@ def _problem_of(terms: tuple[PodAffinityTerm, ...]) -> str | None:
     return None
 
 
-def refusing_terms(ask: Ask) -> list[int]:
-    """Anti-affinity terms of pods on nodes that speak against the pod."""
+def refusing_terms(ask: Ask, *, besides: Iterable[PodClass] = ()) -> list[int]:
+    """Anti-affinity terms of pods on nodes, and of those `besides`, that speak against the pod."""
     anti_terms = ask.snapshot.anti_terms
+    coming = {term for pods in besides for term in pods.own_anti_terms}
     return [
         term
         for term in anti_terms.refusing(ask.pods, _namespace_labels(ask))
-        if any(holder.nodes for holder in anti_terms.holders[term])
+        if term in coming or any(holder.nodes for holder in anti_terms.holders[term])
     ]
 
 

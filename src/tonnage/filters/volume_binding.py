@@ -119,6 +119,17 @@ def _waits(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> 
     )
 
 
+_REASONS = {
+    cause: Reason(cause)
+    for cause in (
+        Cause.VOLUME_AFFINITY_MISMATCH,
+        Cause.NO_VOLUME_TO_BIND,
+        Cause.NOT_ENOUGH_STORAGE,
+        Cause.VOLUME_MISSING,
+    )
+}
+
+
 class _Findings:
     """Rows refused, by cause; a row may be refused for several."""
 
@@ -135,22 +146,21 @@ class _Findings:
         refused = self.affinity | self.unbindable | self.too_small | self.missing
         codes[refused] = Code.UNRESOLVABLE
         codes[self.failed] = Code.ERROR
-        return Screen(codes, self.reasons, kinds=lambda: kinds_of(self._by_cause().values()))
-
-    def reasons(self, row: int) -> tuple[Reason, ...]:
-        if self.failed[row]:
-            assert self.failure is not None
-            return (self.failure,)
-        return tuple(Reason(cause) for cause, rows in self._by_cause().items() if rows[row])
-
-    def _by_cause(self) -> dict[Cause, Bools]:
-        """In the order upstream names them."""
-        return {
+        # In the order upstream names them.
+        by_cause = {
             Cause.VOLUME_AFFINITY_MISMATCH: self.affinity,
             Cause.NO_VOLUME_TO_BIND: self.unbindable,
             Cause.NOT_ENOUGH_STORAGE: self.too_small,
             Cause.VOLUME_MISSING: self.missing,
         }
+
+        def reasons(row: int) -> tuple[Reason, ...]:
+            if self.failed[row]:
+                assert self.failure is not None
+                return (self.failure,)
+            return tuple(_REASONS[cause] for cause, rows in by_cause.items() if rows[row])
+
+        return Screen(codes, reasons, kinds=lambda: kinds_of(by_cause.values()))
 
 
 def _screen(ask: Ask, claims: Claims) -> Screen:

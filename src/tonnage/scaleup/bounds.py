@@ -38,7 +38,8 @@ def bound(demands: Sequence[Demand], supplies: Mapping[str, Supply], *, bought: 
     """The least number of nodes, the least cost where every price is known, and the gap."""
     nodes, cost = 0, 0.0
     priced = all(supply.price is not None for supply in supplies.values())
-    for part in _parts(demands):
+    # A pod that fits only beside others is on a node that is bought for them.
+    for part in _parts([demand for demand in demands if demand.templates]):
         names = {name for demand in part for name in demand.templates}
         offered = {name: supplies[name] for name in names}
         nodes += _least_nodes(part, offered)

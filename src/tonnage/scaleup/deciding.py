@@ -19,7 +19,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.objects.workloads import DaemonSet
-from tonnage.scaleup import planning
+from tonnage.scaleup import planning, podgroups
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot import limits
@@ -42,6 +42,28 @@ def decide(
 
     `now` is in seconds since 1970; it matters only to objects that carry a time.
     """
+    return planning.plan(
+        prepare(
+            objects,
+            options=options,
+            features=features,
+            now=now,
+            memory=memory,
+            out_of_time=out_of_time,
+        )
+    )
+
+
+def prepare(
+    objects: Iterable[object],
+    *,
+    options: Options,
+    features: Features,
+    now: float,
+    memory: TemplateMemory | None = None,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> planning.Request:
+    """Everything the decision needs: the snapshot, pods that count, templates, readiness."""
     held = list(objects)
     nodes = list(_of(held, Node))
     csinodes = list(_of(held, CSINode))
@@ -75,19 +97,17 @@ def decide(
         groups, built.by_group, nodes=nodes, csinodes=csinodes, policy=policy, now=now
     )
     _replace_coming_up(snapshot, assessed, built)
-    return planning.plan(
-        planning.Request(
-            snapshot=snapshot,
-            pending=pending,
-            groups=groups,
-            templates=built.by_group,
-            skipped=_skipped(assessed),
-            upcoming={name: group.upcoming for name, group in assessed.groups.items()},
-            options=options,
-            features=features,
-            warnings=tuple(_warnings(held, built, assessed, options, features)),
-            out_of_time=out_of_time,
-        )
+    return planning.Request(
+        snapshot=snapshot,
+        pending=podgroups.group(snapshot, pending),
+        groups=groups,
+        templates=built.by_group,
+        skipped=_skipped(assessed),
+        upcoming={name: group.upcoming for name, group in assessed.groups.items()},
+        options=options,
+        features=features,
+        warnings=tuple(_warnings(held, built, assessed, options, features)),
+        out_of_time=out_of_time,
     )
 
 

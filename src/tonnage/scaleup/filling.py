@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from tonnage.groups.model import Template
 from tonnage.objects import resources, volumes
 from tonnage.objects.pods import Pod
@@ -47,18 +49,17 @@ def _of_group(
     scale_up: ScaleUp, inventory: Inventory, template: Template, limits: Mapping[str, int]
 ) -> list[Filling]:
     used: Counter[str] = Counter()
-    own: Counter[str] = Counter()
-    for pod in template.daemon_pods:
-        own.update(resources.requests(pod.spec))
-        own[resources.PODS] += 1
+    alike: dict[bytes, list[Pod]] = {}
     for node in scale_up.nodes:
         pods = [inventory.pods[name] for name in node.pods if name in inventory.pods]
-        for pod in pods:
-            used.update(resources.requests(pod.spec))
-        used[resources.PODS] += len(pods)
+        for pod in (*pods, *template.daemon_pods):
+            alike.setdefault(_asking(pod), []).append(pod)
         # A volume that several pods of a node share takes one slot.
         used.update(use.driver for use in {use for pod in pods for use in _uses(pod, inventory)})
-        used.update(own)
+    for members in alike.values():
+        used[resources.PODS] += len(members)
+        for name, amount in resources.requests(members[0].spec).items():
+            used[name] += amount * len(members)
     capacity = resources.allocatable(template.node) | dict(limits)
     found = [
         Filling(name, amount, capacity[name] * len(scale_up.nodes))
@@ -66,6 +67,14 @@ def _of_group(
         if amount and capacity.get(name)
     ]
     return sorted(found, key=lambda one: (-one.share, one.resource))
+
+
+def _asking(pod: Pod) -> bytes:
+    """Equal for pods that request the same; replicas do, and adding up takes long."""
+    spec = pod.spec
+    return msgspec.msgpack.encode(
+        (spec.containers, spec.init_containers, spec.overhead, spec.resources)
+    )
 
 
 def _uses(pod: Pod, inventory: Inventory) -> Iterable[VolumeUse]:

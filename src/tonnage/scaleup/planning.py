@@ -22,7 +22,6 @@ from tonnage.scaleup import (
     outcome,
     packing,
     placing,
-    podgroups,
     weighing,
 )
 from tonnage.scaleup.budget import Budget
@@ -42,7 +41,7 @@ class Request(NamedTuple):
     """Everything a decision is made from. `out_of_time` may end it early with a partial plan."""
 
     snapshot: Snapshot
-    pending: Sequence[PodRecord]
+    pending: Sequence[PodGroup]
     groups: Sequence[Group]
     templates: Mapping[str, Template]
     skipped: Mapping[str, str]
@@ -60,7 +59,7 @@ def plan(request: Request) -> Plan:
     planned to the end and the best plan is kept, unless one cannot be bettered.
     """
     best: Plan | None = None
-    groups = podgroups.group(request.snapshot, request.pending)
+    groups = list(request.pending)
     for order in EXISTING_ORDERS:
         request.snapshot.fork()
         try:
@@ -192,13 +191,15 @@ class _Planner:
             memory=packed.requested("memory"),
         )
 
-    def _pack(self, candidate: Candidate, order: Sequence[PodGroup]) -> packing.Packing:
+    def _pack(
+        self, candidate: Candidate, order: Sequence[PodGroup], *, limit: int | None = None
+    ) -> packing.Packing:
         return packing.pack(
             self._snapshot,
             candidate.row,
             order,
             self._features,
-            limit=self._node_limit(candidate),
+            limit=self._node_limit(candidate) if limit is None else limit,
             prefix=f"{candidate.name}-new-",
             first_number=len(self._bought.get(candidate.name, ())) + 1,
             fresh={
@@ -233,15 +234,35 @@ class _Planner:
         if deltas is not None:
             self._snapshot.revert()
             self._snapshot.fork()
-            if self._buy_from(deltas, packed, reason):
+            if self._buy_from(candidate, deltas, packed, reason):
                 return True
             self._snapshot.revert()
             self._snapshot.fork()
             packed = self._pack(candidate, order)
-        rows = packed.used_rows
-        if candidate.group.all_or_nothing:
-            packed.add_nodes(self._budget.group_room(candidate.group) - len(rows))
-            rows = list(range(packed.rows.start, packed.rows.stop))
+        room = self._budget.group_room(candidate.group)
+        if len(packed.used_rows) > room:
+            # Similar groups were counted on, and do not help after all.
+            self._snapshot.revert()
+            self._snapshot.fork()
+            packed = self._pack(candidate, order, limit=room)
+        whole = candidate.group.all_or_nothing
+        if packed.drifting:
+            self._snapshot.revert()
+            self._snapshot.fork()
+            packed = packing.repack(
+                packed,
+                order,
+                self._features,
+                nodes=room if whole else len(packed.used_rows),
+                keep_empty=whole,
+                stop=self._request.out_of_time,
+            )
+        elif whole:
+            packed.add_nodes(room - len(packed.names))
+        if not packed.placed:
+            self._snapshot.revert()
+            return False
+        rows = list(range(packed.rows.start, packed.rows.stop)) if whole else packed.used_rows
         self._snapshot.commit()
         left = [
             group.without(packed.taken(group)) if packed.taken(group) else group
@@ -292,7 +313,9 @@ class _Planner:
         deltas = balancing.distribute(sizes, len(packed.used_rows))
         return None if set(deltas) <= {candidate.name} else deltas
 
-    def _buy_from(self, deltas: dict[str, int], packed: packing.Packing, reason: str) -> bool:
+    def _buy_from(
+        self, candidate: Candidate, deltas: dict[str, int], packed: packing.Packing, reason: str
+    ) -> bool:
         """Buy of several groups, if every pod of the packing finds a place on their nodes too."""
         rows: dict[str, list[int]] = {}
         for name, delta in deltas.items():
@@ -309,7 +332,6 @@ class _Planner:
         self._snapshot.commit()
         tried = {id(group) for group in order}
         untouched = [group for group in self._left if id(group) not in tried]
-        candidate = self._candidates[next(iter(rows))]
         self._record(candidate, rows, fits, untouched + left, reason)
         return True
 

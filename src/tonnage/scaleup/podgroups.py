@@ -140,9 +140,7 @@ def _volume_facts(
     """What the pod's volumes come to for scheduling; `None` if they must be followed by name."""
     facts = []
     for volume in record.volumes:
-        if not volume.claim:
-            return None
-        if (record.meta.namespace, volume.claim) in shared:
+        if not volume.claim or (shared and (record.meta.namespace, volume.claim) in shared):
             return None
         fact = _claim_facts(snapshot, record.meta, volume, reserved)
         if fact is None:
@@ -162,19 +160,20 @@ def _claim_facts(
         return ("foreign",)
     if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp is not None:
         return ("gone", claim.status.phase, claim.metadata.deletion_timestamp is not None)
-    if claim.spec.volume_name:
+    spec, annotations = claim.spec, claim.metadata.annotations
+    if spec.volume_name:
         return _bound_facts(snapshot, claim)
     return (
         "unbound",
         volume.ephemeral,
         claim.class_name,
-        claim.spec.resources.requests.get("storage"),
-        claim.spec.access_modes,
-        selectors.canonical(claim.spec.selector),
-        claim.spec.volume_mode,
-        claim.spec.volume_attributes_class_name,
-        claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION),
-        reserved.get((pod.namespace, volume.claim)),
+        spec.resources.requests.get("storage"),
+        spec.access_modes,
+        None if spec.selector is None else selectors.canonical(spec.selector),
+        spec.volume_mode,
+        spec.volume_attributes_class_name,
+        annotations.get(SELECTED_NODE_ANNOTATION) if annotations else None,
+        reserved.get((pod.namespace, volume.claim)) if reserved else None,
     )
 
 

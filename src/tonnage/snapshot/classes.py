@@ -81,10 +81,9 @@ def key_of(pod: Pod) -> bytes:
     )
 
 
-def key_told_apart(key: bytes, labels: Mapping[str, str], telling: frozenset[str]) -> bytes:
-    """The key of pods that also agree in those identity labels that selectors name."""
-    own = sorted(telling.intersection(labels))
-    return key + _encode([(name, labels[name]) for name in own]) if own else key
+def key_told_apart(key: bytes, labels: Mapping[str, str]) -> bytes:
+    """The key of those pods of a class that also have these identity labels, given in order."""
+    return key + _encode(labels)
 
 
 def pinned_node(affinity: Affinity | None) -> str | None:

@@ -28,10 +28,11 @@ from tonnage.objects.storage import (
 )
 from tonnage.snapshot import classes, limits
 from tonnage.snapshot.attachments import Attachments
-from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.classifying import PodClasses
 from tonnage.snapshot.counting import AntiTerms, PodCounters
 from tonnage.snapshot.hostports import HostPorts
 from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.journal import Journal
 from tonnage.snapshot.nodes import PODS, NodeColumns
 from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
 from tonnage.snapshot.rows import RowTable
@@ -53,9 +54,9 @@ class Snapshot:
         version: tuple[int, int] = (1, 37),
         limit_reader: limits.LimitReader = limits.from_csinode,
     ) -> None:
-        self._version = version
         self._limit_reader = limit_reader
-        self._journal: list[list[tuple[Callable[..., Any], tuple[Any, ...]]]] = []
+        self._journal = Journal()
+        self.undo_by = self._journal.undo_by
         self._next_order = 0
         self.table = RowTable()
         self.columns = NodeColumns(self.table)
@@ -63,9 +64,11 @@ class Snapshot:
         self.storage = StorageState()
         self.host_ports = HostPorts()
         self.anti_terms = AntiTerms()
-        self.classes: dict[bytes, PodClass] = {}
-        self._telling_labels: frozenset[str] = frozenset()
         self.counters = PodCounters(self.table)
+        self._classes = PodClasses(
+            self.columns, self.counters, self.anti_terms, version=version, regroup=self._regroup
+        )
+        self.classes = self._classes.by_key
         self.nodes: dict[str, NodeRecord] = {}
         self.pods: dict[str, PodRecord] = {}
         self.namespaces: dict[str, Namespace] = {}
@@ -134,26 +137,15 @@ class Snapshot:
 
     def fork(self) -> None:
         """From here on changes can be taken back by `revert`. Forks nest."""
-        self._journal.append([])
+        self._journal.fork()
 
     def revert(self) -> None:
         """Back to where the last fork was made."""
-        undo = self._journal.pop()
-        outer, self._journal = self._journal, []
-        for function, arguments in reversed(undo):
-            function(*arguments)
-        self._journal = outer
+        self._journal.revert()
 
     def commit(self) -> None:
         """Keep what was changed since the last fork; an outer fork can still take it back."""
-        done = self._journal.pop()
-        if self._journal:
-            self._journal[-1].extend(done)
-
-    def undo_by(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Note how to take the change that is being made back."""
-        if self._journal:
-            self._journal[-1].append((function, arguments))
+        self._journal.commit()
 
     # Nodes.
 
@@ -253,7 +245,7 @@ class Snapshot:
 
     def record_of(self, pod: Pod, *, order: int | None = None) -> PodRecord:
         """The pod in the snapshot's terms, without taking it in."""
-        pods = self._class_of(pod)
+        pods = self._classes.of(pod)
         return PodRecord(
             pod.metadata,
             pods,
@@ -278,8 +270,8 @@ class Snapshot:
         else:
             self.undo_by(self._put_record, known)
             self._forget(known)
-        # A record from before a fork may be older than what tells its pod apart.
-        record.pods = self._told_apart(record.pods, record.meta.labels)
+        # A record that was gone for a while may be older than what tells its pod apart.
+        record.pods = self._classes.told_apart(record.pods, record.meta.labels)
         self.pods[record.key] = record
         if record.node_name:
             self._pods_by_node.setdefault(record.node_name, {})[record.key] = record
@@ -298,49 +290,15 @@ class Snapshot:
         elif record.nominated:
             _discard(self.nominated_pods, record.nominated, record.key)
 
-    def _class_of(self, pod: Pod) -> PodClass:
-        key = classes.key_of(pod)
-        pods = self.classes.get(key)
-        if pods is None:
-            pods = PodClass(key, pod, identity=len(self.classes), version=self._version)
-            pods.usage_columns = tuple(
-                (self.columns.resource(name), amount)
-                for name, amount in pods.usage.items()
-                if amount
-            )
-            self._register_class(key, pods)
-            self._tell_apart_by(pods.identity_labels_named())
-        return self._told_apart(pods, pod.metadata.labels)
-
-    def _register_class(self, key: bytes, pods: PodClass) -> None:
-        self.classes[key] = pods
-        self.counters.register(pods)
-        self.anti_terms.register(pods)
-
-    def _told_apart(self, pods: PodClass, labels: Mapping[str, str]) -> PodClass:
-        """The class of those that have the same telling labels; nearly always `pods` itself."""
-        if not self._telling_labels:
-            return pods
-        key = classes.key_told_apart(pods.key, labels, self._telling_labels)
-        part = self.classes.get(key)
-        if part is None:
-            own = {name: labels[name] for name in self._telling_labels.intersection(labels)}
-            part = pods.told_apart(own, identity=len(self.classes))
-            self._register_class(key, part)
-        return part
-
-    def _tell_apart_by(self, names: frozenset[str]) -> None:
-        """From now on these labels are facts, because some selector names them."""
-        if names <= self._telling_labels:
-            return
-        self._telling_labels |= names
+    def _regroup(self, names: frozenset[str]) -> None:
+        """Labels have become facts: move the pods that have them to classes of their own."""
         for record in self.pods.values():
             if names.isdisjoint(record.meta.labels):
                 continue
             row = record.row
             if row != NOWHERE:
                 self._vacate(record)
-            record.pods = self._told_apart(record.pods, record.meta.labels)
+            record.pods = self._classes.told_apart(record.pods, record.meta.labels)
             if row != NOWHERE:
                 self._occupy(record, row)
 

@@ -1,0 +1,71 @@
+"""From pods to their classes.
+
+A class leaves out the labels that only tell a pod from its siblings. Should a selector
+name one of them after all, it becomes a fact, and classes are split by it.
+"""
+
+from collections.abc import Callable, Mapping
+
+from tonnage.objects.pods import Pod
+from tonnage.snapshot import classes
+from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.counting import AntiTerms, PodCounters
+from tonnage.snapshot.nodes import NodeColumns
+
+
+class PodClasses:
+    """Pods of one class cannot be told apart by anything a pod of the snapshot asks for."""
+
+    def __init__(
+        self,
+        columns: NodeColumns,
+        counters: PodCounters,
+        anti_terms: AntiTerms,
+        *,
+        version: tuple[int, int],
+        regroup: Callable[[frozenset[str]], None],
+    ) -> None:
+        """`regroup` is called with labels that have become facts, for pods that have them."""
+        self.by_key: dict[bytes, PodClass] = {}
+        self._columns = columns
+        self._counters = counters
+        self._anti_terms = anti_terms
+        self._version = version
+        self._regroup = regroup
+        self._telling: frozenset[str] = frozenset()
+
+    def of(self, pod: Pod) -> PodClass:
+        key = classes.key_of(pod)
+        pods = self.by_key.get(key)
+        if pods is None:
+            pods = PodClass(key, pod, identity=len(self.by_key), version=self._version)
+            pods.usage_columns = tuple(
+                (self._columns.resource(name), amount)
+                for name, amount in pods.usage.items()
+                if amount
+            )
+            self._register(key, pods)
+            self._tell_apart_by(pods.identity_labels_named())
+        return self.told_apart(pods, pod.metadata.labels) if self._telling else pods
+
+    def told_apart(self, pods: PodClass, labels: Mapping[str, str]) -> PodClass:
+        """The part of a class that a pod with these labels is in; nearly always all of it."""
+        own = {name: labels[name] for name in sorted(self._telling.intersection(labels))}
+        if not own:
+            return pods
+        key = classes.key_told_apart(pods.key, own)
+        part = self.by_key.get(key)
+        if part is None:
+            part = pods.told_apart(own, identity=len(self.by_key))
+            self._register(key, part)
+        return part
+
+    def _register(self, key: bytes, pods: PodClass) -> None:
+        self.by_key[key] = pods
+        self._counters.register(pods)
+        self._anti_terms.register(pods)
+
+    def _tell_apart_by(self, names: frozenset[str]) -> None:
+        if not names <= self._telling:
+            self._telling |= names
+            self._regroup(names)
