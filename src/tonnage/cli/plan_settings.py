@@ -1,9 +1,10 @@
 """The options of every command that makes plans, and the making itself."""
 
+import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tonnage.filters.features import Features
     from tonnage.groups.memory import TemplateMemory
     from tonnage.objects.kinds import KubeObject
+    from tonnage.scaleup.deciding import OutsideExpanders
     from tonnage.scaleup.options import Options
     from tonnage.scaleup.plan import Plan
 
@@ -27,7 +29,8 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         "--expander",
         metavar="NAME[,NAME...]",
         help="How to choose between groups: least-waste, most-pods, least-nodes, price, priority, "
-        "random, or several, each among what the one before leaves.  [default: least-waste]",
+        "random, grpc (with --option grpcExpanderUrl=HOST:PORT), or several, each among what the "
+        "one before leaves.  [default: least-waste]",
     )
     @click.option(
         "--balance/--no-balance",
@@ -137,14 +140,29 @@ def decide(
     from tonnage.scaleup import deciding
 
     end = time.monotonic() + (options.time_budget or math.inf)
-    return deciding.decide(
-        objects,
-        options=options,
-        features=features,
-        now=now,
-        memory=memory,
-        out_of_time=lambda: time.monotonic() >= end,
-    )
+    with _outside(options) as outside:
+        return deciding.decide(
+            objects,
+            options=options,
+            features=features,
+            now=now,
+            memory=memory,
+            out_of_time=lambda: time.monotonic() >= end,
+            outside=outside,
+        )
+
+
+@contextlib.contextmanager
+def _outside(options: "Options") -> "Iterator[OutsideExpanders | None]":
+    """The `grpc` expander, if there is an address for it; its connection lasts one decision."""
+    if not options.grpc_expander_url:
+        yield None
+        return
+    from tonnage.providers.grpc_expander import Connection, GrpcExpander
+
+    certificate = options.grpc_expander_cert or None
+    with Connection(options.grpc_expander_url, ca_file=certificate) as connection:
+        yield lambda nodes, pods: {"grpc": GrpcExpander(connection, nodes=nodes, pods=pods)}
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

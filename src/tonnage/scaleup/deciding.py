@@ -1,8 +1,8 @@
 """From a cluster's objects to a plan: sort the objects, build what the planner needs, decide."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,12 +20,19 @@ from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup import planning, podgroups
+from tonnage.scaleup.expanders import Expander
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot import limits
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
 
 T = TypeVar("T")
+
+OutsideExpanders: TypeAlias = Callable[
+    [Mapping[str, Node], Callable[[str], Iterable[Pod]]], Mapping[str, Expander]
+]
+"""Makes expanders that ask somebody else, from template nodes and the pods of a group's option."""
+
 _DELAY_ANNOTATION = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 
 
@@ -37,6 +44,7 @@ def decide(
     now: float,
     memory: TemplateMemory | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
+    outside: OutsideExpanders | None = None,
 ) -> Plan:
     """What to buy for the pods that wait in a cluster of these objects.
 
@@ -50,6 +58,7 @@ def decide(
             now=now,
             memory=memory,
             out_of_time=out_of_time,
+            outside=outside,
         )
     )
 
@@ -62,22 +71,25 @@ def prepare(
     now: float,
     memory: TemplateMemory | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
+    outside: OutsideExpanders | None = None,
 ) -> planning.Request:
     """Everything the decision needs: the snapshot, pods that count, templates, readiness."""
     held = list(objects)
     nodes = list(_of(held, Node))
     csinodes = list(_of(held, CSINode))
     pods = [_settled(pod) for pod in _of(held, Pod) if pod.status.phase not in FINISHED]
-    policy = _policy(options)
+    policy = policy_of(options)
     groups = nodegroups.from_objects(_of(held, NodeGroup), nodes)
     if not options.as_upstream:
         features = msgspec.structs.replace(features, returning_volume_once=True)
     snapshot = _snapshot(held, pods, options, features)
-    pending = [
+    counted = [
         record
         for record in sorted(snapshot.pending_pods(), key=lambda record: record.order)
         if not record.pods.gates and not _too_young(record, options, now)
     ]
+    waiting = [record for record in counted if _claims_may_bind(record, snapshot, options, now)]
+    pending = [record for record in counted if record not in waiting] if waiting else counted
     pods_by_node: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         if pod.spec.node_name:
@@ -106,9 +118,23 @@ def prepare(
         upcoming={name: group.upcoming for name, group in assessed.groups.items()},
         options=options,
         features=features,
-        warnings=tuple(_warnings(held, built, assessed, options, features)),
+        warnings=(
+            *_warnings(held, built, assessed, options, features),
+            *_about_waiting(waiting, options),
+        ),
         out_of_time=out_of_time,
+        outside=_outside(outside, built, pods),
     )
+
+
+def _outside(
+    make: OutsideExpanders | None, built: Templates, pods: Iterable[Pod]
+) -> planning.OutsideExpanders:
+    if make is None:
+        return lambda _: {}
+    nodes = {name: template.node for name, template in built.by_group.items()}
+    by_key = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in pods}
+    return lambda option: make(nodes, lambda name: [by_key[pod.key] for pod in option(name)])
 
 
 def _of(objects: Iterable[object], kind: type[T]) -> Iterator[T]:
@@ -123,7 +149,7 @@ def _settled(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def _policy(options: Options) -> GroupPolicy:
+def policy_of(options: Options) -> GroupPolicy:
     """The part of the options that templates and readiness go by."""
     shared = set(GroupPolicy.__struct_fields__) & set(Options.__struct_fields__)
     return GroupPolicy(
@@ -162,6 +188,36 @@ def _too_young(record: PodRecord, options: Options, now: float) -> bool:
         return now - timestamps.parse(created) < delay
     except timestamps.TimestampError:
         return False
+
+
+def _claims_may_bind(record: PodRecord, snapshot: Snapshot, options: Options, now: float) -> bool:
+    """Whether a claim that is bound at once is so young that it may yet be."""
+    if options.as_upstream:
+        return False
+    for volume in record.volumes:
+        claim = snapshot.storage.claim(record.meta.namespace, volume.claim)
+        if claim is None or claim.fully_bound or claim.metadata.creation_timestamp is None:
+            continue
+        storage_class = snapshot.storage.storage_class(claim.class_name)
+        if storage_class is not None and storage_class.volume_binding_mode != "Immediate":
+            continue
+        try:
+            age = now - timestamps.parse(claim.metadata.creation_timestamp)
+        except timestamps.TimestampError:
+            continue
+        if age < options.claim_bind_wait:
+            return True
+    return False
+
+
+def _about_waiting(waiting: list[PodRecord], options: Options) -> Iterator[str]:
+    if waiting:
+        names = ", ".join(record.key for record in waiting[:3])
+        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        yield (
+            f"{names}{more}: not counted while claims that are bound at once are younger than"
+            f" {options.claim_bind_wait:g} s"
+        )
 
 
 def _seconds(text: str) -> float | None:
@@ -225,6 +281,3 @@ def _warnings(
                 " preventPodSchedulingIfMissing: no group can help a pod with its volumes;"
                 " switch csiAware on, or drop the opt-in first"
             )
-    for name, one in assessed.groups.items():
-        if one.healthy and name not in built.by_group:
-            yield f"group {name}: no template, so it cannot be planned for"

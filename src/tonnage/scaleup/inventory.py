@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from tonnage.groups import nodegroups, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
-from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.templates import Templates
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
@@ -14,6 +13,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from tonnage.objects.workloads import DaemonSet
+from tonnage.scaleup.deciding import policy_of
 from tonnage.scaleup.options import Options
 
 
@@ -45,15 +45,7 @@ class Inventory:
             pods_by_node=self._pods_by_node,
             daemonsets=self._daemon_sets,
             memory=memory or TemplateMemory(),
-            policy=GroupPolicy(
-                csi_aware=options.csi_aware,
-                as_upstream=options.as_upstream,
-                force_ds=options.force_ds,
-                startup_taints=options.startup_taints,
-                startup_taint_prefixes=options.startup_taint_prefixes,
-                status_taints=options.status_taints,
-                driver_registration_timeout=options.driver_registration_timeout,
-            ),
+            policy=policy_of(options),
             now=now,
         )
 

@@ -36,6 +36,8 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     driver_registration_timeout: float = 900.0
     require_driver_counts: bool = False
     priorities: dict[str, list[str]] = {}
+    grpc_expander_url: str = ""
+    grpc_expander_cert: str = ""
     random_seed: int = 0
     time_budget: float = 0.0
 

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from tonnage.filters import inter_pod_affinity
 from tonnage.scaleup import bounds
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.plan import Bounds, GroupLimit, NewNode, ScaleUp
 from tonnage.scaleup.podgroups import PodGroup
+from tonnage.snapshot.rows import Ints
+from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
@@ -18,6 +23,7 @@ def scale_ups(
         ScaleUp(
             group=name,
             delta=len(rows),
+            binding=_binding(snapshot, np.array(list(rows), dtype=np.intp)),
             nodes=tuple(
                 NewNode(name=snapshot.name_of(row), pods=tuple(pod.key for pod in pods))
                 for row, pods in rows.items()
@@ -25,6 +31,25 @@ def scale_ups(
         )
         for name, rows in bought.items()
     )
+
+
+def _binding(snapshot: Snapshot, rows: npt.NDArray[np.intp]) -> str:
+    """What the rows have least left of, by share."""
+    columns = snapshot.columns
+    shares = {
+        name: _share(columns.used[index].data[rows], columns.allocatable[index].data[rows])
+        for index, name in enumerate(columns.resource_names)
+    }
+    for slots in snapshot.slots.drivers():
+        limits = slots.limit.data[rows]
+        if (limits != UNLIMITED).all():
+            shares[slots.name] = _share(slots.used.data[rows], limits)
+    return max(shares, key=lambda name: shares[name])
+
+
+def _share(used: Ints, has: Ints) -> float:
+    total = int(has.sum())
+    return int(used.sum()) / total if total else 0.0
 
 
 def group_limits(candidates: Candidates) -> tuple[GroupLimit, ...]:

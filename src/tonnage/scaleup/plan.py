@@ -4,12 +4,16 @@ from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION
 
 
-class GroupDelta(Record, frozen=True, kw_only=True):
+class _Whole(Record, frozen=True, omit_defaults=False):
+    """Output names every field, also where it says nothing."""
+
+
+class GroupDelta(_Whole, frozen=True, kw_only=True):
     group: str
     delta: int
 
 
-class Step(Record, frozen=True, kw_only=True):
+class Step(_Whole, frozen=True, kw_only=True):
     """One choice: the group that won, what is bought for it, and the pods it is for."""
 
     chosen: str
@@ -18,13 +22,16 @@ class Step(Record, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class NewNode(Record, frozen=True, kw_only=True):
+class NewNode(_Whole, frozen=True, kw_only=True):
     name: str
     pods: tuple[str, ...]
 
 
-class ScaleUp(Record, frozen=True, kw_only=True):
-    """All that is bought of one group over the whole plan."""
+class ScaleUp(_Whole, frozen=True, kw_only=True):
+    """All that is bought of one group over the whole plan.
+
+    `binding` is the resource or driver its new nodes are fullest of.
+    """
 
     group: str
     delta: int
@@ -32,12 +39,12 @@ class ScaleUp(Record, frozen=True, kw_only=True):
     binding: str = ""
 
 
-class Placement(Record, frozen=True, kw_only=True):
+class Placement(_Whole, frozen=True, kw_only=True):
     pod: str
     node: str
 
 
-class Nearest(Record, frozen=True, kw_only=True):
+class Nearest(_Whole, frozen=True, kw_only=True):
     """The group that comes nearest to holding a pod, and what it lacks."""
 
     group: str
@@ -46,7 +53,7 @@ class Nearest(Record, frozen=True, kw_only=True):
     available: int
 
 
-class GroupReason(Record, frozen=True, kw_only=True):
+class GroupReason(_Whole, frozen=True, kw_only=True):
     """Why one group does not help a pod."""
 
     group: str
@@ -55,21 +62,21 @@ class GroupReason(Record, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
 
 
-class NotHelped(Record, frozen=True, kw_only=True):
+class NotHelped(_Whole, frozen=True, kw_only=True):
     pod: str
     never_fits: bool = False
     nearest: Nearest | None = None
     reasons: tuple[GroupReason, ...] = ()
 
 
-class GroupLimit(Record, frozen=True, kw_only=True):
+class GroupLimit(_Whole, frozen=True, kw_only=True):
     group: str
     driver: str
     count: int | None
     source: str
 
 
-class Bounds(Record, frozen=True, kw_only=True):
+class Bounds(_Whole, frozen=True, kw_only=True):
     """No plan for the same pods on the chosen groups buys less than this."""
 
     nodes: int
@@ -77,7 +84,7 @@ class Bounds(Record, frozen=True, kw_only=True):
     gap: float
 
 
-class Plan(Record, frozen=True, kw_only=True, omit_defaults=False):
+class Plan(_Whole, frozen=True, kw_only=True):
     api_version: str = API_VERSION
     kind: str = "Plan"
     steps: tuple[Step, ...] = ()

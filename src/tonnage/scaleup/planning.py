@@ -37,6 +37,12 @@ _ORDERS_TRIED_UP_TO = 400
 _WORTH_ANOTHER_ORDER = 5_000
 
 
+OutsideExpanders: TypeAlias = Callable[
+    [Callable[[str], Sequence[PodRecord]]], Mapping[str, expanders.Expander]
+]
+"""Makes expanders that ask somebody else, from a way to ask for the pods of a group's option."""
+
+
 class Request(NamedTuple):
     """Everything a decision is made from. `out_of_time` may end it early with a partial plan."""
 
@@ -50,6 +56,7 @@ class Request(NamedTuple):
     features: Features
     warnings: Sequence[str] = ()
     out_of_time: Callable[[], bool] = lambda: False
+    outside: OutsideExpanders = lambda _: {}
 
 
 def plan(request: Request) -> Plan:
@@ -97,6 +104,8 @@ class _Planner:
         )
         self._bought: dict[str, dict[int, list[PodRecord]]] = {}
         self._placed: Counter[int] = Counter()
+        self._option_pods: dict[str, list[PodRecord]] = {}
+        self._packed_as: dict[str, str] = {}
         self._steps: list[Step] = []
         self._on_existing: list[Placement] = []
         self._partial = False
@@ -111,6 +120,7 @@ class _Planner:
             rng=random.Random(self._options.random_seed),
             priorities=self._options.priorities,
             cluster_size=len(nodes),
+            outside=self._request.outside(self._pods_of_option),
         )
         self._fit_existing()
         self._left = [group for group in self._left if not explaining.is_daemon(group.sample)]
@@ -162,6 +172,7 @@ class _Planner:
             expander=self._expander,
             limit=self._node_limit,
             estimate=self._estimate,
+            packed_as=self._packed_as,
         )
         while (chosen := self._expander.choose(options)) is not None:
             candidate = self._candidates[chosen.group]
@@ -178,6 +189,7 @@ class _Planner:
         self._snapshot.fork()
         packed = self._pack(candidate, orders.by_size(groups, candidate.template))
         self._snapshot.revert()
+        self._option_pods[candidate.name] = [pod for one in packed.placed for pod in one.pods]
         group, nodes = candidate.group, len(packed.used_rows)
         if group.all_or_nothing and nodes:
             nodes = self._budget.group_room(group)
@@ -190,6 +202,9 @@ class _Planner:
             cpu=packed.requested("cpu"),
             memory=packed.requested("memory"),
         )
+
+    def _pods_of_option(self, name: str) -> Sequence[PodRecord]:
+        return self._option_pods.get(self._packed_as.get(name, name), [])
 
     def _pack(
         self, candidate: Candidate, order: Sequence[PodGroup], *, limit: int | None = None

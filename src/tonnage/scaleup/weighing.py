@@ -31,18 +31,20 @@ def options(
     expander: Chain,
     limit: Callable[[Candidate], int],
     estimate: Estimate,
+    packed_as: dict[str, str],
 ) -> list[Option]:
     """One option for each group that could win.
 
     `feasible` says which groups of pods (rows) fit which candidates (columns), `limit` how many
-    nodes a candidate may grow by, and `estimate` packs.
+    nodes a candidate may grow by, and `estimate` packs. `packed_as` is filled with the name of
+    the candidate that was packed in each one's place.
     """
     prospects = _prospects(candidates, groups, feasible, limit)
     if len(prospects) * len(groups) > TOO_MUCH_TO_PACK:
         return [_promise(candidate, prospect) for candidate, prospect in prospects]
     prospects.sort(key=lambda one: (expander.best_case(one[1]), one[0].name))
     found: list[Option] = []
-    alike: dict[Hashable, Option | None] = {}
+    alike: dict[Hashable, tuple[str, Option | None]] = {}
     best: Score | None = None
     for candidate, prospect in prospects:
         if best is not None and expander.best_case(prospect) > best:
@@ -51,8 +53,8 @@ def options(
         fitting = [groups[index] for index in np.flatnonzero(column).tolist()]
         key = _likeness(candidates, candidate, fitting, column, limit(candidate))
         if key not in alike:
-            alike[key] = estimate(candidate, fitting)
-        option = alike[key]
+            alike[key] = (candidate.name, estimate(candidate, fitting))
+        packed_as[candidate.name], option = alike[key]
         if option is not None:
             option = msgspec.structs.replace(
                 option, group=candidate.name, price_per_hour=candidate.group.price_per_hour

@@ -46,10 +46,12 @@ class PodClasses:
             )
             self._register(key, pods)
             self._tell_apart_by(pods.identity_labels_named())
-        return self.told_apart(pods, pod.metadata.labels) if self._telling else pods
+        return self.told_apart(pods, pod.metadata.labels)
 
     def told_apart(self, pods: PodClass, labels: Mapping[str, str]) -> PodClass:
         """The part of a class that a pod with these labels is in; nearly always all of it."""
+        if not self._telling:
+            return pods
         own = {name: labels[name] for name in sorted(self._telling.intersection(labels))}
         if not own:
             return pods

@@ -5,7 +5,7 @@ before its node, a claim after its pod. What depends on a change is brought up t
 date by the change; nothing is ever recounted.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal, TypeAlias
 
@@ -30,10 +30,10 @@ from tonnage.snapshot import classes, limits
 from tonnage.snapshot.attachments import Attachments
 from tonnage.snapshot.classifying import PodClasses
 from tonnage.snapshot.counting import AntiTerms, PodCounters
-from tonnage.snapshot.hostports import HostPorts
 from tonnage.snapshot.interning import Interner
 from tonnage.snapshot.journal import Journal
-from tonnage.snapshot.nodes import PODS, NodeColumns
+from tonnage.snapshot.nodes import NodeColumns
+from tonnage.snapshot.occupancy import Occupancy, discard
 from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
 from tonnage.snapshot.rows import RowTable
 from tonnage.snapshot.slots import SlotLedger
@@ -62,27 +62,28 @@ class Snapshot:
         self.columns = NodeColumns(self.table)
         self.slots = SlotLedger(self.table)
         self.storage = StorageState()
-        self.host_ports = HostPorts()
         self.anti_terms = AntiTerms()
         self.counters = PodCounters(self.table)
         self._classes = PodClasses(
             self.columns, self.counters, self.anti_terms, version=version, regroup=self._regroup
         )
         self.classes = self._classes.by_key
+        self._occupancy = Occupancy(self.columns, self.counters, self.slots, self.storage)
+        self.host_ports = self._occupancy.host_ports
+        self.problem_pods = self._occupancy.problem_pods
+        self.disk_pods = self._occupancy.disk_pods
+        self._claim_users = self._occupancy.claim_users
         self.nodes: dict[str, NodeRecord] = {}
         self.pods: dict[str, PodRecord] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.csinodes: dict[str, CSINode] = {}
         self._attachments = Attachments(self.slots, self.storage, self.nodes)
         self.attachments = self._attachments.by_name
-        self.problem_pods: dict[int, dict[str, PodRecord]] = {}
-        self.disk_pods: dict[int, dict[str, PodRecord]] = {}
         self.nominated_pods: dict[str, dict[str, PodRecord]] = {}
         self.migrated_plugins = self.table.column(np.int32)
         self.plugin_sets: Interner[frozenset[str]] = Interner()
         self.plugin_sets.id_of(frozenset())
         self._pods_by_node: dict[str, dict[str, PodRecord]] = {}
-        self._claim_users: dict[tuple[str, str], dict[str, PodRecord]] = {}
         self._volume_claims: dict[str, set[tuple[str, str]]] = {}
         self._putters: dict[type, Callable[[Any], None]] = {
             Node: self.put_node,
@@ -169,7 +170,7 @@ class Snapshot:
             return
         self.undo_by(self._add_node, record.node, record.order)
         for pod in self._pods_by_node.get(name, {}).values():
-            self._vacate(pod)
+            self._occupancy.vacate(pod)
         self._attachments.node_goes(name)
         del self.nodes[name]
         self.columns.clear(record.row, record.node)
@@ -182,7 +183,7 @@ class Snapshot:
         self.columns.set(row, node)
         self._refresh_limits(name)
         for pod in self._pods_by_node.get(name, {}).values():
-            self._occupy(pod, row)
+            self._occupancy.occupy(pod, row)
         self._attachments.node_came(name)
 
     def put_csinode(self, csinode: CSINode) -> None:
@@ -277,7 +278,7 @@ class Snapshot:
             self._pods_by_node.setdefault(record.node_name, {})[record.key] = record
             node = self.nodes.get(record.node_name)
             if node is not None:
-                self._occupy(record, node.row)
+                self._occupancy.occupy(record, node.row)
         elif record.nominated:
             self.nominated_pods.setdefault(record.nominated, {})[record.key] = record
 
@@ -285,10 +286,10 @@ class Snapshot:
         del self.pods[record.key]
         if record.node_name:
             if record.row != NOWHERE:
-                self._vacate(record)
-            _discard(self._pods_by_node, record.node_name, record.key)
+                self._occupancy.vacate(record)
+            discard(self._pods_by_node, record.node_name, record.key)
         elif record.nominated:
-            _discard(self.nominated_pods, record.nominated, record.key)
+            discard(self.nominated_pods, record.nominated, record.key)
 
     def _regroup(self, names: frozenset[str]) -> None:
         """Labels have become facts: move the pods that have them to classes of their own."""
@@ -297,68 +298,10 @@ class Snapshot:
                 continue
             row = record.row
             if row != NOWHERE:
-                self._vacate(record)
+                self._occupancy.vacate(record)
             record.pods = self._classes.told_apart(record.pods, record.meta.labels)
             if row != NOWHERE:
-                self._occupy(record, row)
-
-    def _occupy(self, record: PodRecord, row: int) -> None:
-        pods = record.pods
-        record.row = row
-        used = self.columns.used
-        for resource, amount in pods.usage_columns:
-            used[resource].data[row] += amount
-        used[PODS].data[row] += 1
-        pods.nodes[row] = pods.nodes.get(row, 0) + 1
-        if record.terminating:
-            pods.terminating[row] = pods.terminating.get(row, 0) + 1
-        self.counters.added(pods, row, 1, terminating=record.terminating)
-        if pods.ports:
-            self.host_ports.take(row, pods.ports)
-        if record.volumes:
-            self._take_slots(record)
-            for volume in record.volumes:
-                if volume.claim:
-                    users = self._claim_users.setdefault((pods.namespace, volume.claim), {})
-                    users[record.key] = record
-                else:
-                    self.disk_pods.setdefault(row, {})[record.key] = record
-
-    def _vacate(self, record: PodRecord) -> None:
-        pods, row = record.pods, record.row
-        used = self.columns.used
-        for resource, amount in pods.usage_columns:
-            used[resource].data[row] -= amount
-        used[PODS].data[row] -= 1
-        _count_down(pods.nodes, row)
-        if record.terminating:
-            _count_down(pods.terminating, row)
-        self.counters.added(pods, row, -1, terminating=record.terminating)
-        if pods.ports:
-            self.host_ports.give_back(row, pods.ports)
-        if record.volumes:
-            self._give_back_slots(record)
-            for volume in record.volumes:
-                if volume.claim:
-                    _discard(self._claim_users, (pods.namespace, volume.claim), record.key)
-                else:
-                    _discard(self.disk_pods, row, record.key)
-        record.row = NOWHERE
-
-    def _take_slots(self, record: PodRecord) -> None:
-        slots = volumes.slots(record.meta, record.volumes, self.storage, placed=True)
-        record.slots = slots
-        self.slots.use(record.row, slots.uses)
-        self.slots.use(record.row, slots.migrated)
-        if slots.problem is not None or slots.migrated_problem is not None:
-            self.problem_pods.setdefault(record.row, {})[record.key] = record
-
-    def _give_back_slots(self, record: PodRecord) -> None:
-        self.slots.unuse(record.row, record.slots.uses)
-        self.slots.unuse(record.row, record.slots.migrated)
-        if record.slots.problem is not None or record.slots.migrated_problem is not None:
-            _discard(self.problem_pods, record.row, record.key)
-        record.slots = volumes.NO_SLOTS
+                self._occupancy.occupy(record, row)
 
     # Storage.
 
@@ -446,11 +389,11 @@ class Snapshot:
         affected = [record for key in claims for record in self._claim_users.get(key, {}).values()]
         for record in affected:
             if record.slots is not volumes.NO_SLOTS:
-                self._give_back_slots(record)
+                self._occupancy.give_back_slots(record)
         change()
         for record in affected:
             if record.slots is volumes.NO_SLOTS:
-                self._take_slots(record)
+                self._occupancy.take_slots(record)
 
     def put_driver(self, driver: CSIDriver) -> None:
         self._put_simple(self.storage.drivers, driver, self.put_driver, self.drop_driver)
@@ -511,19 +454,3 @@ class Snapshot:
         """A number larger than any given before."""
         self._next_order += 1
         return self._next_order
-
-
-def _discard(index: dict[Any, dict[str, Any]], key: Any, member: str) -> None:
-    """Take a member out of an index of dictionaries, leaving no empty one behind."""
-    members = index.get(key)
-    if members is not None:
-        members.pop(member, None)
-        if not members:
-            del index[key]
-
-
-def _count_down(counts: dict[int, int], row: int) -> None:
-    if counts[row] == 1:
-        del counts[row]
-    else:
-        counts[row] -= 1

@@ -1,0 +1,109 @@
+"""What a pod takes of the row it is on: everything that has to change when it comes or goes."""
+
+from collections.abc import Hashable
+from typing import Any
+
+from tonnage.objects import volumes
+from tonnage.snapshot.counting import PodCounters
+from tonnage.snapshot.hostports import HostPorts
+from tonnage.snapshot.nodes import PODS, NodeColumns
+from tonnage.snapshot.records import NOWHERE, PodRecord
+from tonnage.snapshot.slots import SlotLedger
+from tonnage.snapshot.storage import StorageState
+
+
+class Occupancy:
+    """Columns, counts and indexes hold exactly what the pods on rows take."""
+
+    def __init__(
+        self,
+        columns: NodeColumns,
+        counters: PodCounters,
+        slots: SlotLedger,
+        storage: StorageState,
+    ) -> None:
+        self._columns = columns
+        self._counters = counters
+        self._slots = slots
+        self._storage = storage
+        self.host_ports = HostPorts()
+        self.claim_users: dict[tuple[str, str], dict[str, PodRecord]] = {}
+        self.disk_pods: dict[int, dict[str, PodRecord]] = {}
+        self.problem_pods: dict[int, dict[str, PodRecord]] = {}
+
+    def occupy(self, record: PodRecord, row: int) -> None:
+        pods = record.pods
+        record.row = row
+        used = self._columns.used
+        for resource, amount in pods.usage_columns:
+            used[resource].data[row] += amount
+        used[PODS].data[row] += 1
+        pods.nodes[row] = pods.nodes.get(row, 0) + 1
+        terminating = record.terminating
+        if terminating:
+            pods.terminating[row] = pods.terminating.get(row, 0) + 1
+        self._counters.added(pods, row, 1, terminating=terminating)
+        if pods.ports:
+            self.host_ports.take(row, pods.ports)
+        if record.volumes:
+            self.take_slots(record)
+            for volume in record.volumes:
+                if volume.claim:
+                    users = self.claim_users.setdefault((pods.namespace, volume.claim), {})
+                    users[record.key] = record
+                else:
+                    self.disk_pods.setdefault(row, {})[record.key] = record
+
+    def vacate(self, record: PodRecord) -> None:
+        pods, row = record.pods, record.row
+        used = self._columns.used
+        for resource, amount in pods.usage_columns:
+            used[resource].data[row] -= amount
+        used[PODS].data[row] -= 1
+        _count_down(pods.nodes, row)
+        terminating = record.terminating
+        if terminating:
+            _count_down(pods.terminating, row)
+        self._counters.added(pods, row, -1, terminating=terminating)
+        if pods.ports:
+            self.host_ports.give_back(row, pods.ports)
+        if record.volumes:
+            self.give_back_slots(record)
+            for volume in record.volumes:
+                if volume.claim:
+                    discard(self.claim_users, (pods.namespace, volume.claim), record.key)
+                else:
+                    discard(self.disk_pods, row, record.key)
+        record.row = NOWHERE
+
+    def take_slots(self, record: PodRecord) -> None:
+        """Take what the volumes come to now; give it back before that changes."""
+        slots = volumes.slots(record.meta, record.volumes, self._storage, placed=True)
+        record.slots = slots
+        self._slots.use(record.row, slots.uses)
+        self._slots.use(record.row, slots.migrated)
+        if slots.problem is not None or slots.migrated_problem is not None:
+            self.problem_pods.setdefault(record.row, {})[record.key] = record
+
+    def give_back_slots(self, record: PodRecord) -> None:
+        self._slots.unuse(record.row, record.slots.uses)
+        self._slots.unuse(record.row, record.slots.migrated)
+        if record.slots.problem is not None or record.slots.migrated_problem is not None:
+            discard(self.problem_pods, record.row, record.key)
+        record.slots = volumes.NO_SLOTS
+
+
+def discard(index: dict[Any, dict[str, Any]], key: Hashable, member: str) -> None:
+    """Take a member out of an index of dictionaries, leaving no empty one behind."""
+    members = index.get(key)
+    if members is not None:
+        members.pop(member, None)
+        if not members:
+            del index[key]
+
+
+def _count_down(counts: dict[int, int], row: int) -> None:
+    if counts[row] == 1:
+        del counts[row]
+    else:
+        counts[row] -= 1

@@ -1,0 +1,188 @@
+"""Random changes to a snapshot: what a watch may bring, and what a planner may imagine.
+
+A script is a list of steps, each an act and a number that decides its details, so that a failing
+script can be made shorter and still means the same.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from tests.snapshot.dumping import Dump, differences, dump, orders, told_waiting
+from tonnage.filters import features
+from tonnage.filters.features import Features
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.snapshot import imagined
+from tonnage.snapshot.imagined import Held, TemplateRow
+from tonnage.snapshot.snapshot import Snapshot
+from tonnage.testing.clusters import random_cluster
+
+DRIVER = "ebs.csi.aws.com"
+Step: TypeAlias = tuple[str, int]
+
+
+def lean(examples: int) -> settings:
+    """The same examples in every run, and no more than that."""
+    return settings(max_examples=examples, derandomize=True, deadline=None, database=None)
+
+
+seeds = st.integers(0, 50_000)
+numbers = st.integers(0, 9_999)
+
+
+@lru_cache(maxsize=64)
+def cluster_of(seed: int) -> tuple[tuple[Any, ...], Features]:
+    """Objects of a random cluster, and the features to look at them with."""
+    made = random_cluster(seed)
+    return made.objects, features.of_version("", made.gates)
+
+
+def name_of(one: Any) -> tuple[type, str, str]:
+    return type(one), one.metadata.namespace, one.metadata.name
+
+
+def mixed(seed: int) -> list[Any]:
+    """Objects of two clusters. Many have the same names: each is the other's later state."""
+    return [*cluster_of(seed)[0], *cluster_of(seed + 1)[0]]
+
+
+def lived_through(seed: int, changes: int) -> tuple[Snapshot, list[Any]]:
+    """A snapshot that took random changes one by one, and the objects that were left."""
+    chance = random.Random(seed)
+    _, gates = cluster_of(seed)
+    pool = mixed(seed)
+    snapshot = Snapshot()
+    left: dict[tuple[type, str, str], Any] = {}
+    for _ in range(changes):
+        one = chance.choice(pool)
+        if chance.random() < 0.3:
+            snapshot.apply("DELETED", one)
+            left.pop(name_of(one), None)
+        else:
+            snapshot.apply("MODIFIED" if name_of(one) in left else "ADDED", one)
+            left[name_of(one)] = one
+        if chance.random() < 0.03:
+            # Answers are kept, and must be brought up to date by later changes.
+            told_waiting(snapshot, gates)
+    return snapshot, list(left.values())
+
+
+ACTS = (
+    "put",
+    "put",
+    "put",
+    "drop",
+    "drop",
+    "place",
+    "hold",
+    "template",
+    "copies",
+    "ask",
+    "fork",
+    "revert",
+    "commit",
+)
+scripts = st.lists(st.tuples(st.sampled_from(ACTS), numbers), max_size=40)
+
+
+class Imagination:
+    """Plays a script on a snapshot, and sees to it that every revert leads back to its fork."""
+
+    def __init__(self, snapshot: Snapshot, pool: Sequence[Any], gates: Features) -> None:
+        self._snapshot = snapshot
+        self._pool = pool
+        self._gates = gates
+        self._before: list[Dump] = []
+        self._templates: list[tuple[int, TemplateRow]] = []
+        self._occupied: set[str] = set()
+        self._made = 0
+
+    def play(self, script: Iterable[Step]) -> None:
+        """Everything in the script, inside one fork that is reverted in the end."""
+        self._fork(0)
+        for act, number in script:
+            getattr(self, f"_{act}")(number)
+        while self._before:
+            self._back()
+
+    def _put(self, number: int) -> None:
+        one = self._pool[number % len(self._pool)]
+        if not self._is_occupied(one):
+            self._snapshot.apply("MODIFIED", one)
+
+    def _drop(self, number: int) -> None:
+        one = self._pool[number % len(self._pool)]
+        if not self._is_occupied(one):
+            self._snapshot.apply("DELETED", one)
+
+    def _is_occupied(self, one: Any) -> bool:
+        """Nodes with imagined pods stay: the snapshot knows those by row only."""
+        return isinstance(one, Node) and one.metadata.name in self._occupied
+
+    def _place(self, number: int) -> None:
+        waiting = sorted(self._snapshot.pending_pods(), key=lambda record: record.key)
+        nodes = sorted(self._snapshot.nodes)
+        if waiting and nodes:
+            record = waiting[number % len(waiting)]
+            self._snapshot.place(record, nodes[number // 7 % len(nodes)])
+
+    def _hold(self, number: int) -> None:
+        pods = sorted(self._snapshot.pods)
+        nodes = sorted(self._snapshot.nodes)
+        if pods and nodes:
+            record = self._snapshot.pods[pods[number % len(pods)]]
+            chosen = random.Random(number).sample(nodes, 1 + number % len(nodes))
+            self._occupied.update(chosen)
+            rows = np.array([self._snapshot.nodes[name].row for name in chosen], dtype=np.intp)
+            counts = np.arange(1, len(rows) + 1, dtype=np.int64)
+            imagined.hold(self._snapshot, Held(record.pods, {DRIVER: number % 3}), rows, counts)
+
+    def _template(self, number: int) -> None:
+        nodes = [one for one in self._pool if isinstance(one, Node)]
+        pods = [one for one in self._pool if isinstance(one, Pod)]
+        node = nodes[number % len(nodes)]
+        starting = [(pods[number % len(pods)], {DRIVER: 1}), (pods[number // 7 % len(pods)], {})]
+        csinode = self._snapshot.csinodes.get(node.metadata.name)
+        template = imagined.add_template(self._snapshot, node, csinode, starting)
+        self._templates.append((len(self._before), template))
+
+    def _copies(self, number: int) -> None:
+        if self._templates:
+            names = [f"copy-{self._made + place}" for place in range(1 + number % 70)]
+            self._made += len(names)
+            self._occupied.update(names)
+            imagined.add_copies(self._snapshot, self._templates[-1][1], names)
+
+    def _ask(self, number: int) -> None:  # noqa: ARG002
+        told_waiting(self._snapshot, self._gates)
+
+    def _fork(self, number: int) -> None:  # noqa: ARG002
+        self._before.append(_state(self._snapshot))
+        self._snapshot.fork()
+
+    def _revert(self, number: int) -> None:  # noqa: ARG002
+        if len(self._before) > 1:
+            self._back()
+
+    def _back(self) -> None:
+        self._snapshot.revert()
+        assert differences(self._before.pop(), _state(self._snapshot)) == {}
+        self._templates = [one for one in self._templates if one[0] <= len(self._before)]
+
+    def _commit(self, number: int) -> None:  # noqa: ARG002
+        if len(self._before) > 1:
+            before = _state(self._snapshot)
+            self._snapshot.commit()
+            self._before.pop()
+            self._templates = [(min(at, len(self._before)), one) for at, one in self._templates]
+            assert differences(before, _state(self._snapshot)) == {}
+
+
+def _state(snapshot: Snapshot) -> Dump:
+    return {**dump(snapshot), "orders": orders(snapshot)}
