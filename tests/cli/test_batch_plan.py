@@ -50,7 +50,12 @@ def test_a_line_has_scenario_and_plan(tmp_path: Path) -> None:
     assert list(answer) == ["scenario", "plan"]
     assert (answer["scenario"], answer["plan"]["kind"]) == ("s", "Plan")
     assert answer["plan"]["scaleUps"] == [
-        {"group": "g", "delta": 1, "nodes": [{"name": "g-new-1", "pods": ["default/web-0"]}]}
+        {
+            "group": "g",
+            "delta": 1,
+            "nodes": [{"name": "g-new-1", "pods": ["default/web-0"]}],
+            "binding": "cpu",
+        }
     ]
 
 

@@ -417,7 +417,7 @@ def test_every_option_is_documented_with_its_default() -> None:
     text = (Path(__file__).parent.parent.parent / "docs" / "planning.md").read_text()
     documented = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE))
     encoded = {
-        field.encode_name: msgspec.json.encode(field.default).decode().strip('"')
+        field.encode_name: msgspec.json.encode(field.default).decode().strip('"') or '""'
         for field in msgspec.structs.fields(Options)
         if field.default is not msgspec.NODEFAULT
     }

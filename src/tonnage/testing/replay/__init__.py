@@ -6,7 +6,7 @@ Shares the templates of node groups with the decision, and nothing else: placeme
 the plain reference of the filters, one pod at a time, in the order the plan lists them.
 """
 
-from tonnage.testing.replay.judging import violations
+from tonnage.testing.replay.judging import missed, violations
 from tonnage.testing.replay.stage import Violation
 
-__all__ = ["Violation", "violations"]
+__all__ = ["Violation", "missed", "violations"]

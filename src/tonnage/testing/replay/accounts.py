@@ -99,8 +99,13 @@ def _group_size(stage: Stage, one: ScaleUp) -> Iterator[Violation]:
     size = group.target + one.delta
     if size > group.max_size:
         yield _violation("group size", one.group, f"grows to {size}, at most {group.max_size}")
-    if group.all_or_nothing and size != group.max_size:
-        yield _violation("all or nothing", one.group, f"grows to {size} of {group.max_size}")
+    if group.all_or_nothing:
+        if size != group.max_size:
+            yield _violation("all or nothing", one.group, f"grows to {size} of {group.max_size}")
+        return
+    for node in one.nodes:
+        if not node.pods:
+            yield _violation("nodes are needed", node.name, "is bought and stays empty")
 
 
 def _totals(stage: Stage, plan: Plan) -> Iterator[Violation]:

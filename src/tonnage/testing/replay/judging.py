@@ -1,4 +1,4 @@
-"""The judge: placements in the plan's order, then what was left out, then the sums."""
+"""The judge: placements in the plan's order, then the sums, and who was left out."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from tonnage.filters.features import Features
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects.pods import Pod
 from tonnage.scaleup.options import Options
-from tonnage.scaleup.plan import NotHelped, Plan, Step
+from tonnage.scaleup.plan import Plan, Step
 from tonnage.testing.reference import ReferenceVerdict, verdict
 from tonnage.testing.reference.outcomes import SUCCESS
 from tonnage.testing.replay import accounts
@@ -30,21 +30,41 @@ def violations(
     now: float,
     memory: TemplateMemory | None = None,
 ) -> list[Violation]:
-    """Every promise the plan does not keep, in the order of the plan; a good plan has none.
+    """Every promise the plan does not keep; a good plan has none.
 
     The arguments are those the plan was made with. The old accounting of in-tree volumes
     (`legacy_attach_limits`) is not modelled.
     """
-    held = list(objects)
-    stage = Stage(held, options=options, features=features, now=now, memory=memory)
+    stage = Stage(objects, options=options, features=features, now=now, memory=memory)
     judge = _Judge(stage, plan)
     return [
         *judge.never_fitting(),
         *accounts.of_pods(stage, plan),
         *accounts.of_nodes(stage, plan),
         *judge.placements(),
-        *judge.left_out(),
     ]
+
+
+def missed(
+    objects: Iterable[object],
+    plan: Plan,
+    *,
+    options: Options,
+    features: Features,
+    now: float,
+    memory: TemplateMemory | None = None,
+) -> list[Violation]:
+    """Pods that the plan leaves out though a node, or one more purchase, would take them.
+
+    A partial plan may leave out anybody.
+    """
+    if plan.partial:
+        return []
+    stage = Stage(objects, options=options, features=features, now=now, memory=memory)
+    judge = _Judge(stage, plan)
+    for _ in judge.placements():
+        pass
+    return list(judge.left_out())
 
 
 class _Judge:
@@ -76,6 +96,7 @@ class _Judge:
                         yield Violation(rule="never fits", subject=left.pod, detail=detail)
 
     def placements(self) -> Iterator[Violation]:
+        """Every pod in its turn, on the cluster as it is then."""
         for fit in self._plan.fit_on_existing:
             if fit.node in self._existing:
                 yield from self._place(fit.pod, fit.node)
@@ -87,13 +108,12 @@ class _Judge:
             yield from self._step(number, step, taken)
 
     def left_out(self) -> Iterator[Violation]:
-        """A complete plan leaves nobody out whom a node or one more purchase could help."""
-        if self._plan.partial:
-            return
         for left in self._plan.not_helped:
             pod = self._pods.get(left.pod)
-            if pod is not None:
-                yield from self._could_help(pod, left)
+            help_from = None if pod is None else self._help_for(pod)
+            if help_from is not None:
+                detail = f"{help_from} would take it"
+                yield Violation(rule="complete", subject=left.pod, detail=detail)
 
     def _step(self, number: int, step: Step, taken: Counter[str]) -> Iterator[Violation]:
         nodes = {one.group: one.nodes for one in self._plan.scale_ups}
@@ -115,35 +135,29 @@ class _Judge:
                 yield from self._place(pod, node_name, f"step {number}: ")
 
     def _place(self, name: str, node: str, where: str = "") -> Iterator[Violation]:
-        pod = self._pods.get(name)
+        pod = self._pods.pop(name, None)
         if pod is None:
-            yield Violation(rule="placement", subject=name, detail="nobody waits by that name")
+            detail = f"{where}nobody waits by that name any more"
+            yield Violation(rule="placement", subject=name, detail=detail)
             return
         found = verdict(self._cluster, pod, node)
         if found.code != SUCCESS:
             detail = f"{where}{node} says {_said(found)}"
             yield Violation(rule="placement", subject=name, detail=detail)
-        if not any(pod.metadata == other.metadata for other in self._cluster.running()):
-            self._cluster.place(pod, node, assume_volumes=False)
+        self._cluster.place(pod, node, assume_volumes=False)
 
-    def _could_help(self, pod: Pod, left: NotHelped) -> Iterator[Violation]:
+    def _help_for(self, pod: Pod) -> str | None:
+        """Who would take the pod in the cluster as it is: a node, or a group that may grow."""
+        bought = {node.name for one in self._plan.scale_ups for node in one.nodes}
         for node in self._cluster.nodes:
-            new = node not in self._existing and node in self._bought
-            if (new or node in self._existing) and verdict(
-                self._cluster, pod, node
-            ).code == SUCCESS:
-                yield Violation(rule="complete", subject=left.pod, detail=f"{node} would take it")
-                return
+            takes_pods = node in self._existing or node in bought
+            if takes_pods and verdict(self._cluster, pod, node).code == SUCCESS:
+                return node
         for group in self._stage.templates:
             room = accounts.room(self._stage, self._plan, group)
             if room > 0 and self._on_empty(pod, group).code == SUCCESS:
-                detail = f"one more node of {group} would take it"
-                yield Violation(rule="complete", subject=left.pod, detail=detail)
-                return
-
-    @property
-    def _bought(self) -> set[str]:
-        return {node.name for one in self._plan.scale_ups for node in one.nodes}
+                return f"one more node of {group}"
+        return None
 
     def _on_empty(self, pod: Pod, group: str) -> ReferenceVerdict:
         self._stage.add(group, _PROBE)

@@ -24,7 +24,7 @@ from tonnage.objects.storage import (
 )
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup.options import Options
-from tonnage.testing.reference import Cluster
+from tonnage.testing.reference import Cluster, choosing
 from tonnage.testing.reference.inventory import Storage, key
 
 T = TypeVar("T")
@@ -62,7 +62,12 @@ class Stage:
         held = list(objects)
         self.options = options
         pods = list(_counted_pods(_of(held, Pod), options))
-        candidates = [pod for pod in pods if _is_waiting(pod, options, now)]
+        storage = Cluster(held).storage
+        candidates = [
+            pod
+            for pod in pods
+            if _is_waiting(pod, options, now) and not _may_yet_bind(pod, storage, options, now)
+        ]
         self.waiting = {key(pod.metadata): pod for pod in candidates if not _is_daemon(pod)}
         self.optional = {key(pod.metadata): pod for pod in candidates if _is_daemon(pod)}
         nodes, csinodes = list(_of(held, Node)), list(_of(held, CSINode))
@@ -177,6 +182,20 @@ def _is_waiting(pod: Pod, options: Options, now: float) -> bool:
         return False
     created = pod.metadata.creation_timestamp
     return created is None or now - timestamps.parse(created) >= options.new_pod_scale_up_delay
+
+
+def _may_yet_bind(pod: Pod, storage: Storage, options: Options, now: float) -> bool:
+    """Whether somebody else is to bind one of the pod's claims and has had no time to."""
+    for use in choosing.claim_uses(pod):
+        claim = storage.claim(pod, use.name)
+        if options.as_upstream or claim is None or claim.fully_bound:
+            continue
+        found = storage.classes.get(claim.class_name)
+        created = claim.metadata.creation_timestamp
+        at_once = found is None or found.volume_binding_mode == "Immediate"
+        if at_once and created and now - timestamps.parse(created) < options.claim_bind_wait:
+            return True
+    return False
 
 
 def _is_daemon(pod: Pod) -> bool:
