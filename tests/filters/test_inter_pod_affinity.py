@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.filters.asking import FITS, SKIPPED, answer, version
+from tests.filters.asking import FITS, NEWEST, SKIPPED, answer, version
 from tonnage.filters.inter_pod_affinity import InterPodAffinity
 from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.pods import PodAffinityTerm
@@ -12,14 +12,15 @@ ALONE = "UU: node(s) didn't match pod affinity rules"
 APART = "U: node(s) didn't match pod anti-affinity rules"
 UNWELCOME = "U: node(s) didn't satisfy existing pods anti-affinity rules"
 DB = {"app": "db"}
+DBS = selecting(DB)
 NODES = (node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b"), node("bare"))
 
 
-def to_pods(key: str = ZONE, *, selector=selecting(DB), **rest) -> PodAffinityTerm:
+def to_pods(key: str = ZONE, *, selector=DBS, **rest) -> PodAffinityTerm:
     return PodAffinityTerm(topology_key=key, label_selector=selector, **rest)
 
 
-def told(asking, *others, on: str = "a1", of=version("1.37")) -> str:
+def told(asking, *others, on: str = "a1", of=NEWEST) -> str:
     return answer(InterPodAffinity(), asking, [*NODES, *others], node=on, of=of)
 
 
@@ -247,20 +248,24 @@ INVALID = selecting({}, LabelRequirement(key="app", operator="Like", values=("db
 PROBLEM = '"Like" is not a valid label selector operator'
 
 
+UNPARSABLE = (to_pods(selector=INVALID),)
+
+
 @pytest.mark.parametrize(
-    ("rules", "detail"),
+    ("near", "apart", "detail"),
     [
-        pytest.param({"near": 1}, f"requiredAffinityTerms: {PROBLEM}", id="affinity"),
-        pytest.param({"apart": 1}, f"requiredAntiAffinityTerms: {PROBLEM}", id="anti-affinity"),
+        pytest.param(UNPARSABLE, (), f"requiredAffinityTerms: {PROBLEM}", id="affinity"),
+        pytest.param((), UNPARSABLE, f"requiredAntiAffinityTerms: {PROBLEM}", id="anti-affinity"),
         pytest.param(
-            {"near": 1, "apart": 1},
+            UNPARSABLE,
+            UNPARSABLE,
             f"[requiredAffinityTerms: {PROBLEM}, requiredAntiAffinityTerms: {PROBLEM}]",
             id="both",
         ),
     ],
 )
-def test_a_selector_that_does_not_parse_refuses_the_pod(rules, detail) -> None:
-    asking = pod("web", **{name: [to_pods(selector=INVALID)] for name in rules})
+def test_a_selector_that_does_not_parse_refuses_the_pod(near, apart, detail) -> None:
+    asking = pod("web", near=near, apart=apart)
 
     assert told(asking) == f"before any node, UU: parsing pod: {detail}"
 

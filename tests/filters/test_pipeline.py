@@ -19,9 +19,11 @@ from tonnage.objects.pods import (
 from tonnage.objects.volumesources import AWSElasticBlockStoreSource, VolumeSource
 from tonnage.testing.builders import (
     HOSTNAME,
+    ZONE,
     csidriver,
     csinode,
     node,
+    nodes_with,
     pod,
     pv,
     pvc,
@@ -61,23 +63,11 @@ ORDER = (
 
 
 def refusing_from(place: int) -> list[object]:
-    """A cluster where the rules before `place` let the pod pass, and that one and all after do not."""
+    """A cluster where the rule at `place` and all after it refuse the pod, and none before it."""
     wrong = set(ORDER[place:])
-
-    def either(rule: str, bad: object, good: object) -> object:
-        return bad if rule in wrong else good
-
     claim = pvc("data", storage_class="class", volume="pv")
-    far = NodeSelector(
-        node_selector_terms=(
-            NodeSelectorTerm(
-                match_expressions=(
-                    NodeSelectorRequirement(key="rack", operator="In", values=("r9",)),
-                )
-            ),
-        )
-    )
-    labels = {"disk": str(either("NodeAffinity", "hdd", "ssd")), "topology.kubernetes.io/zone": "a"}
+    far = nodes_with("rack", "r9")
+    labels = {"disk": "hdd" if "NodeAffinity" in wrong else "ssd", ZONE: "a"}
     return [
         node(
             "n1",
@@ -93,7 +83,7 @@ def refusing_from(place: int) -> list[object]:
             "pv",
             driver=EBS,
             claim=claim,
-            labels={"topology.kubernetes.io/zone": "b" if "VolumeZone" in wrong else "a"},
+            labels={ZONE: "b" if "VolumeZone" in wrong else "a"},
             node_affinity=far if "VolumeBinding" in wrong else None,
         ),
         pod("port", on="n1", host_ports=[80] if "NodePorts" in wrong else []),

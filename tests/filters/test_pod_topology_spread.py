@@ -13,9 +13,10 @@ from tonnage.testing.builders import HOSTNAME, ZONE, node, nodes_with, pod, sele
 SKEWED = "U: node(s) didn't match pod topology spread constraints"
 UNLABELLED = "UU: node(s) didn't match pod topology spread constraints (missing required label)"
 DB = {"app": "db"}
+DBS = selecting(DB)
 
 
-def spread(key: str = ZONE, *, skew: int = 1, selector=selecting(DB), **rest):
+def spread(key: str = ZONE, *, skew: int = 1, selector=DBS, **rest):
     return TopologySpreadConstraint(
         max_skew=skew, topology_key=key, label_selector=selector, **rest
     )

@@ -88,7 +88,7 @@ ACTS = (
     "revert",
     "commit",
 )
-scripts = st.lists(st.tuples(st.sampled_from(ACTS), numbers), max_size=40)
+scripts = st.lists(st.tuples(st.sampled_from(ACTS), numbers), min_size=8, max_size=40)
 
 
 class Imagination:

@@ -35,7 +35,7 @@ def with_holes(seed: int) -> Snapshot:
 
 
 @given(seeds, scripts)
-@lean(120)
+@lean(150)
 def test_a_fork_is_reverted_to_the_bit(seed, script) -> None:
     snapshot, gates = with_holes(seed), cluster_of(seed)[1]
     told = told_waiting(snapshot, gates)

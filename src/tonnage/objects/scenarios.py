@@ -34,7 +34,7 @@ class NodeGroup(Record, frozen=True, kw_only=True):
 
 
 class ScenarioSpec(Record, frozen=True, kw_only=True):
-    """A cluster in one document. `objects` are decoded by kind, so that one bad object has a name."""
+    """A cluster in one document; `objects` are decoded by kind, so that a bad one has a name."""
 
     kubernetes_version: str = ""
     feature_gates: dict[str, bool] = {}

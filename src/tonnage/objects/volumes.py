@@ -99,9 +99,11 @@ def slots(
             break
     if not (uses or migrated or problem or migrated_problem):
         return NO_SLOTS
-    return Slots(
-        tuple(dict.fromkeys(uses)), tuple(dict.fromkeys(migrated)), problem, migrated_problem
-    )
+    return Slots(_distinct(uses), _distinct(migrated), problem, migrated_problem)
+
+
+def _distinct(uses: list[VolumeUse]) -> tuple[VolumeUse, ...]:
+    return tuple(uses) if len(uses) < 2 else tuple(dict.fromkeys(uses))
 
 
 def use_of_claim(

@@ -5,6 +5,7 @@ without any of them being part of the cluster. Copies are living rows. Pods are 
 rows by the class and the number, without a record each.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -61,6 +62,12 @@ def add_template(
         snapshot.undo_by(snapshot.host_ports.give_back, row, group.pods.ports)
     present = frozenset(key for key in host_keys if key in node.metadata.labels)
     return TemplateRow(row, node, held, present)
+
+
+def free_names(snapshot: Snapshot, prefix: str, count: int, *, first: int = 1) -> list[str]:
+    """Names for new nodes, numbered from `first` on, that no node has."""
+    numbered = (f"{prefix}{number}" for number in itertools.count(first))
+    return list(itertools.islice((n for n in numbered if n not in snapshot.nodes), count))
 
 
 def add_copies(snapshot: Snapshot, template: TemplateRow, names: Sequence[str]) -> slice:

@@ -84,7 +84,7 @@ class Snapshot:
         self.plugin_sets: Interner[frozenset[str]] = Interner()
         self.plugin_sets.id_of(frozenset())
         self._pods_by_node: dict[str, dict[str, PodRecord]] = {}
-        self._volume_claims: dict[str, set[tuple[str, str]]] = {}
+        self._volume_claims: dict[str, tuple[tuple[str, str], ...]] = {}
         self._putters: dict[type, Callable[[Any], None]] = {
             Node: self.put_node,
             Pod: self.put_pod,
@@ -330,17 +330,18 @@ class Snapshot:
     def _link_claim(self, claim: PersistentVolumeClaim) -> None:
         key = (claim.metadata.namespace, claim.metadata.name)
         self.storage.claims[key] = claim
-        if claim.spec.volume_name:
-            self._volume_claims.setdefault(claim.spec.volume_name, set()).add(key)
+        volume = claim.spec.volume_name
+        if volume:
+            self._volume_claims[volume] = (*self._volume_claims.get(volume, ()), key)
 
     def _unlink_claim(self, claim: PersistentVolumeClaim) -> None:
         key = (claim.metadata.namespace, claim.metadata.name)
         del self.storage.claims[key]
-        if claim.spec.volume_name:
-            claims = self._volume_claims[claim.spec.volume_name]
-            claims.remove(key)
-            if not claims:
-                del self._volume_claims[claim.spec.volume_name]
+        volume = claim.spec.volume_name
+        if volume:
+            left = tuple(one for one in self._volume_claims.pop(volume) if one != key)
+            if left:
+                self._volume_claims[volume] = left
 
     def put_volume(self, volume: PersistentVolume) -> None:
         name = volume.metadata.name
@@ -356,7 +357,7 @@ class Snapshot:
 
     def _resettle_volume(self, name: str, change: Callable[[], object]) -> None:
         self._attachments.volume_goes(name)
-        self._resettle(tuple(self._volume_claims.get(name, ())), change)
+        self._resettle(self._volume_claims.get(name, ()), change)
         self._attachments.volume_came(name)
 
     def put_class(self, storage_class: StorageClass) -> None:
