@@ -175,9 +175,14 @@ class ApiServer:
             return self._list(request)
         if request.method == "POST" and _is_collection(request.path):
             return self._create(request, json.loads(body))
-        if request.path not in self.objects:
+        if self._target(request) not in self.objects:
             return status(404, "NotFound", name=request.path.rpartition("/")[2])
         return self._change(request, json.loads(body or b"{}"))
+
+    def _target(self, request: web.Request) -> str:
+        """The object a request is about, be it asked for by its subresource."""
+        path = request.path
+        return path.removesuffix("/status") if path not in self.objects else path
 
     def _list(self, request: web.Request) -> web.Response:
         found = [obj for _, obj in self._selected(request.path)]
@@ -195,20 +200,28 @@ class ApiServer:
         return web.json_response(self.put(request.path, obj), status=201)
 
     def _change(self, request: web.Request, body: Json) -> web.Response:
-        old = self.objects[request.path]
+        path = self._target(request)
+        old = self.objects[path]
         name = old["metadata"]["name"]
         if request.method == "DELETE":
             wanted = body.get("preconditions", {}).get("uid", old["metadata"]["uid"])
             if wanted != old["metadata"]["uid"]:
                 return status(409, "Conflict", name=name)
-            self.remove(request.path)
+            if old["metadata"].get("finalizers"):
+                going = {"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}
+                return web.json_response(self.put(_collection(path), _merged(old, going)))
+            self.remove(path)
             return web.json_response({"kind": "Status", "status": "Success"})
-        if request.method == "PATCH":
-            return web.json_response(self.put(_collection(request.path), _merged(old, body)))
-        wanted = body["metadata"].get("resourceVersion")
+        wanted = body.get("metadata", {}).get("resourceVersion")
         if wanted and wanted != old["metadata"]["resourceVersion"]:
             return status(409, "Conflict", name=name)
-        return web.json_response(self.put(_collection(request.path), body))
+        new = _merged(old, body) if request.method == "PATCH" else body
+        stored = self.put(_collection(path), new)
+        meta = stored["metadata"]
+        was_held = bool(old["metadata"].get("finalizers"))
+        if was_held and meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self.remove(path)
+        return web.json_response(stored)
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         since = int(request.query.get("resourceVersion") or 0)

@@ -1,0 +1,81 @@
+"""The external-attacher's part: attachments that someone asked for become true, and end."""
+
+from fnmatch import fnmatchcase
+from functools import partial
+
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.watching import Change, EventType
+from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.nodepatches import stamp
+from tonnage.objects.storage import VolumeAttachment
+
+
+class Attacher:
+    """Attaches what is asked for and keeps it, by a finalizer, until it is detached."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        attachments: Cache[VolumeAttachment],
+    ) -> None:
+        self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        attachments.subscribe(self._changed)
+
+    def _changed(self, change: Change[VolumeAttachment]) -> None:
+        attachment, uid = change.object, change.object.metadata.uid
+        patterns = self._behaviour.storage_drivers
+        if not any(fnmatchcase(attachment.spec.attacher, one) for one in patterns):
+            return
+        if change.type is EventType.DELETED:
+            self._chores.stop(("attach", uid))
+            self._chores.stop(("detach", uid))
+        elif attachment.metadata.deletion_timestamp is not None:
+            self._chores.stop(("attach", uid))
+            if _finalizer(attachment) in attachment.metadata.finalizers:
+                self._chores.start(("detach", uid), partial(self._detach, attachment))
+        elif not attachment.status.attached:
+            self._chores.start(("attach", uid), partial(self._attach, attachment))
+
+    async def _attach(self, attachment: VolumeAttachment) -> None:
+        name = attachment.metadata.name
+        held = {"metadata": {"finalizers": sorted({*_others(attachment), _finalizer(attachment)})}}
+        await self._client.patch(VolumeAttachment, name, held)
+        attempt = 0
+        while True:
+            attempt += 1
+            about = ("attach", name, attempt)
+            await self._clock.sleep(self._fate.seconds(self._behaviour.attach, *about))
+            if not self._fate.befalls(self._behaviour.attach_failure_chance, "failure", *about):
+                break
+            at = stamp(self._clock.now())
+            await self._report({"attachError": {"time": at, "message": "simulated"}}, name)
+        await self._report({"attached": True, "attachError": None}, name)
+
+    async def _detach(self, attachment: VolumeAttachment) -> None:
+        name = attachment.metadata.name
+        await self._clock.sleep(self._fate.seconds(self._behaviour.detach, "detach", name))
+        newest = await self._client.get(VolumeAttachment, name)
+        if newest.metadata.uid != attachment.metadata.uid:
+            return
+        released = {
+            "metadata": {
+                "resourceVersion": newest.metadata.resource_version,
+                "finalizers": list(_others(newest)),
+            }
+        }
+        await self._client.patch(VolumeAttachment, name, released)
+
+    async def _report(self, status: dict[str, object], name: str) -> None:
+        # `attached` has to be there, whatever else is reported.
+        told = {"status": {"attached": False, **status}}
+        await self._client.patch(VolumeAttachment, name, told, subresource="status")
+
+
+def _finalizer(attachment: VolumeAttachment) -> str:
+    return f"external-attacher/{attachment.spec.attacher.replace('.', '-')}"
+
+
+def _others(attachment: VolumeAttachment) -> tuple[str, ...]:
+    own = _finalizer(attachment)
+    return tuple(one for one in attachment.metadata.finalizers if one != own)

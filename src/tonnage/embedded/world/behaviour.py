@@ -1,0 +1,116 @@
+"""What the world is like: how long things take, and what goes wrong where.
+
+Nodes are meant by patterns (`*`, `?`, `[...]`) on their own name or their group's.
+"""
+
+import random
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from tonnage.errors import InputError
+from tonnage.objects.nodes import Node
+from tonnage.providers.kwok_objects import GROUP_LABEL
+
+
+class Delay(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Seconds, anything from `least` to `most` being as likely; `most` is `least` if not given."""
+
+    least: float = 0.0
+    most: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.least < 0 or (self.most and self.most < self.least):
+            raise InputError(
+                f"delay from {self.least:g} to {self.most:g} s: expected 0 <= least <= most"
+            )
+
+
+class _Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class DriverBehaviour(_Settings, frozen=True, kw_only=True):
+    """A CSI driver's part on each node: what it reports, when it registers, how it fails."""
+
+    name: str
+    limit: int | None = None
+    """Volumes per node; `None` is no limit."""
+    topology: dict[str, str] = {}
+    """Topology keys, each with the node label its value is taken from."""
+    nodes: tuple[str, ...] = ("*",)
+    registers_after: Delay = Delay()
+    """Counted from the node being Ready."""
+    never_on: tuple[str, ...] = ()
+    never_chance: float = 0.0
+    startup_taint: str = ""
+    """The key of a taint that the driver takes off a node once it has registered there."""
+    crashes_after: Delay | None = None
+    """Again and again, counted from each registration."""
+    down_for: Delay = Delay(10.0)
+
+
+class Flapping(_Settings, frozen=True, kw_only=True):
+    """Nodes that are Ready for a while, then not for a while, for ever."""
+
+    nodes: tuple[str, ...]
+    up: Delay = Delay(60.0)
+    down: Delay = Delay(30.0)
+
+
+class WorldBehaviour(_Settings, frozen=True, kw_only=True):
+    """Everything about the world that a scenario may choose."""
+
+    node_label: str = GROUP_LABEL
+    """Only nodes that have this label are played; all of them if it is empty."""
+    start: Delay = Delay(1.0)
+    """From the Node object to Ready."""
+    never_start: tuple[str, ...] = ()
+    never_start_chance: float = 0.0
+    flapping: tuple[Flapping, ...] = ()
+    csi_node_at_start: bool = True
+    """A kubelet publishes a CSINode without drivers before it is Ready; drivers do otherwise."""
+    heartbeat: float | None = 20.0
+    """Seconds between renewals of a node's Lease; the node lifecycle controller waits 50 s."""
+    pod_start: Delay = Delay(0.5)
+    pod_stop: Delay = Delay(0.5)
+    drivers: tuple[DriverBehaviour, ...] = ()
+    storage_drivers: tuple[str, ...] = ("*",)
+    """Patterns of the drivers whose volumes are provisioned and attached here."""
+    provision: Delay = Delay(0.5)
+    attach: Delay = Delay(0.5)
+    detach: Delay = Delay(0.5)
+    attach_failure_chance: float = 0.0
+    """Of every single attempt; it is repeated."""
+    controllers: bool = False
+    """Play the kube-controller-manager's part too, where the server has none: claims are bound,
+    and a node's not-ready taint follows its condition."""
+
+
+class Fate:
+    """What chance has in store, fixed by the seed and by what it is about."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._seed = rng.getrandbits(64)
+
+    def seconds(self, delay: Delay, *about: object) -> float:
+        if delay.most <= delay.least:
+            return delay.least
+        return self.dice(*about).uniform(delay.least, delay.most)
+
+    def befalls(self, chance: float, *about: object) -> bool:
+        return chance > 0 and self.dice(*about).random() < chance
+
+    def dice(self, *about: object) -> random.Random:
+        return random.Random("/".join(map(str, (self._seed, *about))))
+
+
+def is_meant(node: Node, patterns: Iterable[str]) -> bool:
+    """Whether a pattern fits the node's name or its group's."""
+    names = (node.metadata.name, node.metadata.labels.get(GROUP_LABEL, ""))
+    return any(name and fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def is_played(node: Node, behaviour: WorldBehaviour) -> bool:
+    return not behaviour.node_label or behaviour.node_label in node.metadata.labels

@@ -1,0 +1,132 @@
+"""CSI drivers on nodes: they register, report a limit, change it, crash and come back."""
+
+from functools import partial
+
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.watching import Change, EventType
+from tonnage.embedded.world import csinodes, nodepatches
+from tonnage.embedded.world.behaviour import (
+    DriverBehaviour,
+    is_meant,
+    is_played,
+)
+from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.csinodes import Drivers
+from tonnage.errors import InputError
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSINode, NodeDriver, NodeDriverAllocatable
+
+
+class DriverRegistrations:
+    """Each driver once per played node, from the node being Ready to the node being gone."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        nodes: Cache[Node],
+        csi_nodes: Cache[CSINode],
+    ) -> None:
+        self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        self._csi_nodes = csi_nodes
+        self._drivers = {driver.name: driver for driver in stage.behaviour.drivers}
+        self._begun: set[tuple[str, str]] = set()
+        self._limits: dict[tuple[str, str], int | None] = {}
+        nodes.subscribe(self._node_changed)
+
+    async def register(self, node: str, driver: str) -> None:
+        """Register now, and take the startup taint off: labels first, as kubelets do."""
+        found, behaviour = await self._client.get(Node, node), self._behaviour_of(driver)
+        labels = found.metadata.labels
+        topology = {
+            key: labels[source] for key, source in behaviour.topology.items() if source in labels
+        }
+        missing = {key: value for key, value in topology.items() if labels.get(key) != value}
+        if missing:
+            await self._client.patch(Node, node, {"metadata": {"labels": missing}})
+        limit = self._limits.get((node, driver), behaviour.limit)
+        entry = NodeDriver(
+            name=driver,
+            node_id=node,
+            topology_keys=tuple(sorted(topology)),
+            allocatable=None if limit is None else NodeDriverAllocatable(count=limit),
+        )
+        await csinodes.change(self._client, found, partial(_with, entry=entry))
+        if behaviour.startup_taint:
+            await nodepatches.change_taints(
+                self._client,
+                node,
+                lambda taints: nodepatches.without(taints, behaviour.startup_taint),
+            )
+
+    async def unregister(self, node: str, driver: str) -> None:
+        """The driver's socket is gone, as after a crash: its entry goes, labels stay."""
+        found = await self._client.get(Node, node)
+        await csinodes.change(self._client, found, partial(_without, driver=driver))
+
+    async def set_limit(self, node: str, driver: str, limit: int | None) -> None:
+        """Report another limit from now on, at once if the driver is registered."""
+        self._behaviour_of(driver)
+        self._limits[node, driver] = limit
+        csi_node = await self._client.get(CSINode, node)
+        if any(entry.name == driver for entry in csi_node.spec.drivers):
+            await self.register(node, driver)
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        node, name = change.object, change.object.metadata.name
+        if not is_played(node, self._behaviour):
+            return
+        for driver in self._behaviour.drivers:
+            key = (name, driver.name)
+            if change.type is EventType.DELETED:
+                self._chores.stop(("driver", *key))
+                self._begun.discard(key)
+                self._limits.pop(key, None)
+            elif key not in self._begun and nodepatches.is_ready(node):
+                self._begun.add(key)
+                if self._ever_registers(node, driver):
+                    self._chores.start(("driver", *key), partial(self._live, name, driver))
+        csi_node = self._csi_nodes.get(name)
+        if change.type is EventType.DELETED and csi_node is not None and _owned(csi_node, node):
+            delete = partial(self._client.delete, CSINode, name, uid=csi_node.metadata.uid)
+            self._chores.start(("csinode gone", name), delete)
+
+    def _ever_registers(self, node: Node, driver: DriverBehaviour) -> bool:
+        if not is_meant(node, driver.nodes) or is_meant(node, driver.never_on):
+            return False
+        about = ("never registers", driver.name, node.metadata.name)
+        return not self._fate.befalls(driver.never_chance, *about)
+
+    async def _live(self, node: str, driver: DriverBehaviour) -> None:
+        about = (node, driver.name)
+        csi_node = self._csi_nodes.get(node)
+        if csi_node is None or all(one.name != driver.name for one in csi_node.spec.drivers):
+            await self._clock.sleep(self._fate.seconds(driver.registers_after, "register", *about))
+            await self._chores.insist(partial(self.register, *about), "register", *about)
+        turn = 0
+        while driver.crashes_after is not None:
+            turn += 1
+            await self._clock.sleep(self._fate.seconds(driver.crashes_after, "up", *about, turn))
+            await self._chores.insist(partial(self.unregister, *about), "crash", *about)
+            await self._clock.sleep(self._fate.seconds(driver.down_for, "down", *about, turn))
+            await self._chores.insist(partial(self.register, *about), "register", *about)
+
+    def _behaviour_of(self, driver: str) -> DriverBehaviour:
+        try:
+            return self._drivers[driver]
+        except KeyError:
+            known = ", ".join(self._drivers) or "none"
+            raise InputError(f"no driver {driver} in this world; there is: {known}") from None
+
+
+def _with(drivers: Drivers, *, entry: NodeDriver) -> Drivers:
+    """As kubelets do: nothing if it is so already, otherwise the new entry comes last."""
+    return drivers if entry in drivers else (*_without(drivers, driver=entry.name), entry)
+
+
+def _without(drivers: Drivers, *, driver: str) -> Drivers:
+    return tuple(one for one in drivers if one.name != driver)
+
+
+def _owned(csi_node: CSINode, node: Node) -> bool:
+    return any(one.uid == node.metadata.uid for one in csi_node.metadata.owner_references)

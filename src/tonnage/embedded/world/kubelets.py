@@ -1,0 +1,248 @@
+"""Kubelets: nodes become Ready and stay alive, their pods run, and end when they are deleted."""
+
+import zlib
+from collections import defaultdict
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from tonnage.cluster import errors
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.watching import Change, EventType
+from tonnage.embedded.world import csinodes, nodepatches
+from tonnage.embedded.world.behaviour import is_meant, is_played
+from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.nodepatches import stamp
+from tonnage.groups.passing_taints import NOT_READY
+from tonnage.objects.meta import ObjectMeta, OwnerReference
+from tonnage.objects.nodes import Node, Taint
+from tonnage.objects.pods import Pod
+from tonnage.objects.workloads import Lease, LeaseSpec
+
+LEASES = "kube-node-lease"
+MANAGED_ATTACH = "volumes.kubernetes.io/controller-managed-attach-detach"
+
+_LEASE_SECONDS = 40
+
+
+class Kubelets:
+    """One kubelet per played node; it has started once it reported Ready for the first time."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        nodes: Cache[Node],
+        pods: Cache[Pod],
+    ) -> None:
+        self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        self._nodes = nodes
+        self._pods = pods
+        self._started: set[str] = set()
+        self._gone: set[str] = set()
+        self._on_node: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        nodes.subscribe(self._node_changed)
+        pods.subscribe(self._pod_changed)
+
+    async def report(self, name: str, *, ready: bool) -> None:
+        """Say that a node is Ready, or that it is not."""
+        node = await self._client.get(Node, name)
+        told = nodepatches.conditions(node, ready=ready, now=self._clock.now())
+        status = {
+            "conditions": [msgspec.to_builtins(one) for one in told],
+            "addresses": [
+                {"type": "Hostname", "address": name},
+                {"type": "InternalIP", "address": _address(100, node.metadata.uid)},
+            ],
+        }
+        await self._client.patch(Node, name, {"status": status}, subresource="status")
+        if self._behaviour.controllers:
+            await nodepatches.change_taints(
+                self._client, name, partial(_tainted_by_condition, ready=ready)
+            )
+
+    # Nodes
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        node, name = change.object, change.object.metadata.name
+        if not is_played(node, self._behaviour):
+            return
+        if change.type is EventType.DELETED:
+            self._node_deleted(name)
+            return
+        self._gone.discard(name)
+        if name in self._started or self._never_starts(node):
+            return
+        self._chores.start(("node", name), partial(self._live, node))
+
+    def _node_deleted(self, name: str) -> None:
+        for what in ("node", "lease"):
+            self._chores.stop((what, name))
+        self._started.discard(name)
+        self._gone.add(name)
+        if self._behaviour.heartbeat is not None:
+            self._chores.start(
+                ("lease gone", name),
+                partial(self._client.delete, Lease, name, namespace=LEASES),
+            )
+        for key in sorted(self._on_node[name]):
+            pod = self._pods.get(key[1], namespace=key[0])
+            if pod is not None:
+                self._look_after(pod)
+
+    def _never_starts(self, node: Node) -> bool:
+        behaviour = self._behaviour
+        return is_meant(node, behaviour.never_start) or self._fate.befalls(
+            behaviour.never_start_chance, "never start", node.metadata.name
+        )
+
+    async def _live(self, node: Node) -> None:
+        name = node.metadata.name
+        if not nodepatches.is_ready(node):
+            await self._clock.sleep(self._fate.seconds(self._behaviour.start, "start", name))
+            await self._chores.insist(partial(self._begin, node), "begin", name)
+        self._started.add(name)
+        if self._behaviour.heartbeat is not None:
+            beat = partial(self._beat, node, self._behaviour.heartbeat)
+            self._chores.start(("lease", name), beat)
+        for key in sorted(self._on_node[name]):
+            pod = self._pods.get(key[1], namespace=key[0])
+            if pod is not None:
+                self._look_after(pod)
+        await self._flap(node)
+
+    async def _begin(self, node: Node) -> None:
+        if self._behaviour.csi_node_at_start:
+            await csinodes.ensure(self._client, node)
+        # Without it, the attach-detach controller leaves the node alone.
+        managed = {"metadata": {"annotations": {MANAGED_ATTACH: "true"}}}
+        await self._client.patch(Node, node.metadata.name, managed)
+        await self.report(node.metadata.name, ready=True)
+
+    async def _flap(self, node: Node) -> None:
+        name = node.metadata.name
+        for flapping in self._behaviour.flapping:
+            if not is_meant(node, flapping.nodes):
+                continue
+            turn = 0
+            while True:
+                turn += 1
+                await self._clock.sleep(self._fate.seconds(flapping.up, "up", name, turn))
+                await self._chores.insist(partial(self.report, name, ready=False), "report", name)
+                await self._clock.sleep(self._fate.seconds(flapping.down, "down", name, turn))
+                await self._chores.insist(partial(self.report, name, ready=True), "report", name)
+
+    async def _beat(self, node: Node, every: float) -> None:
+        name = node.metadata.name
+        while True:
+            now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            renewed = {"spec": {"renewTime": now, "holderIdentity": name}}
+            try:
+                await self._client.patch(Lease, name, renewed, namespace=LEASES)
+            except errors.NotFound:
+                # A young server may not have the namespace yet: then at the next beat.
+                with suppress(errors.NotFound):
+                    await self._client.create(Lease, _lease(node, now))
+            await self._clock.sleep(every)
+
+    # Pods
+
+    def _pod_changed(self, change: Change[Pod]) -> None:
+        pod, meta = change.object, change.object.metadata
+        key = (meta.namespace, meta.name)
+        if change.type is EventType.DELETED:
+            self._on_node[pod.spec.node_name].discard(key)
+            for what in ("run", "end"):
+                self._chores.stop((what, meta.uid))
+        elif pod.spec.node_name:
+            self._on_node[pod.spec.node_name].add(key)
+            self._look_after(pod)
+
+    def _look_after(self, pod: Pod) -> None:
+        node, uid = pod.spec.node_name, pod.metadata.uid
+        if node in self._gone:
+            self._chores.stop(("run", uid))
+            self._chores.start(("end", uid), partial(self._end, pod))
+        elif node not in self._started:
+            return
+        elif pod.metadata.deletion_timestamp is not None:
+            self._chores.stop(("run", uid))
+            self._chores.start(("end", uid), partial(self._end, pod))
+        elif pod.status.phase in ("", "Pending"):
+            self._chores.start(("run", uid), partial(self._run, pod))
+
+    async def _run(self, pod: Pod) -> None:
+        meta = pod.metadata
+        about = (meta.namespace, meta.name)
+        await self._clock.sleep(self._fate.seconds(self._behaviour.pod_start, "run", *about))
+        newest = await self._client.get(Pod, meta.name, namespace=meta.namespace)
+        if newest.metadata.uid != meta.uid or newest.metadata.deletion_timestamp is not None:
+            return
+        status = _running(newest, now=stamp(self._clock.now()))
+        await self._client.patch(
+            Pod, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+        )
+
+    async def _end(self, pod: Pod) -> None:
+        meta = pod.metadata
+        about = (meta.namespace, meta.name)
+        await self._clock.sleep(self._fate.seconds(self._behaviour.pod_stop, "end", *about))
+        try:
+            await self._client.delete(
+                Pod, meta.name, namespace=meta.namespace, uid=meta.uid, grace_period=0
+            )
+        except errors.Conflict:
+            return  # Another pod has taken the name, so this one has ended.
+
+
+def _running(pod: Pod, *, now: str) -> dict[str, object]:
+    """The status of a pod all of whose containers run."""
+    told = ("Initialized", "PodReadyToStartContainers", "ContainersReady", "Ready")
+    others = [msgspec.to_builtins(one) for one in pod.status.conditions if one.type not in told]
+    address = _address(10, pod.metadata.uid)
+    return {
+        "phase": "Running",
+        "startTime": pod.status.start_time or now,
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": others
+        + [{"type": type_, "status": "True", "lastTransitionTime": now} for type_ in told],
+        "containerStatuses": [
+            {
+                "name": container.name,
+                "ready": True,
+                "started": True,
+                "restartCount": 0,
+                "image": "",
+                "imageID": "",
+                "state": {"running": {"startedAt": now}},
+            }
+            for container in pod.spec.containers
+        ],
+    }
+
+
+def _address(first: int, uid: str) -> str:
+    """An address that follows from a uid; two may share one, which nothing here minds."""
+    number = zlib.crc32(uid.encode())
+    return f"{first}.{number >> 16 & 127}.{number >> 8 & 255}.{number & 255}"
+
+
+def _tainted_by_condition(taints: tuple[Taint, ...], *, ready: bool) -> tuple[Taint, ...]:
+    rest = nodepatches.without(taints, NOT_READY)
+    if ready:
+        return rest
+    return (*rest, Taint(key=NOT_READY, effect="NoSchedule"))
+
+
+def _lease(node: Node, now: str) -> Lease:
+    name, uid = node.metadata.name, node.metadata.uid
+    return Lease(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=LEASES,
+            owner_references=(OwnerReference(api_version="v1", kind="Node", name=name, uid=uid),),
+        ),
+        spec=LeaseSpec(holder_identity=name, lease_duration_seconds=_LEASE_SECONDS, renew_time=now),
+    )

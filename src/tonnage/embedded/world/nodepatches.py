@@ -1,0 +1,73 @@
+"""Changes to Node objects that kubelets, drivers and controllers make."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from tonnage.cluster import errors
+from tonnage.cluster.client import Client
+from tonnage.objects.meta import Condition
+from tonnage.objects.nodes import Node, Taint
+
+_ATTEMPTS = 5
+
+
+def stamp(moment: datetime) -> str:
+    """A time as objects carry it, whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def is_ready(node: Node) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+
+
+async def change_taints(
+    client: Client, node: str, change: Callable[[tuple[Taint, ...]], tuple[Taint, ...]]
+) -> None:
+    """Write what `change` makes of the node's newest taints; nothing of others gets lost."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        found = await client.get(Node, node)
+        taints = change(found.spec.taints)
+        if taints == found.spec.taints:
+            return
+        patch = {
+            "metadata": {"resourceVersion": found.metadata.resource_version},
+            "spec": {"taints": [msgspec.to_builtins(taint) for taint in taints]},
+        }
+        try:
+            await client.patch(Node, node, patch)
+            return
+        except errors.Conflict:
+            if attempt == _ATTEMPTS:
+                raise
+
+
+def without(taints: tuple[Taint, ...], key: str) -> tuple[Taint, ...]:
+    return tuple(taint for taint in taints if taint.key != key)
+
+
+def conditions(node: Node, *, ready: bool, now: datetime) -> list[Condition]:
+    """The node's conditions as a kubelet would report them now; those of others stay."""
+    at = stamp(now)
+    told = {
+        "MemoryPressure": ("False", "KubeletHasSufficientMemory"),
+        "DiskPressure": ("False", "KubeletHasNoDiskPressure"),
+        "PIDPressure": ("False", "KubeletHasSufficientPID"),
+        "Ready": ("True", "KubeletReady") if ready else ("False", "KubeletNotReady"),
+    }
+    before = {one.type: one for one in node.status.conditions}
+    reported = []
+    for type_, (status, reason) in told.items():
+        old = before.get(type_)
+        unchanged = old is not None and old.status == status
+        reported.append(
+            Condition(
+                type=type_,
+                status=status,
+                reason=reason,
+                last_heartbeat_time=at,
+                last_transition_time=old.last_transition_time if old and unchanged else at,
+            )
+        )
+    return [one for one in node.status.conditions if one.type not in told] + reported

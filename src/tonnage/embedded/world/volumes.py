@@ -1,0 +1,223 @@
+"""The external-provisioner's part: a volume for each claim that waits for one.
+
+Binding the two is the PV controller's business; where the server has none, it is done here.
+"""
+
+from fnmatch import fnmatchcase
+from functools import partial
+
+from tonnage.cluster import errors
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.watching import Change, EventType
+from tonnage.embedded.world.chores import Stage
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from tonnage.objects.storage import (
+    BIND_COMPLETED_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    CSINode,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeNodeAffinity,
+    VolumeSpec,
+)
+from tonnage.objects.volumesources import CSISource
+
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+
+_BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+_IN_TREE = "kubernetes.io/"
+_LOOK_AGAIN = 1.0
+"""Seconds between looks for a driver that is not registered where the volume should be."""
+
+
+class Provisioner:
+    """One volume per claim, reachable from where its pod was meant to run."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        nodes: Cache[Node],
+        csi_nodes: Cache[CSINode],
+        claims: Cache[PersistentVolumeClaim],
+        volumes: Cache[PersistentVolume],
+        classes: Cache[StorageClass],
+    ) -> None:
+        self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        self._nodes = nodes
+        self._csi_nodes = csi_nodes
+        self._claims = claims
+        self._volumes = volumes
+        self._classes = classes
+        claims.subscribe(self._claim_changed)
+        volumes.subscribe(self._volume_changed)
+        classes.subscribe(self._class_changed)
+
+    def _claim_changed(self, change: Change[PersistentVolumeClaim]) -> None:
+        claim = change.object
+        if change.type is not EventType.DELETED:
+            self._consider(claim)
+            self._bind_to(claim)
+            return
+        self._chores.stop(("provision", claim.metadata.uid))
+        volume = self._volumes.get(_volume_name(claim))
+        if volume is not None and PROVISIONED_BY in volume.metadata.annotations:
+            name = volume.metadata.name
+            self._chores.start(
+                ("volume gone", name), partial(self._client.delete, PersistentVolume, name)
+            )
+
+    def _class_changed(self, change: Change[StorageClass]) -> None:
+        if change.type is EventType.ADDED:
+            for claim in self._claims:
+                self._consider(claim)
+
+    def _consider(self, claim: PersistentVolumeClaim) -> None:
+        if self._class_to_serve(claim) is not None:
+            meta = claim.metadata
+            work = partial(self._provision, meta.namespace, meta.name, uid=meta.uid)
+            self._chores.start(("provision", meta.uid), work)
+
+    def _class_to_serve(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        """The claim's class, if it is for us to make a volume now."""
+        if claim.spec.volume_name or claim.metadata.deletion_timestamp is not None:
+            return None
+        found = self._classes.get(claim.class_name)
+        if found is None or found.provisioner.startswith(_IN_TREE):
+            return None
+        if not any(fnmatchcase(found.provisioner, one) for one in self._behaviour.storage_drivers):
+            return None
+        delayed = found.volume_binding_mode == "WaitForFirstConsumer"
+        if delayed and not claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION):
+            return None
+        return found
+
+    async def _provision(self, namespace: str, name: str, *, uid: str) -> None:
+        wait = self._fate.seconds(self._behaviour.provision, "provision", namespace, name)
+        while True:
+            await self._clock.sleep(wait)
+            wait = _LOOK_AGAIN
+            claim = self._claims.get(name, namespace=namespace)
+            if claim is None or claim.metadata.uid != uid:
+                return
+            storage_class = self._class_to_serve(claim)
+            if storage_class is None:
+                return
+            place = self._place(claim, storage_class)
+            if place is not None:
+                break
+        driver = storage_class.provisioner
+        try:
+            volume = _volume(claim, driver=driver, terms=_terms(place))
+            await self._client.create(PersistentVolume, volume)
+        except errors.Conflict as error:
+            if not error.already_exists:
+                raise
+
+    def _place(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass
+    ) -> dict[str, str] | None:
+        """The topology the volume is made in, `None` while the driver is not where it should be."""
+        selected = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, "")
+        names = [selected] if selected else sorted(one.metadata.name for one in self._csi_nodes)
+        places = [
+            place
+            for name in names
+            if (place := self._topology(name, driver=storage_class.provisioner)) is not None
+        ]
+        if not places:
+            return None
+        meta = claim.metadata
+        return self._fate.dice("place", meta.namespace, meta.name).choice(places)
+
+    def _topology(self, node: str, *, driver: str) -> dict[str, str] | None:
+        registered, found = self._csi_nodes.get(node), self._nodes.get(node)
+        if registered is None or found is None:
+            return None
+        entry = next((one for one in registered.spec.drivers if one.name == driver), None)
+        if entry is None:
+            return None
+        labels = found.metadata.labels
+        return {key: labels[key] for key in entry.topology_keys if key in labels}
+
+    # The PV controller's part
+
+    def _volume_changed(self, change: Change[PersistentVolume]) -> None:
+        reference = change.object.spec.claim_ref
+        if change.type is EventType.DELETED or reference is None:
+            return
+        claim = self._claims.get(reference.name, namespace=reference.namespace)
+        if claim is not None:
+            self._bind(claim, change.object)
+
+    def _bind_to(self, claim: PersistentVolumeClaim) -> None:
+        volume = self._volumes.get(_volume_name(claim))
+        if volume is not None:
+            self._bind(claim, volume)
+
+    def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+        reference = volume.spec.claim_ref
+        if not self._behaviour.controllers or reference is None or claim.fully_bound:
+            return
+        if reference.uid in ("", claim.metadata.uid):
+            self._chores.start(
+                ("bind", claim.metadata.uid), partial(self._write_binding, claim, volume)
+            )
+
+    async def _write_binding(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+        client, meta = self._client, claim.metadata
+        bound = {"status": {"phase": "Bound"}}
+        await client.patch(PersistentVolume, volume.metadata.name, bound, subresource="status")
+        annotations = {BIND_COMPLETED_ANNOTATION: "yes", _BOUND_BY_CONTROLLER: "yes"}
+        chosen = {
+            "metadata": {"annotations": annotations},
+            "spec": {"volumeName": volume.metadata.name},
+        }
+        await client.patch(PersistentVolumeClaim, meta.name, chosen, namespace=meta.namespace)
+        status = {"phase": "Bound", "capacity": volume.spec.capacity}
+        await client.patch(
+            PersistentVolumeClaim,
+            meta.name,
+            {"status": status},
+            namespace=meta.namespace,
+            subresource="status",
+        )
+
+
+def _volume_name(claim: PersistentVolumeClaim) -> str:
+    return f"pvc-{claim.metadata.uid}"
+
+
+def _terms(place: dict[str, str]) -> tuple[NodeSelectorRequirement, ...]:
+    return tuple(
+        NodeSelectorRequirement(key=key, operator="In", values=(place[key],))
+        for key in sorted(place)
+    )
+
+
+def _volume(
+    claim: PersistentVolumeClaim, *, driver: str, terms: tuple[NodeSelectorRequirement, ...]
+) -> PersistentVolume:
+    meta, spec = claim.metadata, claim.spec
+    reachable = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=terms),))
+    return PersistentVolume(
+        metadata=ObjectMeta(name=_volume_name(claim), annotations={PROVISIONED_BY: driver}),
+        spec=VolumeSpec(
+            capacity={"storage": spec.resources.requests.get("storage", "1Gi")},
+            access_modes=spec.access_modes or ("ReadWriteOnce",),
+            claim_ref=ObjectReference(
+                kind="PersistentVolumeClaim",
+                namespace=meta.namespace,
+                name=meta.name,
+                uid=meta.uid,
+            ),
+            storage_class_name=claim.class_name,
+            volume_mode=spec.volume_mode,
+            csi=CSISource(driver=driver, volume_handle=f"vol-{meta.uid}"),
+            node_affinity=VolumeNodeAffinity(required=reachable) if terms else None,
+        ),
+    )

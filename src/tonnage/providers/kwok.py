@@ -1,0 +1,388 @@
+"""Node groups of nodes without machines: Node and CSINode objects that the provider makes itself.
+
+For trying things out, and for tests against a real API server. Somebody else has to play the
+kubelets (the simulated world of the embedded cluster, or the KWOK controller): a node is created
+without a Ready condition and under a taint, and is being created until it has one.
+
+A ledger in a ConfigMap says which machines are asked for; a request is done once that is written.
+Nodes that are missing then, because the API server refused or we were killed, are made by the next
+`refresh`, and nodes that carry the group's label without being in the ledger are taken into it.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.cluster import errors
+from tonnage.cluster.client import Client, Selection
+from tonnage.errors import ClusterError, InputError, ProviderError
+from tonnage.groups import nodegroups
+from tonnage.groups.model import Group
+from tonnage.objects.meta import LabelSelector
+from tonnage.objects.nodes import Node, Taint
+from tonnage.objects.scenarios import GroupTemplate, NodeGroup
+from tonnage.objects.storage import CSINode
+from tonnage.providers import kwok_objects, sizes
+from tonnage.providers.kwok_ledger import Book, Ledger, Machines
+from tonnage.providers.kwok_objects import GROUP_LABEL
+from tonnage.providers.protocol import GroupOptions, Instance, InstanceError, InstanceState
+
+LEDGER = "tonnage-kwok-groups"
+OUT_OF_STOCK = "OutOfStock"
+
+CSINodes: TypeAlias = Literal["registered", "empty", "absent"]
+"""What comes with a new node: its template's drivers registered, none of them yet, no CSINode."""
+
+GroupSource: TypeAlias = Callable[[], Awaitable[Sequence[NodeGroup]]]
+
+_AT_A_TIME = 16
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+"""No vowels, so that no name is a word."""
+
+_log = logging.getLogger(__name__)
+
+
+class KwokProvider:
+    """A group's target is its wanted machines in the ledger; its nodes are those with its label.
+
+    `node_groups` are given, or asked for by every `refresh`; what they say of `nodes` and
+    `nodeSelector` is not used. Their `targetSize` counts until the ledger knows the group.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        node_groups: Iterable[NodeGroup] | GroupSource,
+        *,
+        namespace: str,
+        rng: random.Random,
+        ledger: str = LEDGER,
+        csi_nodes: CSINodes = "registered",
+        startup_taints: Sequence[Taint] = (),
+        timeout: float = 60.0,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._ledger = Ledger(client, name=ledger, namespace=namespace)
+        self._csi_nodes = csi_nodes
+        self._startup_taints = tuple(startup_taints)
+        self._timeout = timeout
+        self._source = node_groups if callable(node_groups) else None
+        self._declared: dict[str, NodeGroup] = {}
+        if not callable(node_groups):
+            self._declare(node_groups)
+        self._book: Book = {}
+        self._nodes: dict[str, Node] = {}
+        self._errors: dict[str, InstanceError] = {}
+
+    async def refresh(self) -> None:
+        """Look at ledger and nodes, and make and delete what an earlier request still lacks."""
+        with _failures("refresh"):
+            async with self._clock.timeout(self._timeout):
+                await self._reload_groups()
+                await self._observe()
+                await self._settle(self._declared)
+
+    async def groups(self) -> Sequence[Group]:
+        return [
+            msgspec.structs.replace(group, target=len(self._machines(group.id).wanted))
+            for group in nodegroups.from_objects(
+                map(_by_label, self._declared.values()), self._nodes.values()
+            )
+        ]
+
+    async def instances(self, group: str) -> Sequence[Instance]:
+        self._known(group)
+        machines = self._machines(group)
+        leaving = [name for name in machines.leaving if name in self._nodes]
+        return [
+            *(self._instance(group, name, leaving=False) for name in machines.wanted),
+            *(self._instance(group, name, leaving=True) for name in leaving),
+        ]
+
+    async def template(self, group: str) -> GroupTemplate | None:
+        return self._known(group).spec.template
+
+    async def price(self, group: str) -> float | None:
+        return (await self._group(group)).price_per_hour
+
+    async def options(self, group: str) -> GroupOptions:
+        self._known(group)
+        return GroupOptions()
+
+    async def increase(self, group: str, delta: int) -> None:
+        sizes.check_increase(await self._group(group), delta)
+        names = self._new_names(group, delta)
+
+        def grow(machines: Machines) -> Machines:
+            if set(names) <= set(machines.wanted):
+                return machines
+            sizes.check_increase(self._at(group, machines), delta)
+            return machines.with_wanted(names)
+
+        await self._request(group, grow)
+
+    async def delete(self, group: str, nodes: Sequence[str]) -> None:
+        self._known(group)
+        for name in nodes:
+            await self._check_own(group, name)
+
+        def shrink(machines: Machines) -> Machines:
+            going = tuple(name for name in dict.fromkeys(nodes) if name in machines.wanted)
+            sizes.check_deletion(self._at(group, machines), going)
+            return machines.with_leaving(going)
+
+        await self._request(group, shrink)
+
+    async def decrease_target(self, group: str, delta: int) -> None:
+        sizes.check_decrease(await self._group(group), delta, there=0)
+        with _failures(f"group {group}"):
+            async with self._clock.timeout(self._timeout):
+                # A node may have started since the last refresh; one that has is not given up.
+                await self._observe()
+        wanted = self._machines(group).wanted
+        missing = [name for name in reversed(wanted) if not self._is_there(name)]
+        there = len(wanted) - len(missing)
+        sizes.check_decrease(await self._group(group), delta, there=there)
+        # Those without even a Node first, then the youngest.
+        missing.sort(key=lambda name: name in self._nodes)
+        given_up = tuple(missing[:delta])
+        await self._request(group, lambda machines: machines.with_leaving(given_up))
+
+    # The ledger
+
+    async def _request(self, group: str, change: Callable[[Machines], Machines]) -> None:
+        """Write a change of one group down, then do what can be done about it now."""
+
+        def changed(book: Book) -> Book:
+            return {**book, group: change(book.get(group, self._machines(group)))}
+
+        with _failures(f"group {group}"):
+            async with self._clock.timeout(self._timeout):
+                self._book = await self._ledger.change(changed)
+        try:
+            async with self._clock.timeout(self._timeout):
+                await self._settle([group])
+        except (TimeoutError, ClusterError) as error:
+            # The request stands, and the next refresh goes on with it.
+            _log.warning("nodes lag behind", extra={"group": group, "error": str(error)})
+
+    async def _observe(self) -> None:
+        listing = await self._client.list(Node, Selection(labels=GROUP_LABEL))
+        self._nodes = {
+            node.metadata.name: node
+            for node in listing.items
+            if GROUP_LABEL in node.metadata.labels
+        }
+        there = {group: self._labelled(group) for group in self._declared}
+        new = {group: self._missing_names(group, len(there[group])) for group in self._declared}
+
+        def settled(book: Book) -> Book:
+            after = dict(book)
+            for group in self._declared:
+                machines = book.get(group, Machines(wanted=new[group])).with_wanted(there[group])
+                gone = frozenset(name for name in machines.leaving if name not in self._nodes)
+                after[group] = machines.without(gone)
+            return after
+
+        self._book = await self._ledger.change(settled)
+        wanted = {name for machines in self._book.values() for name in machines.wanted}
+        self._errors = {name: why for name, why in self._errors.items() if name in wanted}
+
+    # Nodes
+
+    async def _settle(self, groups: Iterable[str]) -> None:
+        """Make the wanted nodes that are missing, delete the leaving ones that are there."""
+        places = asyncio.Semaphore(_AT_A_TIME)
+
+        async def one(work: Callable[[], Awaitable[None]]) -> None:
+            async with places:
+                await work()
+
+        async with asyncio.TaskGroup() as tasks:
+            for group in groups:
+                for work in self._work(self._declared[group]):
+                    tasks.create_task(one(work))
+
+    def _work(self, group: NodeGroup) -> Iterator[Callable[[], Awaitable[None]]]:
+        machines = self._machines(group.metadata.name)
+        missing = [name for name in machines.wanted if name not in self._nodes]
+        stock = kwok_objects.stock(group)
+        if stock is not None:
+            left = max(stock - (len(machines.wanted) - len(missing)), 0)
+            for name in missing[left:]:
+                self._errors[name] = InstanceError(
+                    error_class="outOfResources",
+                    code=OUT_OF_STOCK,
+                    message=f"no machine is left for group {group.metadata.name} of {stock}",
+                )
+            missing = missing[:left]
+        for name in missing:
+            yield partial(self._make, group, name)
+        for name in machines.leaving:
+            if name in self._nodes:
+                yield partial(self._unmake, self._nodes[name])
+
+    async def _make(self, group: NodeGroup, name: str) -> None:
+        try:
+            node = await self._create_node(group, name)
+            if self._csi_nodes != "absent":
+                with_drivers = self._csi_nodes == "registered"
+                csi_node = kwok_objects.csi_node(group, node, with_drivers=with_drivers)
+                await _create_if_absent(self._client.create(CSINode, csi_node))
+        except ClusterError as error:
+            self._errors[name] = _instance_error(error)
+            _log.warning("node not created", extra={"node": name, "error": str(error)})
+            return
+        self._nodes[name] = node
+        self._errors.pop(name, None)
+
+    async def _create_node(self, group: NodeGroup, name: str) -> Node:
+        node = kwok_objects.node(group, name, startup_taints=self._startup_taints)
+        try:
+            return await self._client.create(Node, node)
+        except errors.Conflict as error:
+            if not error.already_exists:
+                raise
+        # Another replica was faster, or an answer to ourselves was lost.
+        return await self._client.get(Node, name)
+
+    async def _unmake(self, node: Node) -> None:
+        name = node.metadata.name
+        try:
+            await _delete_if_present(self._client.delete(CSINode, name))
+            # That very one: its name may have been given to another since.
+            await _delete_if_present(self._client.delete(Node, name, uid=node.metadata.uid))
+        except ClusterError as error:
+            _log.warning("node not deleted", extra={"node": name, "error": str(error)})
+            return
+        self._nodes.pop(name, None)
+
+    # What is known
+
+    async def _reload_groups(self) -> None:
+        if self._source is None:
+            return
+        try:
+            self._declare(await self._source())
+        except InputError as error:
+            # The groups stay what they were: a slip of the operator's pen deletes nothing.
+            _log.error("node groups not read", extra={"error": str(error)})
+            if not self._declared:
+                raise ProviderError(str(error)) from error
+
+    def _declare(self, node_groups: Iterable[NodeGroup]) -> None:
+        self._declared = {group.metadata.name: kwok_objects.check(group) for group in node_groups}
+
+    def _known(self, group: str) -> NodeGroup:
+        try:
+            return self._declared[group]
+        except KeyError:
+            raise ProviderError(f"there is no group {group}") from None
+
+    async def _group(self, name: str) -> Group:
+        self._known(name)
+        return next(group for group in await self.groups() if group.id == name)
+
+    def _at(self, group: str, machines: Machines) -> Group:
+        """The group as the ledger has it this moment, for its sizes alone."""
+        (sized,) = nodegroups.from_objects([_by_label(self._declared[group])], ())
+        return msgspec.structs.replace(sized, target=len(machines.wanted))
+
+    def _machines(self, group: str) -> Machines:
+        return self._book.get(group, Machines())
+
+    def _labelled(self, group: str) -> tuple[str, ...]:
+        return tuple(
+            name for name, node in self._nodes.items() if node.metadata.labels[GROUP_LABEL] == group
+        )
+
+    def _is_there(self, name: str) -> bool:
+        return name in self._nodes and kwok_objects.has_started(self._nodes[name])
+
+    async def _check_own(self, group: str, node: str) -> None:
+        """Refuse a node of others; one that nobody has is gone, and deleting it again is fine."""
+        machines = self._machines(group)
+        if node in machines.wanted or node in machines.leaving:
+            return
+        with _failures(f"group {group}"), suppress(errors.NotFound):
+            await self._client.get(Node, node)
+            raise ProviderError(f"group {group}: node {node} is not one of its nodes")
+
+    def _instance(self, group: str, name: str, *, leaving: bool) -> Instance:
+        node = self._nodes.get(name)
+        started: InstanceState = "running" if self._is_there(name) else "creating"
+        given = node.spec.provider_id if node is not None else ""
+        return Instance(
+            id=given or kwok_objects.provider_id(group, name),
+            state="deleting" if leaving else started,
+            node=name,
+            error=self._errors.get(name),
+        )
+
+    def _missing_names(self, group: str, there: int) -> tuple[str, ...]:
+        """Names for what `targetSize` asks for beyond the nodes, for a group new to the ledger."""
+        target = self._declared[group].spec.target_size or 0
+        if group in self._book or target <= there:
+            return ()
+        return self._new_names(group, target - there)
+
+    def _new_names(self, group: str, count: int) -> tuple[str, ...]:
+        machines = self._machines(group)
+        taken = {*machines.wanted, *machines.leaving, *self._nodes}
+        names: dict[str, None] = {}
+        while len(names) < count:
+            name = f"{group}-{''.join(self._rng.choices(_SUFFIX, k=5))}"
+            if name not in taken:
+                names[name] = None
+        return tuple(names)
+
+
+def _by_label(group: NodeGroup) -> NodeGroup:
+    selector = LabelSelector(match_labels={GROUP_LABEL: group.metadata.name})
+    spec = msgspec.structs.replace(group.spec, nodes=(), node_selector=selector)
+    return msgspec.structs.replace(group, spec=spec)
+
+
+async def _create_if_absent(creation: Awaitable[object]) -> None:
+    try:
+        await creation
+    except errors.Conflict as error:
+        if not error.already_exists:
+            raise
+
+
+async def _delete_if_present(deletion: Awaitable[object]) -> None:
+    # A conflict is another object under the name: the one that was meant is gone.
+    with suppress(errors.NotFound, errors.Conflict):
+        await deletion
+
+
+def _instance_error(error: ClusterError) -> InstanceError:
+    over_quota = isinstance(error, errors.Forbidden) and "exceeded quota" in str(error)
+    code = error.reason if isinstance(error, errors.ApiError) else ""
+    return InstanceError(
+        error_class="quota" if over_quota else "other",
+        code=code or type(error).__name__,
+        message=str(error),
+    )
+
+
+@contextmanager
+def _failures(what: str) -> Iterator[None]:
+    """An API server that fails us is a provider that fails its caller."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise ProviderError(f"kwok provider: {what}: not done in time") from error
+    except ClusterError as error:
+        raise ProviderError(f"kwok provider: {what}: {error}") from error

@@ -1,0 +1,112 @@
+"""Which machines were asked for, by name, in a ConfigMap: what survives a restart.
+
+A machine is wanted from the request on and leaving from its deletion on; the nodes follow. A
+request chooses names before it is written down, so writing it a second time, after an answer
+that got lost or another replica that was faster, changes nothing.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from tonnage.cluster import errors
+from tonnage.cluster.client import Client
+from tonnage.cluster.records import ConfigMap
+from tonnage.errors import ProviderError
+from tonnage.objects.meta import ObjectMeta, Record
+
+_ATTEMPTS = 20
+"""Writers that may be faster than us in a row; each of them made progress."""
+
+
+class Machines(Record, frozen=True, kw_only=True):
+    """The machines of one group; `wanted` are its target, no name is in both."""
+
+    wanted: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+
+    def with_wanted(self, names: tuple[str, ...]) -> "Machines":
+        """These too; one on its way out stays so."""
+        known = {*self.wanted, *self.leaving}
+        return Machines(
+            wanted=(*self.wanted, *(name for name in names if name not in known)),
+            leaving=self.leaving,
+        )
+
+    def with_leaving(self, names: tuple[str, ...]) -> "Machines":
+        """These are on their way out; one that is not known is gone already."""
+        going = set(names)
+        return Machines(
+            wanted=tuple(name for name in self.wanted if name not in going),
+            leaving=(*self.leaving, *(name for name in self.wanted if name in going)),
+        )
+
+    def without(self, gone: frozenset[str]) -> "Machines":
+        """Those that were on their way out and are gone are forgotten."""
+        return Machines(
+            wanted=self.wanted,
+            leaving=tuple(name for name in self.leaving if name not in gone),
+        )
+
+
+Book = Mapping[str, Machines]
+"""Machines by group."""
+
+
+class Ledger:
+    """The ConfigMap; every change is made to its newest version or not at all."""
+
+    def __init__(self, client: Client, *, name: str, namespace: str) -> None:
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+
+    async def read(self) -> Book:
+        stored = await self._read()
+        return {} if stored is None else self._book(stored)
+
+    async def change(self, change: Callable[[Book], Book]) -> Book:
+        """Write what `change` makes of the newest book; it may be asked several times.
+
+        What it raises leaves everything as it was.
+        """
+        for _ in range(_ATTEMPTS):
+            stored = await self._read()
+            before = {} if stored is None else self._book(stored)
+            after = change(before)
+            if after == before:
+                return after
+            try:
+                await self._write(stored, after)
+            except errors.Conflict:
+                continue
+            return after
+        raise ProviderError(
+            f"ConfigMap {self._namespace}/{self._name}: others were {_ATTEMPTS} times faster"
+        )
+
+    async def _read(self) -> ConfigMap | None:
+        try:
+            return await self._client.get(ConfigMap, self._name, namespace=self._namespace)
+        except errors.NotFound:
+            return None
+
+    async def _write(self, stored: ConfigMap | None, book: Book) -> None:
+        data = {name: msgspec.json.encode(book[name]).decode() for name in sorted(book)}
+        if stored is None:
+            meta = ObjectMeta(name=self._name, namespace=self._namespace)
+            await self._client.create(ConfigMap, ConfigMap(metadata=meta, data=data))
+            return
+        await self._client.replace(ConfigMap, msgspec.structs.replace(stored, data=data))
+
+    def _book(self, stored: ConfigMap) -> Book:
+        book = {}
+        for group, text in stored.data.items():
+            try:
+                book[group] = msgspec.json.decode(text, type=Machines)
+            except msgspec.DecodeError as error:
+                raise ProviderError(
+                    f"ConfigMap {self._namespace}/{self._name}: data.{group}: {error}; expected"
+                    f' JSON such as {{"wanted": ["{group}-x7k2p"]}}'
+                ) from error
+        return book
