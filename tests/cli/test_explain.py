@@ -313,7 +313,12 @@ def test_a_wrong_option_is_code_2(written: Written, options: tuple[str, str]) ->
     assert (result.exit_code, result.stdout, options[1] in result.stderr) == (2, "", True)
 
 
-def test_files_are_asked_for() -> None:
+def test_without_files_and_without_a_kubeconfig_files_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
     assert (run().exit_code, "--filename" in run().stderr) == (2, True)
 
 

@@ -73,7 +73,11 @@ def read(paths: Sequence[str | Path] | str | Path, *, lenient: bool = False) -> 
     those are added with the one label the API server gives them, and noted.
     """
     given = [paths] if isinstance(paths, str | Path) else paths
-    loaded = files.load(given, lenient=lenient)
+    return with_namespaces(files.load(given, lenient=lenient))
+
+
+def with_namespaces(loaded: files.Loaded) -> files.Loaded:
+    """The same with the namespaces that pods live in, if objects for them are missing."""
     assumed = _missing_namespaces(loaded.objects)
     if not assumed:
         return loaded

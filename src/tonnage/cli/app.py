@@ -39,6 +39,14 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.diff:diff",
             "Compare the plans of two versions of a cluster.",
         ),
+        "export": LazyCommand(
+            "tonnage.cli.export:export",
+            "Write a cluster as one file, for bug reports and replay.",
+        ),
+        "run": LazyCommand(
+            "tonnage.cli.run:run",
+            "Run the autoscaler on a live cluster.",
+        ),
         "batch": LazyCommand(
             "tonnage.cli.batch:batch",
             "Answer many scenarios, one line of JSON each.",

@@ -29,6 +29,7 @@ def explain(
     \b
     Examples:
       tonnage explain -f cluster/
+      tonnage explain shop/orders-3 --context production
       tonnage explain orders-3 -f nodes.yaml -f pods.yaml -o wide
       tonnage explain shop/orders-3 -f cluster.json --kubernetes-version 1.36
       kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns -A -o json |

@@ -1,5 +1,6 @@
 """`tonnage plan`: which node groups to grow for the pending pods, and who is left out."""
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 
 @click.command()
 @reading.filename_option
+@reading.kubeconfig_option
+@reading.context_option
 @click.option(
     "--node-groups",
     metavar="FILE",
@@ -74,6 +77,8 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 def plan(
     ctx: click.Context,
     filenames: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
     node_groups: tuple[str, ...],
     lenient: bool,
     kubernetes_version: str,
@@ -94,6 +99,7 @@ def plan(
     \b
     Examples:
       tonnage plan -f cluster.json --node-groups groups.yaml
+      tonnage plan --context production --node-groups groups.yaml
       tonnage plan -f scenario.yaml --expander price,least-waste -o wide
       tonnage plan -f cluster/ --what-if limit=ebs.csi.aws.com:39 --what-if remove-node=node-7
       tonnage plan -f cluster/ --what-if add-pods=new-database.yaml
@@ -104,8 +110,11 @@ def plan(
     from tonnage.scaleup import whatif
 
     changes = [whatif.parse(one, read=_reader(lenient=lenient)) for one in what_ifs]
-    with waiting.shown("reading"):
-        loaded = reading.read((*filenames, *node_groups), lenient=lenient)
+    # Reading a live cluster says itself what it is at; two lines would overwrite each other.
+    with waiting.shown("reading") if filenames else contextlib.nullcontext():
+        loaded = reading.read(
+            filenames, lenient=lenient, kubeconfig=kubeconfig, context=context, beside=node_groups
+        )
     _refuse_without_groups(loaded.objects)
     question = _Question(
         plan_settings.of_scenario(loaded, settings),

@@ -59,8 +59,8 @@ def money(price: float) -> str:
 
 
 def _summary(plan: Plan, background: Background) -> str:
-    there = sum(one.node in background.nodes for one in plan.fit_on_existing)
-    coming = len(plan.fit_on_existing) - there
+    there = sum(one.node in background.nodes for one in plan.all_on_existing)
+    coming = len(plan.all_on_existing) - there
     bought = sum(len(node.pods) for one in plan.scale_ups for node in one.nodes)
     left = len(plan.not_helped)
     pending = there + coming + bought + left
@@ -148,7 +148,7 @@ def _print_bounds(plan: Plan, background: Background) -> None:
 
 def _print_placements(plan: Plan) -> None:
     by_node: dict[str, list[str]] = {}
-    for placement in plan.fit_on_existing:
+    for placement in plan.all_on_existing:
         by_node.setdefault(placement.node, []).append(placement.pod)
     rows = [[node, "-", _phrases(pods)] for node, pods in by_node.items()]
     rows += [

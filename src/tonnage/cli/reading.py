@@ -1,6 +1,10 @@
-"""The options of every command that reads a cluster from files, and the reading itself."""
+"""The options of every command that reads a cluster, and the reading itself.
+
+A cluster is manifests (`-f`) or, without any, the one a kubeconfig leads to.
+"""
 
 import functools
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +36,16 @@ filename_option = click.option(
     "filenames",
     metavar="FILE",
     multiple=True,
-    required=True,
-    help="Manifests in YAML or JSON, a directory of them, or - for standard input; repeatable.",
+    help="Manifests in YAML or JSON, a directory of them, or - for standard input; repeatable. "
+    "Without any, a live cluster is read.",
+)
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the live cluster.  [default: as kubectl]",
+)
+context_option = click.option(
+    "--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]"
 )
 lenient_option = click.option(
     "--lenient", is_flag=True, help="Leave out objects that cannot be used, and say which."
@@ -64,13 +76,15 @@ returning_option = click.option(
 
 
 def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that describe a cluster, and the cluster as first argument.
+    """Give a command the options that say which cluster, and the cluster as first argument.
 
     What was left out or has to be said about the input is on standard error before it runs.
     Put it above the command's own options, so that help begins with the files.
     """
 
     @filename_option
+    @kubeconfig_option
+    @context_option
     @lenient_option
     @version_option
     @gates_option
@@ -79,6 +93,8 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
     def reading(
         *arguments: Any,
         filenames: tuple[str, ...],
+        kubeconfig: str | None,
+        context: str | None,
         lenient: bool,
         kubernetes_version: str,
         feature_gates: dict[str, bool],
@@ -89,7 +105,7 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
         from tonnage.api import Cluster
 
         cluster = Cluster.of(
-            read(filenames, lenient=lenient),
+            read(filenames, lenient=lenient, kubeconfig=kubeconfig, context=context),
             kubernetes_version=kubernetes_version,
             feature_gates=feature_gates,
             legacy_attach_limits=legacy_attach_limits,
@@ -100,13 +116,58 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
     return reading
 
 
-def read(filenames: tuple[str, ...], *, lenient: bool) -> "Loaded":
-    """What the files hold; problems and notes are printed as they are found."""
+def read(
+    filenames: tuple[str, ...],
+    *,
+    lenient: bool,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    beside: tuple[str, ...] = (),
+    workloads: bool = False,
+) -> "Loaded":
+    """What the files hold, or without any the live cluster; and the files `beside` either.
+
+    Problems and notes are printed. `workloads` asks a live cluster for those that own pods, too.
+    """
     from tonnage import api
 
-    loaded = api.read(filenames, lenient=lenient)
+    if filenames and (kubeconfig or context):
+        option = "--kubeconfig" if kubeconfig else "--context"
+        raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
+    if filenames:
+        loaded = api.read((*filenames, *beside), lenient=lenient)
+    else:
+        loaded = _live(kubeconfig, context, workloads=workloads)
+        if beside:
+            loaded = _joined(loaded, api.read(beside, lenient=lenient))
     for problem in loaded.problems:
         printing.warn(f"left out: {problem}")
     for text in loaded.notes:
         printing.note(text)
     return loaded
+
+
+def _live(kubeconfig: str | None, context: str | None, *, workloads: bool) -> "Loaded":
+    from tonnage.cli import live
+
+    kinds = {**live.NEEDED, **live.WORKLOADS} if workloads else live.NEEDED
+    return live.load(environ=os.environ, kubeconfig=kubeconfig, context=context, kinds=kinds)
+
+
+def _joined(cluster: "Loaded", beside: "Loaded") -> "Loaded":
+    """A live cluster with what files add to it: groups, and options of a Scenario."""
+    import msgspec
+
+    scenario = cluster.scenario
+    if beside.scenario is not None and scenario is not None:
+        told = beside.scenario
+        scenario = msgspec.structs.replace(
+            told, kubernetes_version=told.kubernetes_version or scenario.kubernetes_version
+        )
+    return msgspec.structs.replace(
+        cluster,
+        objects=[*cluster.objects, *beside.objects],
+        scenario=scenario,
+        problems=[*cluster.problems, *beside.problems],
+        notes=[*cluster.notes, *beside.notes],
+    )

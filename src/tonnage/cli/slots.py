@@ -30,6 +30,7 @@ def slots(
     \b
     Examples:
       tonnage slots -f cluster/
+      tonnage slots --context production
       tonnage slots -f cluster.json --driver ebs.csi.aws.com -o wide
       kubectl get nodes,csinodes,pods,pvc,pv,sc,volumeattachments -A -o json |
         tonnage slots -f - -o json

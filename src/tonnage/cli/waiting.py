@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
@@ -13,10 +13,10 @@ PATIENCE = 1.0
 
 
 @contextmanager
-def shown(text: str, *, patience: float = PATIENCE) -> Iterator[None]:
+def shown(text: str | Callable[[], str], *, patience: float = PATIENCE) -> Iterator[None]:
     """Say what is being done and for how long, on standard error if that is a terminal.
 
-    The line is gone when it is over.
+    A text that changes is given as a function. The line is gone when it is over.
     """
     if not sys.stderr.isatty():
         yield
@@ -31,12 +31,13 @@ def shown(text: str, *, patience: float = PATIENCE) -> Iterator[None]:
         teller.join()
 
 
-def _tell(text: str, patience: float, over: threading.Event) -> None:
+def _tell(text: str | Callable[[], str], patience: float, over: threading.Event) -> None:
     started = time.monotonic()
     width = 0
     while not over.wait(patience if not width else 0.5):
-        line = f"{text}, {time.monotonic() - started:.0f} s"
-        width = len(line)
-        click.echo(f"\r{line}", err=True, nl=False)
+        said = text if isinstance(text, str) else text()
+        line = f"{said}, {time.monotonic() - started:.0f} s"
+        width = max(width, len(line))
+        click.echo(f"\r{line.ljust(width)}", err=True, nl=False)
     if width:
         click.echo(f"\r{' ' * width}\r", err=True, nl=False)

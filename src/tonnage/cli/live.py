@@ -1,0 +1,182 @@
+"""A cluster read from its API, for the commands that otherwise read files.
+
+A kind we may not list is named with the right that is missing, and left out; without nodes or pods
+there is no question to answer. An object that cannot be used is left out, as a running
+autoscaler would: nobody can edit a live cluster to please a reader.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from tonnage.api.cluster import with_namespaces
+from tonnage.cli import printing, waiting
+from tonnage.clock import Clock, SystemClock
+from tonnage.cluster import config, errors, resources
+from tonnage.cluster.client import Client
+from tonnage.cluster.config import Access
+from tonnage.cluster.http import HttpTransport
+from tonnage.cluster.watching import Unreadable
+from tonnage.errors import ClusterError, InputError
+from tonnage.files import Loaded, ScenarioOptions
+from tonnage.files.loaded import Problem
+from tonnage.filters import features
+from tonnage.objects import nodes, pods, storage, workloads
+from tonnage.objects.decoding import collector_paused
+from tonnage.objects.kinds import KubeObject
+
+Consequences: TypeAlias = Mapping[type[KubeObject], str]
+"""What answers lack without a kind; nothing for kinds without which there are none."""
+
+NEEDED: Consequences = {
+    nodes.Node: "",
+    pods.Pod: "",
+    nodes.Namespace: "namespaceSelectors see no labels of namespaces",
+    storage.CSINode: "attach limits of nodes are not known",
+    storage.CSIDriver: "no driver counts as opted in",
+    storage.StorageClass: "claims that are not bound cannot be placed",
+    storage.PersistentVolume: "bound claims cannot be followed to their volumes",
+    storage.PersistentVolumeClaim: "pods with claims cannot be placed",
+    storage.VolumeAttachment: "volumes attached without a pod are not counted",
+    storage.CSIStorageCapacity: "drivers that publish capacity seem to have none",
+    workloads.DaemonSet: "new nodes seem emptier than they will be",
+}
+"""What decisions read."""
+
+WORKLOADS: Consequences = dict.fromkeys(
+    (
+        workloads.Service,
+        workloads.ReplicationController,
+        workloads.ReplicaSet,
+        workloads.StatefulSet,
+        workloads.Job,
+        workloads.PodDisruptionBudget,
+        workloads.PriorityClass,
+    ),
+    "the export lacks them",
+)
+"""What an export has besides: who owns the pods, and what protects them."""
+
+
+def load(
+    *,
+    environ: Mapping[str, str],
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    kinds: Consequences = NEEDED,
+) -> Loaded:
+    """All objects of these kinds; its Scenario has the version of the server."""
+    try:
+        access = config.find(environ=environ, kubeconfig_file=kubeconfig, context=context)
+    except InputError as error:
+        if kubeconfig or context:
+            raise
+        hint = "give manifests with --filename, or a cluster with --kubeconfig"
+        raise InputError(f"{error}; {hint}") from error
+    read = _Reading(access, environ=environ)
+    with collector_paused():
+        # It returns nothing: up to Python 3.12 asyncio.run makes a repr of what it is given.
+        asyncio.run(read.all(kinds))
+    return with_namespaces(
+        Loaded(
+            objects=read.objects,
+            name=access.context,
+            scenario=ScenarioOptions(kubernetes_version=read.version),
+            problems=read.problems,
+            notes=read.notes,
+        )
+    )
+
+
+class _Reading:
+    """Gathers what one pass over the server finds."""
+
+    def __init__(self, access: Access, *, environ: Mapping[str, str]) -> None:
+        self.objects: list[KubeObject] = []
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+        self.version = ""
+        self._access = access
+        self._environ = environ
+
+    async def all(self, kinds: Consequences) -> None:
+        clock: Clock = SystemClock()
+        transport = HttpTransport(self._access, clock=clock, environ=self._environ)
+        client = Client(transport, clock=clock, rng=random.Random())
+        try:
+            with waiting.shown(f"asking {self._access.endpoint.server}"):
+                self.version = self._modelled(await client.version())
+            for kind, consequence in kinds.items():
+                await self._kind(client, resources.of(kind), consequence)
+        finally:
+            await transport.close()
+
+    async def _kind(self, client: Client, kind: Any, consequence: str) -> None:
+        already = len(self.objects)
+        with waiting.shown(lambda: f"listing {kind.plural}: {len(self.objects) - already:,}"):
+            try:
+                await self._pages(client, kind)
+            except errors.Forbidden as error:
+                del self.objects[already:]
+                missing = (
+                    f"not allowed to {error.verb} {kind.full_name}"
+                    f" (verb {error.verb}, kind {error.kind}, group {_quoted(error.group)})"
+                )
+                if not consequence:
+                    raise ClusterError(f"{missing}: without them there is no answer") from error
+                printing.warn(f"{missing}: going on without, {consequence}")
+            except errors.NotFound as error:
+                if not consequence:
+                    raise
+                printing.warn(f"{error}: going on without {kind.full_name}, {consequence}")
+
+    async def _pages(self, client: Client, kind: Any) -> None:
+        already = len(self.objects)
+        bad = len(self.problems)
+        try:
+            async for page in client.pages(kind):
+                self._keep(page.items, page.unreadable)
+        except errors.Gone:
+            # The server forgot the version between two pages: everything once more, in one piece.
+            del self.objects[already:], self.problems[bad:]
+            async for page in client.pages(kind, page=0):
+                self._keep(page.items, page.unreadable)
+
+    def _keep(self, items: list[KubeObject], unreadable: list[Unreadable]) -> None:
+        self.objects += items
+        self.problems += [
+            Problem(
+                file=self._access.context or self._access.endpoint.server,
+                position="",
+                object="",
+                field="",
+                # The message of a decoding error begins with the kind and the name.
+                message=one.problem,
+            )
+            for one in unreadable
+        ]
+
+    def _modelled(self, told: str) -> str:
+        """The server's version, or the nearest one whose scheduler is modelled."""
+        major, minor = _number(told)
+        nearest = min(max((major, minor), features.OLDEST), features.NEWEST)
+        if nearest != (major, minor):
+            self.notes.append(
+                f"the server is {told}: answering as {nearest[0]}.{nearest[1]}, the nearest version"
+                " that is modelled"
+            )
+        return f"{nearest[0]}.{nearest[1]}"
+
+
+def _number(told: str) -> tuple[int, int]:
+    """Major and minor of `v1.37.2-eks-1`; the newest we know if it says nothing of the kind."""
+    major, _, rest = told.removeprefix("v").partition(".")
+    minor = rest.partition(".")[0].rstrip("+")
+    if not (major.isdecimal() and minor.isdecimal()):
+        return features.NEWEST
+    return int(major), int(minor)
+
+
+def _quoted(group: str) -> str:
+    return group or '""'

@@ -1,0 +1,315 @@
+"""`tonnage run`: the autoscaler on a live cluster."""
+
+import os
+import socket
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tonnage.cli.reading import gates_of
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.autoscaler.program import Settings
+    from tonnage.autoscaler.world import World
+    from tonnage.objects.scenarios import NodeGroup
+    from tonnage.providers.protocol import Provider
+
+DECLARATIVE = "declarative"
+KWOK = "kwok"
+
+
+def _sizes(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[int, int]]:
+    sizes = {}
+    for value in values:
+        least, _, rest = value.partition(":")
+        most, _, name = rest.partition(":")
+        if not (least.isdigit() and most.isdigit() and name and int(least) <= int(most)):
+            message = f"{value!r}: expected MIN:MAX:NAME"
+            raise click.BadParameter(message, ctx=ctx, param=param)
+        sizes[name] = (int(least), int(most))
+    return sizes
+
+
+def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    import msgspec
+
+    from tonnage.autoscaler.config import Config
+
+    schema = msgspec.json.encode(msgspec.json.schema(Config))
+    click.echo(msgspec.json.format(schema, indent=2).decode())
+    ctx.exit()
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Settings in YAML, read again when the file changes; docs/configuration.md lists them.",
+)
+@click.option(
+    "--config-schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_schema,
+    help="Print the JSON schema of the configuration file, and end.",
+)
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster, if not from inside.")
+@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option(
+    "--provider",
+    type=click.Choice([KWOK, DECLARATIVE]),
+    default=KWOK,
+    show_default=True,
+    help="Who makes nodes: kwok makes objects without machines; declarative only counts, for dry "
+    "runs.",
+)
+@click.option(
+    "--node-groups",
+    metavar="FILE",
+    multiple=True,
+    help="NodeGroup manifests; repeatable.",
+)
+@click.option(
+    "--node-groups-configmap",
+    metavar="NAME",
+    help="A ConfigMap with NodeGroup manifests, in the namespace of the autoscaler.",
+)
+@click.option(
+    "--nodes",
+    metavar="MIN:MAX:NAME",
+    multiple=True,
+    callback=_sizes,
+    help="Other bounds for a node group; repeatable.",
+)
+@click.option(
+    "--namespace",
+    default="kube-system",
+    show_default=True,
+    help="Where lease, status and state are kept.",
+)
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    default=":8085",
+    show_default=True,
+    help="Where health, metrics and status are served.",
+)
+@click.option("--dry-run", is_flag=True, help="Decide and report, and change nothing at all.")
+@click.option("--once", is_flag=True, help="End after one decision.")
+@click.option(
+    "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Act only as leader."
+)
+@click.option(
+    "--leader-elect-resource-name",
+    "lease_name",
+    metavar="NAME",
+    default="cluster-autoscaler",
+    show_default=True,
+    help="The Lease that the leader holds.",
+)
+@click.option(
+    "--logging-format",
+    "log_form",
+    type=click.Choice(["json", "text"]),
+    default="json",
+    show_default=True,
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+)
+@click.option("--expander", metavar="NAME[,NAME...]", help="Goes before expander of the file.")
+@click.option(
+    "--scan-interval", metavar="DURATION", help="Such as 10s; goes before scanInterval of the file."
+)
+@click.option(
+    "--max-nodes-total",
+    type=click.IntRange(min=0),
+    help="Goes before maxNodesTotal of the file; 0 is any number.",
+)
+@click.option(
+    "--balance-similar-node-groups/--no-balance-similar-node-groups",
+    "balance",
+    default=None,
+    help="Goes before balanceSimilarNodeGroups of the file.",
+)
+@click.option(
+    "--enable-csi-node-aware-scheduling/--no-enable-csi-node-aware-scheduling",
+    "csi_aware",
+    default=None,
+    help="Goes before csiAware of the file.",
+)
+@click.option(
+    "--feature-gates",
+    metavar="NAME=BOOL,...",
+    multiple=True,
+    callback=gates_of,
+    help="Gates of the cluster's scheduler; goes before featureGates of the file.",
+)
+def run(
+    config_file: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    provider: str,
+    node_groups: tuple[str, ...],
+    node_groups_configmap: str | None,
+    nodes: dict[str, tuple[int, int]],
+    namespace: str,
+    address: str,
+    dry_run: bool,
+    once: bool,
+    leader_elect: bool,
+    lease_name: str,
+    log_form: Any,
+    log_level: str,
+    expander: str | None,
+    scan_interval: str | None,
+    max_nodes_total: int | None,
+    balance: bool | None,
+    csi_aware: bool | None,
+    feature_gates: dict[str, bool],
+) -> None:
+    """Run the autoscaler on a live cluster.
+
+    Watches pods that find no node, decides which node groups to grow, and asks the provider for
+    nodes. Several replicas may run; one of them leads. With --dry-run it only says what it would
+    do: in its log, at /status and, with --once, at the end.
+
+    \b
+    Examples:
+      tonnage run --dry-run --once --provider declarative --node-groups groups.yaml
+      tonnage run --config autoscaler.yaml --node-groups-configmap node-groups
+      tonnage run --config-schema > autoscaler.schema.json
+    """
+    import asyncio
+
+    from tonnage.autoscaler.config import Config
+    from tonnage.autoscaler.program import Settings
+    from tonnage.cluster import config as access_config
+    from tonnage.service import logs, running
+    from tonnage.service.configfile import ConfigFile
+
+    if provider == DECLARATIVE and not dry_run:
+        raise InputError("--provider declarative makes no nodes: it is for --dry-run")
+    given: dict[str, object] = {
+        "expander": expander,
+        "scanInterval": scan_interval,
+        "maxNodesTotal": max_nodes_total,
+        "balanceSimilarNodeGroups": balance,
+        "csiAware": csi_aware,
+        "featureGates": feature_gates or None,
+    }
+    config = ConfigFile(
+        Path(config_file) if config_file is not None else None,
+        Config,
+        given={name: value for name, value in given.items() if value is not None},
+    )
+    declared = _declared(node_groups, nodes) if node_groups else []
+    if bool(node_groups) == bool(node_groups_configmap):
+        raise InputError("expected node groups: either --node-groups or --node-groups-configmap")
+    access = access_config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
+    settings = Settings(
+        namespace=namespace,
+        identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
+        address=address,
+        lease_name=lease_name,
+        leader_elect=leader_elect,
+        dry_run=dry_run,
+        once=once,
+    )
+    logs.set_up(form=log_form, level=log_level)
+
+    async def main() -> None:
+        await _main(
+            access,
+            settings,
+            config,
+            provider=provider,
+            declared=declared,
+            config_map=node_groups_configmap,
+            sizes=nodes,
+        )
+
+    asyncio.run(running.until_signalled(main))
+
+
+async def _main(
+    access: Any,
+    settings: "Settings",
+    config: Any,
+    *,
+    provider: str,
+    declared: "list[NodeGroup]",
+    config_map: str | None,
+    sizes: dict[str, tuple[int, int]],
+) -> None:
+    import random
+
+    from tonnage.autoscaler import declared as declarations
+    from tonnage.autoscaler import program
+    from tonnage.clock import SystemClock
+    from tonnage.cluster.client import Client
+    from tonnage.cluster.http import HttpTransport
+    from tonnage.providers import kwok_groups
+    from tonnage.providers.kwok import KwokProvider
+    from tonnage.providers.kwok_objects import GROUP_LABEL
+    from tonnage.service.readonly import ReadOnlyTransport
+
+    clock = SystemClock()
+    rng = random.Random()
+    transport = HttpTransport(access, clock=clock, environ=os.environ)
+    try:
+        way = ReadOnlyTransport(transport) if settings.dry_run else transport
+        client = Client(way, clock=clock, rng=rng)
+
+        async def source() -> "list[NodeGroup]":
+            if config_map is None:
+                return declared
+            found = await kwok_groups.from_config_map(
+                client, config_map, namespace=settings.namespace
+            )
+            return declarations.resized(found, sizes)
+
+        def make(world: "World") -> "Provider":
+            if settings.dry_run:
+                # Looking is not innocent with kwok: it makes nodes that were asked for and are
+                # missing.
+                label = GROUP_LABEL if provider == KWOK else ""
+                return declarations.DeclaredGroups(source, world, label=label)
+            return KwokProvider(client, clock, source, namespace=settings.namespace, rng=rng)
+
+        await program.start(
+            client,
+            make,
+            config=config,
+            settings=settings,
+            clock=clock,
+            rng=rng,
+            new_id=lambda: uuid.uuid4().hex[:16],
+        )
+    finally:
+        await transport.close()
+
+
+def _declared(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "list[NodeGroup]":
+    from tonnage.autoscaler import declared
+    from tonnage.cli import reading
+    from tonnage.objects.scenarios import NodeGroup
+
+    loaded = reading.read(files, lenient=False)
+    groups = [obj for obj in loaded.objects if isinstance(obj, NodeGroup)]
+    if not groups:
+        raise InputError(f"{', '.join(files)}: there is no NodeGroup in it")
+    return declared.resized(groups, sizes)

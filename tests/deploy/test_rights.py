@@ -1,0 +1,63 @@
+"""The shipped roles grant what the code uses, and nothing else."""
+
+from tests.deploy.manifests import Right, of_kind, rights
+from tests.deploy.usage import BASE, KWOK, rights_to_follow, rights_used
+from tonnage.autoscaler import state
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.program import Settings
+from tonnage.providers import kwok
+
+
+def test_the_code_that_is_read_for_rights_uses_some() -> None:
+    assert Right("coordination.k8s.io", "leases", "update") in rights_used(*BASE)
+    assert Right("", "nodes", "delete") in rights_used(*KWOK)
+
+
+def test_every_right_that_is_used_is_granted_and_no_other() -> None:
+    assert set(rights("base")) == rights_used(*BASE) | rights_to_follow()
+
+
+def test_the_kwok_overlay_adds_what_its_provider_uses_and_no_more() -> None:
+    used = rights_used(*BASE, *KWOK) | rights_to_follow()
+    assert set(rights("kwok")) == used
+
+
+def test_nothing_is_granted_by_asterisk() -> None:
+    assert [right for right in rights("kwok") if "*" in "".join(right)] == []
+
+
+def test_objects_of_a_namespace_are_changed_only_by_name() -> None:
+    loose = [
+        rule
+        for role in of_kind("Role", "kwok")
+        for rule in role["rules"]
+        if "resourceNames" not in rule and rule["verbs"] != ["create"]
+    ]
+    assert loose == []
+
+
+def test_the_names_in_the_roles_are_those_the_code_uses() -> None:
+    named = {
+        (resource, name)
+        for role in of_kind("Role", "kwok")
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", ())
+    }
+    assert named == {
+        ("leases", Settings(identity="").lease_name),
+        ("configmaps", state.NAME),
+        ("configmaps", Config().status_config_map_name),
+        ("configmaps", kwok.LEDGER),
+        ("configmaps", "tonnage-node-groups"),
+    }
+
+
+def test_every_role_is_bound_to_the_account_of_the_deployment() -> None:
+    bindings = [*of_kind("ClusterRoleBinding", "kwok"), *of_kind("RoleBinding", "kwok")]
+    roles = [*of_kind("ClusterRole", "kwok"), *of_kind("Role", "kwok")]
+    account = {"kind": "ServiceAccount", "name": "tonnage", "namespace": "tonnage-system"}
+    assert all(binding["subjects"] == [account] for binding in bindings)
+    assert sorted((one["roleRef"]["kind"], one["roleRef"]["name"]) for one in bindings) == sorted(
+        (one["kind"], one["metadata"]["name"]) for one in roles
+    )
