@@ -1,0 +1,17 @@
+"""The live autoscaler: watches a cluster, decides what to buy, asks a provider for it.
+
+config     what the operator may set
+world      the cluster as the watch tells it, and whether that may be acted on
+provided   the provider's groups and machines, asked once in a loop
+declared   groups from files, for dry runs
+loop       one look, one decision, what follows from it; and when to do it again
+cleaning   what is put right before anything is bought
+buying     from a plan to requests
+acting     the way to the provider's verbs, for the leader only
+outside    expanders that ask somebody else
+state      what has to survive a restart
+report     a round as data
+status     what operators read
+metrics    what their monitoring reads
+program    all of it put together, from sockets to signals
+"""

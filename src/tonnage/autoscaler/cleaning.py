@@ -1,0 +1,186 @@
+"""What is put right before anything is bought: machines that failed, never came, or lack a driver.
+
+No failure here ends the round: it is told and tried again.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tonnage.autoscaler.acting import Hands
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.metrics import Metrics
+from tonnage.autoscaler.provided import Provided
+from tonnage.autoscaler.world import World
+from tonnage.cluster.records import ObjectReference
+from tonnage.errors import ProviderError
+from tonnage.groups import daemons
+from tonnage.groups.model import Group
+from tonnage.groups.readiness import UNREADY, Readiness
+from tonnage.groups.registry import TIMEOUT, Observation, Registry
+from tonnage.objects.nodes import Node
+
+_CLASSES = {"outOfResources": "OutOfResource", "quota": "OutOfResource", "other": "Other"}
+"""Upstream's names for what went wrong."""
+
+
+class Cleaner:
+    """Deletes only what the provider itself calls failed or nobody has seen a node of in time."""
+
+    def __init__(
+        self, world: World, hands: Hands, registry: Registry, *, about: ObjectReference,
+        metrics: Metrics,
+    ) -> None:  # fmt: skip
+        self._world = world
+        self._hands = hands
+        self._registry = registry
+        self._about = about
+        self._metrics = metrics
+        self._told_unready: dict[str, tuple[str, ...]] = {}
+        self._leaving: set[str] = set()
+        """Nodes we had deleted that are still there, also if their provider has yet to say so."""
+
+    def tell(self, observation: Observation) -> None:
+        """Say what did not come."""
+        for one in observation.happened:
+            self._metrics.failed_scale_up(one.failure.code or one.failure.error_class)
+            if one.failure.code == TIMEOUT:
+                reason = "ScaleUpTimedOut"
+                message = (
+                    f"Nodes added to group {one.group} failed to register within {one.seconds:g}s"
+                )
+            else:
+                reason = "ScaleUpFailed"
+                code = f"{_CLASSES.get(one.failure.error_class, 'Other')}.{one.failure.code}"
+                message = (
+                    f"Failed adding {one.nodes} nodes to group {one.group} due to {code}; "
+                    f"source errors: {one.failure.message}"
+                )
+                self._metrics.failed_creations(one.failure.code or "other", one.nodes)
+            self._hands.tell(self._about, reason, message, warning=True)
+
+    async def clear(self, observation: Observation, provided: Provided) -> bool:
+        """Delete machines that failed or never registered; give back what no machine stands for.
+
+        Whether anything was changed: what is known of sizes is then out of date.
+        """
+        changed = False
+        by_id = {group.id: group for group in provided.groups}
+        for name, standing in observation.groups.items():
+            group = by_id[name]
+            if standing.failed:
+                changed |= await self._delete(
+                    group, standing.failed, provided, reason="its creation failed"
+                )
+            if standing.overdue and len(self._world.cache(Node)):
+                changed |= await self._delete(
+                    group, standing.overdue, provided, reason="no node has registered for it"
+                )
+            if standing.give_back:
+                changed |= await self._give_back(group, standing.give_back)
+        return changed
+
+    async def replace_unready(
+        self, readiness: Readiness, provided: Provided, config: Config
+    ) -> bool:
+        """Tell of nodes that never got their drivers and, if so configured, delete empty ones.
+
+        One of a group at a time. What is needed instead is bought like everything else.
+        """
+        changed = False
+        by_id = {group.id: group for group in provided.groups}
+        self._leaving &= readiness.nodes.keys()
+        leaving = self._leaving | {
+            one.name for machines in provided.machines.values() for one in machines if one.deleting
+        }
+        lacking = {
+            one.node: one
+            for one in readiness.nodes.values()
+            if one.state == UNREADY and one.missing_drivers and one.node not in leaving
+        }
+        self._told_unready = {
+            name: told for name, told in self._told_unready.items() if name in lacking
+        }
+        replaced: set[str] = set()
+        for name, one in lacking.items():
+            node = self._world.cache(Node).get(name)
+            if node is not None and self._told_unready.get(name) != one.missing_drivers:
+                self._told_unready[name] = one.missing_drivers
+                self._hands.tell(
+                    node,
+                    "CSIDriverNotRegistered",
+                    f"{', '.join(one.missing_drivers)} not registered within "
+                    f"{config.driver_registration_timeout:g}s; the node counts as unready",
+                    warning=True,
+                )
+            group = by_id.get(one.group or "")
+            if not config.replace_unready_drivers or group is None or group.id in replaced:
+                continue
+            if self._is_empty(name) and await self._replace(group, name):
+                replaced.add(group.id)
+                changed = True
+        return changed
+
+    def _is_empty(self, node: str) -> bool:
+        pods = self._world.pods_by_node.get(node, {}).values()
+        return len(daemons.staying(pods)) == len(pods)
+
+    async def _replace(self, group: Group, node: str) -> bool:
+        reason = "its drivers never registered"
+        try:
+            if group.target <= group.min_size:
+                if group.target >= group.max_size:
+                    return False
+                # Not below the minimum even for a moment: first the new one, then away with it.
+                await self._hands.increase(group.id, 1, reason=reason)
+            await self._hands.delete(group.id, [node], reason=reason)
+        except ProviderError as error:
+            message = f"Failed to replace node {node}: {error}"
+            self._hands.tell(self._about, "ReplaceUnreadyFailed", message, warning=True)
+            return False
+        if not self._hands.dry_run:
+            self._leaving.add(node)
+            self._hands.tell(
+                self._about, "ReplaceUnready", f"Removed node {node} without its drivers"
+            )
+        return not self._hands.dry_run
+
+    async def _delete(
+        self, group: Group, names: Sequence[str], provided: Provided, *, reason: str
+    ) -> bool:
+        going = _allowed(group, names, provided.machines)
+        if not going:
+            return False
+        try:
+            await self._hands.delete(group.id, going, reason=reason)
+        except ProviderError as error:
+            for name in going:
+                message = f"Failed to remove node {name}: {error}"
+                self._hands.tell(self._about, "DeleteUnregisteredFailed", message, warning=True)
+            return False
+        if self._hands.dry_run:
+            return False
+        self._registry.gave_up(group.id, len(going))
+        self._metrics.unregistered_removed(len(going))
+        for name in going:
+            message = f"Removed unregistered node {name}"
+            self._hands.tell(self._about, "DeleteUnregistered", message)
+        return True
+
+    async def _give_back(self, group: Group, nodes: int) -> bool:
+        try:
+            await self._hands.decrease_target(
+                group.id, nodes, reason="they did not register in time"
+            )
+        except ProviderError as error:
+            message = f"Failed to take back {nodes} nodes of group {group.id}: {error}"
+            self._hands.tell(self._about, "FailedToRevertScaleUp", message, warning=True)
+            return False
+        return not self._hands.dry_run
+
+
+def _allowed(
+    group: Group, names: Sequence[str], machines: Mapping[str, Sequence[object]]
+) -> Sequence[str]:
+    """Those that may go: not below the minimum, and all or none where that is the rule."""
+    if group.all_or_nothing:
+        return names if len(names) == len(machines.get(group.id, ())) else ()
+    return names[: max(0, group.target - group.min_size)]

@@ -1,0 +1,23 @@
+"""The `grpc` expander, for those who let a program of their own choose."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tonnage.autoscaler.config import Config
+from tonnage.scaleup.deciding import OutsideExpanders
+
+
+@contextmanager
+def expanders(config: Config) -> Iterator[OutsideExpanders | None]:
+    """Expanders that ask somebody else, if there is an address; the connection lasts one decision.
+
+    Everything else waits meanwhile, so whoever is asked has to be quick.
+    """
+    if not config.grpc_expander_url:
+        yield None
+        return
+    from tonnage.providers.grpc_expander import Connection, GrpcExpander
+
+    certificate = config.grpc_expander_cert or None
+    with Connection(config.grpc_expander_url, ca_file=certificate) as connection:
+        yield lambda nodes, pods: {"grpc": GrpcExpander(connection, nodes=nodes, pods=pods)}

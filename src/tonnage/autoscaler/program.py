@@ -1,0 +1,244 @@
+"""All of it put together: caches, lease, loop and HTTP, until somebody says stop."""
+
+import logging
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.loop import Autoscaler
+from tonnage.autoscaler.metrics import Metrics
+from tonnage.autoscaler.world import World
+from tonnage.clock import Clock
+from tonnage.cluster.client import Client
+from tonnage.cluster.events import Recorder
+from tonnage.cluster.lease import Hooks, LeaderLease, Timing
+from tonnage.cluster.reflector import Pace
+from tonnage.errors import ClusterError
+from tonnage.filters import features as gates
+from tonnage.filters.features import Features
+from tonnage.providers.protocol import Provider
+from tonnage.service import running
+from tonnage.service.cachemetrics import CacheCollector
+from tonnage.service.configfile import ConfigFile
+from tonnage.service.serving import Server
+from tonnage.snapshot.slots import UNLIMITED
+
+_log = logging.getLogger(__name__)
+
+_ONCE_WITHIN = 120.0
+"""Seconds for the caches to fill when there is to be only one round."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled when the process starts, unlike `Config`."""
+
+    namespace: str = "kube-system"
+    identity: str
+    address: str = ":8085"
+    lease_name: str = "cluster-autoscaler"
+    leader_elect: bool = True
+    timing: Timing = Timing()
+    dry_run: bool = False
+    once: bool = False
+
+
+class Program:
+    """One replica. Its parts are there to be asked; `run` brings them to life."""
+
+    def __init__(
+        self,
+        client: Client,
+        provider: Callable[[World], Provider],
+        *,
+        config: ConfigFile[Config],
+        settings: Settings,
+        server_version: str,
+        clock: Clock,
+        rng: random.Random,
+        new_id: Callable[[], str],
+        pace: Pace | None = None,
+    ) -> None:
+        self._settings = settings
+        self._config = config
+        self._clock = clock
+        self._version = server_version
+        self.metrics = Metrics(clock=clock)
+        features = self._features(config.current)
+        self.world = World(
+            client, clock=clock, rng=rng, options=config.current, features=features, pace=pace
+        )
+        self.recorder = Recorder(
+            client,
+            component="cluster-autoscaler",
+            instance=settings.identity,
+            clock=clock,
+            new_id=new_id,
+        )
+        self.lease = LeaderLease(
+            client,
+            name=settings.lease_name,
+            namespace=settings.namespace,
+            identity=settings.identity,
+            clock=clock,
+            rng=rng,
+            timing=settings.timing,
+            hooks=Hooks(leading=self._leads),
+        )
+        # A dry run leaves the lease to whoever acts, and so does who was told to.
+        self._elects = settings.leader_elect and not settings.dry_run
+        self.autoscaler = Autoscaler(
+            self.world,
+            provider(self.world),
+            client=client,
+            config=config,
+            features=self._features,
+            clock=clock,
+            metrics=self.metrics,
+            leading=self.lease.leading if self._elects else lambda: True,
+            recorder=self.recorder,
+            namespace=settings.namespace,
+            identity=settings.identity,
+            dry_run=settings.dry_run,
+        )
+        self.metrics.registry.register(CacheCollector(self.world.mirror))
+        self.server = Server(
+            settings.address,
+            alive=self.unhealthy,
+            ready=self.unready,
+            registry=self.metrics.registry,
+            documents={
+                "/status": lambda: self.autoscaler.document,
+                "/debug/decisions": lambda: list(self.autoscaler.decisions),
+                "/debug/snapshot": self.snapshot,
+            },
+        )
+
+    async def run(self) -> None:
+        """Until cancelled; one round and no HTTP if that is all that is wanted."""
+        async with AsyncExitStack() as stack:
+            if not self._settings.once:
+                await self.server.start()
+                stack.push_async_callback(self.server.close)
+                _log.info("listening", extra={"port": self.server.port})
+            helpers = running.beside(self.world.mirror.run(), self.recorder.run())
+            await stack.enter_async_context(helpers)
+            work = self._one_round if self._settings.once else self.autoscaler.run
+            if self._elects:
+                await running.lead_again_and_again(self.lease, work, clock=self._clock)
+            else:
+                await work()
+
+    async def _one_round(self) -> None:
+        deadline = self._clock.monotonic() + _ONCE_WITHIN
+        while not self.world.synced and self._clock.monotonic() < deadline:
+            await self._clock.sleep(0.1)
+        await self.autoscaler.once()
+        await self.recorder.flush()
+
+    def unhealthy(self) -> str:
+        """Whether the process had better be started again."""
+        if self._elects and not self.lease.leading():
+            return ""
+        now, config = self._clock.monotonic(), self._config.current
+        idle, failing = now - self.autoscaler.active_at, now - self.autoscaler.succeeded_at
+        if idle > config.max_inactivity or failing > config.max_failing_time:
+            return f"Error: last activity {idle:.0f} s ago, last success {failing:.0f} s ago"
+        return ""
+
+    def unready(self) -> str:
+        """Whether the caches are not full yet."""
+        missing = [
+            one.kind for one in self.world.mirror.status if not one.synced and one.obstacle is None
+        ]
+        return f"not synced: {', '.join(missing)}" if missing else ""
+
+    def snapshot(self) -> dict[str, Any]:
+        """The standing snapshot: every node with its pods and slots, and who waits."""
+        held = self.world.snapshot
+        nodes = []
+        for record in held.ordered_nodes():
+            drivers = {
+                driver.name: {
+                    "used": int(held.slots.taken(driver)[record.row]),
+                    "limit": _number(int(driver.limit.data[record.row])),
+                }
+                for driver in held.slots.drivers()
+                if driver.listed.data[record.row]
+            }
+            pods = sorted(pod.key for pod in held.pods_on(record.name))
+            nodes.append({"name": record.name, "pods": pods, "drivers": drivers})
+        return {
+            "nodes": nodes,
+            "waiting": sorted(self.world.waiting),
+            "rejected": [
+                {"kind": kind, "name": name, "problem": problem}
+                for (kind, name), problem in self.world.rejected.items()
+            ],
+        }
+
+    def _leads(self, leads: bool) -> None:
+        self.metrics.leading(leads)
+        _log.info(
+            "leading" if leads else "not leading", extra={"identity": self._settings.identity}
+        )
+
+    def _features(self, config: Config) -> Features:
+        return features_of(config, self._version)
+
+
+async def start(
+    client: Client,
+    provider: Callable[[World], Provider],
+    *,
+    config: ConfigFile[Config],
+    settings: Settings,
+    clock: Clock,
+    rng: random.Random,
+    new_id: Callable[[], str],
+) -> None:
+    """Find out whom we talk to, then run until cancelled."""
+    version = config.current.kubernetes_version
+    while not version:
+        try:
+            version = await client.version()
+        except ClusterError as error:
+            if settings.once:
+                raise
+            _log.warning("API server not reached", extra={"error": str(error)})
+            await clock.sleep(5.0)
+    _log.info("starting", extra={"kubernetes": version, "dry_run": settings.dry_run})
+    program = Program(
+        client,
+        provider,
+        config=config,
+        settings=settings,
+        server_version=version,
+        clock=clock,
+        rng=rng,
+        new_id=new_id,
+    )
+    await program.run()
+
+
+def features_of(config: Config, server_version: str) -> Features:
+    """How the cluster's scheduler behaves; of versions we do not know the nearest we do."""
+    text = config.kubernetes_version or server_version
+    parts = text.removeprefix("v").split(".")
+    try:
+        number = (int(parts[0]), int("".join(c for c in parts[1] if c.isdigit())))
+    except (IndexError, ValueError):
+        number = gates.NEWEST
+    number = min(max(number, gates.OLDEST), gates.NEWEST)
+    return gates.of_version(
+        f"{number[0]}.{number[1]}",
+        config.feature_gates,
+        legacy_attach_limits=config.legacy_attach_limits,
+    )
+
+
+def _number(limit: int) -> int | None:
+    return None if limit == UNLIMITED else limit

@@ -1,0 +1,90 @@
+"""The provider's groups and machines, asked once in a loop, every question bounded in time."""
+
+from collections.abc import Awaitable, Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.errors import ProviderError
+from tonnage.groups.model import Group
+from tonnage.groups.registry import Failure, Machine
+from tonnage.providers.protocol import GroupOptions, Instance, Provider
+
+T = TypeVar("T")
+
+
+class Provided(NamedTuple):
+    """What the provider told. Of a group in `problems` only part is known."""
+
+    groups: list[Group]
+    machines: Mapping[str, list[Machine]]
+    options: Mapping[str, GroupOptions]
+    problems: Mapping[str, str]
+
+
+class Asking:
+    """Asks a provider; no answer within the time is a `ProviderError` like any other."""
+
+    def __init__(self, provider: Provider, *, clock: Clock) -> None:
+        self.provider = provider
+        self._clock = clock
+
+    async def within(self, answer: Awaitable[T], *, seconds: float, what: str) -> T:
+        try:
+            async with self._clock.timeout(seconds):
+                return await answer
+        except TimeoutError:
+            raise ProviderError(f"{what}: no answer within {seconds:g} s") from None
+
+    async def everything(self, *, seconds: float) -> Provided:
+        """Look at the world outside. What is wrong with one group leaves the others alone."""
+        provider = self.provider
+        await self.within(provider.refresh(), seconds=seconds, what="refresh")
+        found = await self.groups(seconds=seconds)
+        groups: list[Group] = []
+        machines: dict[str, list[Machine]] = {}
+        options: dict[str, GroupOptions] = {}
+        problems: dict[str, str] = {}
+        for group in found:
+            try:
+                async with self._clock.timeout(seconds):
+                    told = await provider.instances(group.id)
+                    options[group.id] = await provider.options(group.id)
+                    groups.append(await self._completed(group))
+            except TimeoutError:
+                problems[group.id] = f"group {group.id}: no answer within {seconds:g} s"
+            except ProviderError as error:
+                problems[group.id] = str(error)
+            else:
+                machines[group.id] = [_machine(one) for one in told]
+            if group.id in problems:
+                groups.append(group)
+        return Provided(groups, machines, options, problems)
+
+    async def groups(self, *, seconds: float) -> list[Group]:
+        return list(await self.within(self.provider.groups(), seconds=seconds, what="groups"))
+
+    async def _completed(self, group: Group) -> Group:
+        template, price = group.provider_template, group.price_per_hour
+        if template is None:
+            template = await self.provider.template(group.id)
+        if price is None:
+            price = await self.provider.price(group.id)
+        return msgspec.structs.replace(group, provider_template=template, price_per_hour=price)
+
+
+def _machine(one: Instance) -> Machine:
+    failure = None
+    if one.error is not None and one.state == "creating":
+        failure = Failure(
+            error_class=one.error.error_class, code=one.error.code, message=one.error.message
+        )
+    return Machine(
+        id=one.id,
+        name=one.node or one.id,
+        creating=one.state == "creating" and not one.node,
+        running=one.state == "running",
+        deleting=one.state == "deleting",
+        failure=failure,
+    )

@@ -1,0 +1,59 @@
+"""One round of the loop as data: what was found, decided and done. Status and metrics read it."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+from tonnage.autoscaler.provided import Provided
+from tonnage.autoscaler.world import Trust
+from tonnage.groups.readiness import Readiness
+from tonnage.groups.registry import Observation
+from tonnage.objects.meta import Record
+from tonnage.scaleup.plan import Plan
+
+Deed: TypeAlias = Literal["increase", "delete", "decreaseTarget"]
+
+
+class Done(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """One thing asked of the provider, or that would have been in earnest."""
+
+    deed: Deed
+    group: str
+    nodes: int
+    reason: str
+    names: tuple[str, ...] = ()
+    error: str = ""
+    dry_run: bool = False
+
+
+class Decision(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """A plan that asked for something or left somebody out, and what became of it."""
+
+    time: str
+    plan: Plan
+    done: tuple[Done, ...] = ()
+
+
+class Report(NamedTuple):
+    """`held` says why nothing was decided; what comes after it is then missing or from before."""
+
+    now: float
+    held: str
+    trust: Trust
+    provided: Provided | None = None
+    readiness: Readiness | None = None
+    observation: Observation | None = None
+    plan: Plan | None = None
+    done: tuple[Done, ...] = ()
+    waiting: int = 0
+    waiting_with_volumes: int = 0
+    problems: tuple[str, ...] = ()
+    slots: "Mapping[tuple[str, str], SlotCount] | None" = None
+
+
+class SlotCount(NamedTuple):
+    """Of one driver on the nodes of one group; `limit` counts only nodes that give a number."""
+
+    used: int
+    limit: int
+    free: int
+    unlimited_nodes: int

@@ -1,0 +1,126 @@
+"""What has to survive a restart, in a ConfigMap of its own.
+
+The provider and the cluster tell almost everything; this is the rest: since when nodes are
+waited for, who is backed off, what nodes of an empty group looked like. Losing it costs patience,
+never a second purchase.
+"""
+
+import logging
+
+import msgspec
+
+from tonnage.cluster import errors
+from tonnage.cluster.client import Client
+from tonnage.cluster.records import ConfigMap
+from tonnage.errors import ClusterError
+from tonnage.groups.memory import RememberedGroup, TemplateMemory
+from tonnage.groups.registry import RegistryState
+from tonnage.objects.meta import ObjectMeta, Record
+
+NAME = "tonnage-state"
+VERSION = 1
+KEY = "state"
+
+_REFRESH = 300.0
+"""Seconds after which what was seen is written again though nothing but its time has changed."""
+
+_LARGEST = 900_000
+"""Bytes; an object of the API holds a megabyte."""
+
+_log = logging.getLogger(__name__)
+
+
+class State(Record, frozen=True, kw_only=True):
+    version: int = VERSION
+    registry: RegistryState = RegistryState()
+    memory: TemplateMemory = TemplateMemory()
+
+
+class StateStore:
+    """Writes only changes, and only over what it has itself read or written: `Conflict` if not."""
+
+    def __init__(self, client: Client, *, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._held: ConfigMap | None = None
+        self._written: State | None = None
+
+    async def load(self) -> State:
+        """The state last written; an empty one if there is none, or none we can read."""
+        try:
+            self._held = await self._client.get(ConfigMap, NAME, namespace=self._namespace)
+        except errors.NotFound:
+            self._held, self._written = None, None
+            return State()
+        text = self._held.data.get(KEY, "{}")
+        try:
+            state = msgspec.json.decode(text, type=State)
+        except msgspec.DecodeError as error:
+            _log.error("stored state not understood", extra={"error": str(error)})
+            return State()
+        if state.version > VERSION:
+            _log.warning("stored state is of a newer version", extra={"version": state.version})
+        self._written = state
+        return state
+
+    async def save(self, state: State) -> bool:
+        """Write the state if it has changed; whether it was written."""
+        slim = _slim(state)
+        if self._written is not None and not _differs(slim, self._written):
+            return False
+        data = {KEY: msgspec.json.encode(slim).decode()}
+        if self._held is None:
+            meta = ObjectMeta(name=NAME, namespace=self._namespace)
+            self._held = await self._client.create(ConfigMap, ConfigMap(metadata=meta, data=data))
+        else:
+            changed = msgspec.structs.replace(self._held, data={**self._held.data, **data})
+            self._held = await self._client.replace(ConfigMap, changed)
+        self._written = slim
+        return True
+
+    async def forget(self) -> None:
+        """After a conflict: learn what is there now, so that the next write may succeed."""
+        try:
+            await self.load()
+        except ClusterError as error:
+            _log.warning("stored state not read", extra={"error": str(error)})
+        self._written = None
+
+
+def _slim(state: State) -> State:
+    """The state without what can be had elsewhere, and within what an object can hold."""
+    groups = {
+        # The pods that come with a node are added from their DaemonSets anyway.
+        name: msgspec.structs.replace(
+            one, template=msgspec.structs.replace(one.template, daemon_pods=())
+        )
+        for name, one in state.memory.groups.items()
+    }
+    newest_first = sorted(groups.items(), key=lambda item: (-item[1].seen, item[0]))
+    kept: dict[str, RememberedGroup] = {}
+    room = _LARGEST - len(msgspec.json.encode(state.registry))
+    for name, one in newest_first:
+        room -= len(msgspec.json.encode(one))
+        if room < 0:
+            _log.warning("too many groups to remember", extra={"kept": len(kept)})
+            break
+        kept[name] = one
+    memory = TemplateMemory(groups=dict(sorted(kept.items())))
+    return State(registry=state.registry, memory=memory)
+
+
+def _differs(new: State, old: State) -> bool:
+    if new.registry != old.registry or new.memory.groups.keys() != old.memory.groups.keys():
+        return True
+    return any(
+        one.seen - old.memory.groups[name].seen >= _REFRESH
+        or _timeless(one) != _timeless(old.memory.groups[name])
+        for name, one in new.memory.groups.items()
+    )
+
+
+def _timeless(one: RememberedGroup) -> RememberedGroup:
+    drivers = {
+        name: msgspec.structs.replace(driver, seen=0.0) for name, driver in one.drivers.items()
+    }
+    return msgspec.structs.replace(one, seen=0.0, drivers=drivers)

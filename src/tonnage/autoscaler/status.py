@@ -1,0 +1,217 @@
+"""The status ConfigMap: the format tools know of cluster-autoscaler, and a part of ours."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+
+from tonnage.autoscaler.report import Report
+from tonnage.groups.model import UNKNOWN
+from tonnage.groups.readiness import COMING_UP, UNREADY, GroupReadiness
+from tonnage.groups.registry import GroupStanding
+
+KEY = "status"
+LAST_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
+
+_LARGEST = 900_000
+_LONGEST_MESSAGE = 500
+_MOST = 50
+"""Entries of a list in our part; the rest is counted."""
+
+
+class StatusKeeper:
+    """Remembers since when each part has been as it is: a transition time moves only with it."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[str, str]] = {}
+
+    def document(self, report: Report, *, mode: Mapping[str, object]) -> dict[str, Any]:
+        """The status of one round."""
+        time = _rfc3339(report.now)
+        running = report.readiness is not None
+        document: dict[str, Any] = {
+            "time": go_time(report.now),
+            "autoscalerStatus": "Running" if running else "Initializing",
+            "clusterWide": self._cluster(report, time),
+            "nodeGroups": self._groups(report, time),
+            "tonnage": _ours(report, mode),
+        }
+        if report.held:
+            document["message"] = report.held
+        return document
+
+    def _part(self, name: str, status: str, time: str) -> dict[str, Any]:
+        known, since = self._since.get(name, ("", time))
+        if known != status:
+            since = time
+        self._since[name] = (status, since)
+        return {"status": status, "lastProbeTime": time, "lastTransitionTime": since}
+
+    def _cluster(self, report: Report, time: str) -> dict[str, Any]:
+        healthy = report.readiness is None or report.readiness.healthy
+        groups = list(report.readiness.groups.values()) if report.readiness is not None else []
+        standings = report.observation.groups if report.observation is not None else {}
+        scaling = any(one.scaling_up for one in standings.values())
+        counts = [_counts(one, standings.get(one.group)) for one in groups]
+        return {
+            "health": {
+                **self._part("health", "Healthy" if healthy else "Unhealthy", time),
+                "nodeCounts": _sum(counts),
+            },
+            "scaleUp": self._part("scaleUp", "InProgress" if scaling else "NoActivity", time),
+            "scaleDown": self._part("scaleDown", "NoCandidates", time),
+        }
+
+    def _groups(self, report: Report, time: str) -> list[dict[str, Any]]:
+        if report.provided is None or report.readiness is None or report.observation is None:
+            return []
+        found = []
+        for group in report.provided.groups:
+            standing = report.observation.groups[group.id]
+            readiness = report.readiness.groups[group.id]
+            health = "Healthy" if standing.healthy else "Unhealthy"
+            scale_up = self._part(f"{group.id}/scaleUp", _scale_up_status(standing), time)
+            scale_up["backoffInfo"] = _backoff(standing)
+            found.append(
+                {
+                    "name": group.id,
+                    "health": {
+                        **self._part(f"{group.id}/health", health, time),
+                        "nodeCounts": _counts(readiness, standing),
+                        "cloudProviderTarget": group.target,
+                        "minSize": group.min_size,
+                        "maxSize": group.max_size,
+                    },
+                    "scaleUp": scale_up,
+                    "scaleDown": self._part(f"{group.id}/scaleDown", "NoCandidates", time),
+                }
+            )
+        return found
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """The document as YAML that fits into an object, if need be without the groups."""
+    shown = yaml.safe_dump(dict(document), sort_keys=True)
+    if len(shown) <= _LARGEST:
+        return shown
+    groups = len(document["nodeGroups"])
+    return yaml.safe_dump(
+        {**document, "nodeGroups": [], "message": f"{groups} node groups are too many to list"}
+    )
+
+
+def go_time(seconds: float) -> str:
+    """As upstream prints it: 2026-01-02 15:04:05.999999 +0000 UTC."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond:06d} +0000 UTC"
+
+
+def _rfc3339(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _scale_up_status(standing: GroupStanding) -> str:
+    if standing.backoff is not None:
+        return "Backoff"
+    if not standing.healthy:
+        return "Unhealthy"
+    return "InProgress" if standing.scaling_up else "NoActivity"
+
+
+def _backoff(standing: GroupStanding) -> dict[str, str]:
+    if standing.backoff is None:
+        return {}
+    message = standing.backoff.failure.message
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[: _LONGEST_MESSAGE - len("<truncated>")] + "<truncated>"
+    return {"errorCode": standing.backoff.failure.code, "errorMessage": message}
+
+
+def _counts(readiness: GroupReadiness, standing: GroupStanding | None) -> dict[str, Any]:
+    one = readiness
+    registered: dict[str, Any] = {
+        "total": one.ready + one.unready + one.coming_up + one.suspended + one.deleting,
+        "ready": one.ready,
+        "notStarted": one.coming_up,
+        "suspended": one.suspended,
+        "unready": {"total": one.unready, "resourceUnready": 0},
+    }
+    if one.deleting:
+        registered["beingDeleted"] = one.deleting
+    return {
+        "registered": registered,
+        "unregistered": standing.unregistered if standing is not None else 0,
+        "longUnregistered": len(standing.overdue) if standing is not None else 0,
+    }
+
+
+def _sum(counts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counts of the same form added up, part by part."""
+    total: dict[str, Any] = _counts(GroupReadiness(group=""), None)
+    for one in counts:
+        total = _added(total, one)
+    return total
+
+
+def _added(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+    both = {**left}
+    for name, value in right.items():
+        if isinstance(value, dict):
+            both[name] = _added(left.get(name, {}), value)
+        else:
+            both[name] = left.get(name, 0) + value
+    return both
+
+
+def _ours(report: Report, mode: Mapping[str, object]) -> dict[str, Any]:
+    plan = report.plan
+    problems = [*report.trust.problems, *report.problems]
+    ours: dict[str, Any] = {
+        **mode,
+        "held": report.held,
+        "problems": problems[:_MOST],
+        "problemCount": len(problems),
+        "missingRights": [
+            {"verb": one.verb, "kind": one.kind, "group": one.group}
+            for one in report.trust.obstacles
+            if one.forbidden
+        ],
+        "waitingPods": report.waiting,
+    }
+    if report.trust.blind_to_volumes:
+        ours["podsWithVolumesLeftAlone"] = f"no {', '.join(report.trust.blind_to_volumes)} objects"
+    if report.readiness is not None:
+        ours["comingUp"] = [
+            {
+                "node": one.node,
+                "group": one.group,
+                "reason": one.reason,
+                "deadline": _rfc3339(one.deadline) if one.deadline is not None else None,
+            }
+            for one in report.readiness.nodes.values()
+            if one.state == COMING_UP
+        ][:_MOST]
+        ours["unready"] = [
+            {"node": one.node, "group": one.group, "reason": one.reason}
+            for one in report.readiness.nodes.values()
+            if one.state == UNREADY
+        ][:_MOST]
+    if plan is not None:
+        ours["limits"] = [
+            {"group": one.group, "driver": one.driver, "count": one.count, "source": one.source}
+            for one in plan.limits
+        ][: 4 * _MOST]
+        ours["unknownLimits"] = sum(one.source == UNKNOWN for one in plan.limits)
+        ours["lastDecision"] = {
+            "time": _rfc3339(report.now),
+            "scaleUps": [{"group": one.group, "delta": one.delta} for one in plan.scale_ups],
+            "fitOnExisting": len(plan.fit_on_existing),
+            "notHelped": len(plan.not_helped),
+            "partial": plan.partial,
+        }
+    ours["done"] = [
+        {"deed": one.deed, "group": one.group, "nodes": one.nodes, "error": one.error}
+        for one in report.done
+    ]
+    return ours

@@ -1,0 +1,383 @@
+"""What was asked of each group and has not come yet: requests, machines without a node, back-off.
+
+Transitions of a group's request, at every look at the cluster:
+
+(none)  -> asked     we asked for nodes: `asked`
+(none)  -> found     more nodes are wanted of the provider than have come, and we know of no
+                     request: made by somebody else, or by us before a restart that lost it
+asked   -> asked     asked for more: the increase adds up, the deadline moves
+asked, found -> (none)     every node has registered, failed, or is long overdue
+asked, found -> timed out  past the deadline with nodes missing: the group is backed off, what is
+                           missing is to be given back, and the request is dropped
+
+Of a machine without a node:
+
+(seen)         -> unregistered        it runs or is being created, and no node bears its id
+unregistered   -> (gone)              its node registers, or the provider no longer lists it
+unregistered   -> long unregistered   past the provision time: to be deleted
+being created  -> failed              the provider says why: to be deleted, the group backed off
+
+Of a back-off:
+
+(none)     -> backed off   a failure: for the initial duration
+backed off -> backed off   a failure meanwhile: the same duration again
+backed off -> over         time passes; the group may be scaled up
+over       -> backed off   a failure: twice the duration, up to the longest
+over       -> (none)       no failure for the reset time
+
+Upstream keeps all this in memory, counts on nodes only while it remembers asking for them, and
+not while their group is backed off. Here the provider's target says what is on its way, and a
+request only since when; so a restart, or an answer that got lost, buys nothing twice.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tonnage.groups.model import Group
+from tonnage.groups.policy import GroupPolicy
+from tonnage.groups.readiness import NOT_READY_FOR_SCALE_UP, GroupReadiness
+from tonnage.objects.meta import Record
+
+BACKED_OFF = "in backoff after failed scale-up"
+"""Upstream's reason for passing over a group that is backed off."""
+
+TIMEOUT = "timeout"
+
+TARGET_LAG = 60.0
+"""Seconds for which a provider may go on telling the target from before our request."""
+
+
+class Failure(Record, frozen=True, kw_only=True):
+    """Why nodes did not come: `error_class` is outOfResources, quota or other."""
+
+    error_class: str = "other"
+    code: str = ""
+    message: str = ""
+
+
+class Machine(NamedTuple):
+    """A group's machine as its provider tells it; `name` is what it is deleted by.
+
+    `creating` is one that has no name of its own yet, only a number; the state `creating` with a
+    node's name is neither that nor `running`.
+    """
+
+    id: str
+    name: str
+    creating: bool = False
+    running: bool = False
+    deleting: bool = False
+    failure: Failure | None = None
+
+
+class ScaleRequest(Record, frozen=True, kw_only=True):
+    """Nodes asked for; `target` is what the provider should be telling by now."""
+
+    increase: int
+    at: float
+    deadline: float
+    target: int
+    found: bool = False
+
+
+class Backoff(Record, frozen=True, kw_only=True):
+    until: float
+    duration: float
+    failed_at: float
+    failure: Failure
+
+
+class RegistryState(Record, frozen=True, kw_only=True):
+    """What cannot be seen in the cluster or at the provider, by group; times in seconds."""
+
+    requests: dict[str, ScaleRequest] = {}
+    backoffs: dict[str, Backoff] = {}
+    unregistered: dict[str, dict[str, float]] = {}
+    failing: dict[str, tuple[str, ...]] = {}
+
+
+class Patience(Record, frozen=True, kw_only=True):
+    """Seconds; names and defaults are those of upstream's flags."""
+
+    max_node_provision_time: float = 900.0
+    initial_backoff: float = 300.0
+    max_backoff: float = 1800.0
+    backoff_reset: float = 10_800.0
+
+
+class Sighting(NamedTuple):
+    """A group as it is found now. `machines` is `None` if its provider could not be asked."""
+
+    group: Group
+    readiness: GroupReadiness
+    machines: Sequence[Machine] | None
+    provision_time: float | None = None
+
+
+class GroupStanding(Record, frozen=True, kw_only=True):
+    """Where a group stands. The names in `overdue` and `failed` are those machines go by.
+
+    `upcoming` counts nodes on their way, registered or not. `give_back` are nodes asked for in
+    vain that no machine stands for. `skip_reason` is empty if the group may be scaled up.
+    """
+
+    group: str
+    upcoming: int = 0
+    unregistered: int = 0
+    overdue: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    give_back: int = 0
+    healthy: bool = True
+    skip_reason: str = ""
+    scaling_up: bool = False
+    backoff: Backoff | None = None
+
+
+class Happening(Record, frozen=True, kw_only=True):
+    """Nodes that did not come: how many, and why; a code of `timeout` is ours."""
+
+    group: str
+    nodes: int
+    failure: Failure
+    seconds: float = 0.0
+
+
+class Observation(Record, frozen=True, kw_only=True):
+    groups: dict[str, GroupStanding] = {}
+    happened: tuple[Happening, ...] = ()
+
+
+class Registry:
+    """Changes by what is asked and seen alone; the time is always handed in, and never goes back.
+
+    Equal states that see equal things are equal afterwards, so a restart that keeps `state`
+    changes nothing.
+    """
+
+    def __init__(self, state: RegistryState | None = None) -> None:
+        state = state or RegistryState()
+        self._requests = dict(state.requests)
+        self._backoffs = dict(state.backoffs)
+        self._unregistered = {name: dict(seen) for name, seen in state.unregistered.items()}
+        self._failing = {name: set(ids) for name, ids in state.failing.items()}
+
+    @property
+    def state(self) -> RegistryState:
+        return RegistryState(
+            requests=dict(sorted(self._requests.items())),
+            backoffs=dict(sorted(self._backoffs.items())),
+            unregistered={
+                name: dict(sorted(seen.items()))
+                for name, seen in sorted(self._unregistered.items())
+                if seen
+            },
+            failing={
+                name: tuple(sorted(ids)) for name, ids in sorted(self._failing.items()) if ids
+            },
+        )
+
+    def asked(
+        self, group: Group, delta: int, *, now: float, patience: Patience, provision_time: float = 0
+    ) -> None:
+        """We ask for `delta` more nodes than the group's target."""
+        known = self._requests.get(group.id)
+        self._requests[group.id] = ScaleRequest(
+            increase=delta + (known.increase if known is not None else 0),
+            at=now,
+            deadline=now + (provision_time or patience.max_node_provision_time),
+            target=group.target + delta,
+        )
+
+    def gave_up(self, group: str, nodes: int) -> None:
+        """Fewer nodes are wanted: deleted, given back, or refused in the first place."""
+        known = self._requests.get(group)
+        if known is None:
+            return
+        if known.increase <= nodes:
+            del self._requests[group]
+        else:
+            self._requests[group] = msgspec.structs.replace(
+                known, increase=known.increase - nodes, target=known.target - nodes
+            )
+
+    def failed(self, group: str, failure: Failure, *, now: float, patience: Patience) -> Backoff:
+        """A request for nodes of the group went wrong."""
+        known = self._backoffs.get(group)
+        duration = patience.initial_backoff
+        if known is not None and now - known.failed_at < patience.backoff_reset:
+            duration = known.duration
+            if now >= known.until:
+                duration = min(2 * duration, patience.max_backoff)
+        backoff = Backoff(until=now + duration, duration=duration, failed_at=now, failure=failure)
+        self._backoffs[group] = backoff
+        return backoff
+
+    def backed_off(self, group: str, *, now: float) -> Backoff | None:
+        backoff = self._backoffs.get(group)
+        return backoff if backoff is not None and now < backoff.until else None
+
+    def observe(
+        self,
+        sightings: Iterable[Sighting],
+        *,
+        registered: frozenset[str],
+        policy: GroupPolicy,
+        patience: Patience,
+        now: float,
+    ) -> Observation:
+        """Take in what is there now; `registered` are the ids and names of all nodes."""
+        happened: list[Happening] = []
+        standings: dict[str, GroupStanding] = {}
+        for sighting in sightings:
+            name = sighting.group.id
+            standings[name] = self._group(sighting, registered, policy, patience, now, happened)
+        for held in (self._requests, self._backoffs, self._unregistered, self._failing):
+            for name in [name for name in held if name not in standings]:
+                del held[name]
+        for name, backoff in list(self._backoffs.items()):
+            if now - backoff.failed_at >= patience.backoff_reset:
+                del self._backoffs[name]
+        return Observation(groups=standings, happened=tuple(happened))
+
+    def _group(
+        self,
+        sighting: Sighting,
+        registered: frozenset[str],
+        policy: GroupPolicy,
+        patience: Patience,
+        now: float,
+        happened: list[Happening],
+    ) -> GroupStanding:
+        group, nodes = sighting.group, sighting.readiness
+        provision_time = sighting.provision_time or patience.max_node_provision_time
+        waiting, overdue = self._sort_machines(sighting, registered, provision_time, now)
+        failed = [one for one in sighting.machines or () if one.failure is not None]
+        self._note_failures(group, failed, patience, now, happened)
+        come = nodes.ready + nodes.unready + nodes.suspended + nodes.coming_up
+        missing = self._target(group, now) - come - len(overdue) - len(failed)
+        give_back = 0
+        request = self._settle(group, missing, provision_time, now)
+        if request is not None and now >= request.deadline and sighting.machines is not None:
+            there = sum(not one.creating for one in waiting)
+            give_back = max(0, min(missing - there, group.target - group.min_size))
+            failure = Failure(
+                code=TIMEOUT, message=f"not registered within {provision_time:g} s of the request"
+            )
+            happened.append(
+                Happening(group=group.id, nodes=missing, failure=failure, seconds=provision_time)
+            )
+            self.failed(group.id, failure, now=now, patience=patience)
+            del self._requests[group.id]
+        amiss = nodes.unready + len(overdue)
+        share = policy.max_total_unready_percentage / 100
+        healthy = nodes.healthy and (
+            amiss <= policy.ok_total_unready_count or amiss <= share * (come + len(overdue))
+        )
+        backoff = self.backed_off(group.id, now=now)
+        reason = BACKED_OFF if backoff is not None else ""
+        return GroupStanding(
+            group=group.id,
+            upcoming=max(0, missing - give_back) + nodes.coming_up,
+            unregistered=len(waiting),
+            overdue=tuple(one.name for one in overdue),
+            failed=tuple(one.name for one in failed),
+            give_back=give_back,
+            healthy=healthy,
+            skip_reason=reason if healthy else NOT_READY_FOR_SCALE_UP,
+            scaling_up=group.id in self._requests,
+            backoff=backoff,
+        )
+
+    def _target(self, group: Group, now: float) -> int:
+        """What is wanted of the group, also while its provider does not tell yet."""
+        request = self._requests.get(group.id)
+        if request is None or now - request.at >= TARGET_LAG:
+            return group.target
+        return max(group.target, min(request.target, group.max_size))
+
+    def _settle(
+        self, group: Group, missing: int, provision_time: float, now: float
+    ) -> ScaleRequest | None:
+        """The request that stands, given how many nodes are missing."""
+        request = self._requests.get(group.id)
+        if missing <= 0:
+            self._requests.pop(group.id, None)
+            return None
+        if request is None:
+            request = self._requests[group.id] = ScaleRequest(
+                increase=missing,
+                at=now,
+                deadline=now + provision_time,
+                target=group.target,
+                found=True,
+            )
+        return request
+
+    def _sort_machines(
+        self, sighting: Sighting, registered: frozenset[str], provision_time: float, now: float
+    ) -> tuple[list[Machine], list[Machine]]:
+        """The machines no node has registered for: those still in time, and those overdue."""
+        name = sighting.group.id
+        if sighting.machines is None:
+            return [], []
+        known = self._unregistered.get(name, {})
+        without_node = [
+            one
+            for one in sighting.machines
+            if not one.deleting
+            and one.failure is None
+            and one.id not in registered
+            and one.name not in registered
+        ]
+        seen = {one.id: min(known.get(one.id, now), now) for one in without_node}
+        self._unregistered[name] = seen
+        # A machine being created may be only a number until it runs; its time is the request's.
+        overdue = [
+            one for one in without_node if not one.creating and now - seen[one.id] >= provision_time
+        ]
+        late = {one.id for one in overdue}
+        return [one for one in without_node if one.id not in late], overdue
+
+    def _note_failures(
+        self,
+        group: Group,
+        failed: Sequence[Machine],
+        patience: Patience,
+        now: float,
+        happened: list[Happening],
+    ) -> None:
+        known = self._failing.get(group.id, set())
+        fresh = Counter(
+            one.failure for one in failed if one.failure is not None and one.id not in known
+        )
+        self._failing[group.id] = {one.id for one in failed}
+        for failure, count in fresh.items():
+            happened.append(Happening(group=group.id, nodes=count, failure=failure))
+            self.gave_up(group.id, count)
+            self.failed(group.id, failure, now=now, patience=patience)
+
+
+def restored(state: RegistryState, *, now: float) -> RegistryState:
+    """A state as it can be trusted: nothing in it lies in the future, whoever set the clock."""
+    return RegistryState(
+        requests={
+            name: msgspec.structs.replace(
+                one, at=min(one.at, now), deadline=min(one.deadline, now + one.deadline - one.at)
+            )
+            for name, one in state.requests.items()
+        },
+        backoffs={
+            name: msgspec.structs.replace(
+                one, failed_at=min(one.failed_at, now), until=min(one.until, now + one.duration)
+            )
+            for name, one in state.backoffs.items()
+        },
+        unregistered={
+            name: {machine: min(at, now) for machine, at in seen.items()}
+            for name, seen in state.unregistered.items()
+        },
+        failing=state.failing,
+    )

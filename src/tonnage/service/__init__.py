@@ -1,0 +1,10 @@
+"""What every long-running shell needs, in modules that are used by name.
+
+configfile   a YAML file that is read again when it changes
+logs         structured logs on standard error
+serving      health, readiness, metrics and status over HTTP
+cachemetrics the caches of a mirror as metrics
+running      signals, and work that only the leader does
+readonly     a way to the API server on which nothing can be changed
+steadytime   a wall clock that no step disturbs
+"""

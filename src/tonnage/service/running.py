@@ -1,0 +1,86 @@
+"""How a shell runs: beside its helpers, until a signal comes, and for some work only as leader."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from tonnage.clock import Clock
+from tonnage.cluster.lease import LeaderLease, LeadershipLost
+
+_log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+async def until_signalled(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do the work; a signal cancels it, and what it cleans up is waited for."""
+    loop = asyncio.get_running_loop()
+    working = asyncio.ensure_future(work())
+    told = False
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal told
+        told = True
+        _log.info("stopping", extra={"signal": number.name})
+        working.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        await working
+    except asyncio.CancelledError:
+        if not told:
+            raise
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def lead_again_and_again(
+    lease: LeaderLease, work: Callable[[], Awaitable[None]], *, clock: Clock
+) -> None:
+    """Do the work whenever we lead, until it ends by itself.
+
+    Upstream ends its process when it loses the lease; here the caches are kept warm for next time.
+    """
+    while True:
+        try:
+            await lease.lead(work)
+            return
+        except LeadershipLost as error:
+            _log.warning("leadership lost", extra={"error": str(error)})
+            await clock.sleep(1.0)
+
+
+@asynccontextmanager
+async def beside(*helpers: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run helpers for as long as the block lasts; one that fails ends the block with its error."""
+    tasks = [asyncio.ensure_future(helper) for helper in helpers]
+    main = asyncio.current_task()
+    assert main is not None
+    failed: list[BaseException] = []
+
+    def ended(task: "asyncio.Future[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not failed:
+            failed.append(error)
+            main.cancel()
+
+    for task in tasks:
+        task.add_done_callback(ended)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if failed:
+            main.uncancel()
+            raise failed[0] from None
+        raise
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError, Exception):
+                await task

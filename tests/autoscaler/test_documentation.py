@@ -1,0 +1,17 @@
+"""docs/configuration.md lists every field there is, and none there is not."""
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from tonnage.autoscaler.config import Config
+
+TEXT = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+FIELDS = {field.encode_name for field in msgspec.structs.fields(Config)}
+
+
+def test_every_field_is_listed() -> None:
+    rows = [line.split("|")[1] for line in TEXT.splitlines() if line.startswith("| `")]
+    listed = {name for row in rows for name in re.findall(r"`([A-Za-z]+)`", row)}
+    assert listed == FIELDS - {"apiVersion", "kind"}

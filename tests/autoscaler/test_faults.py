@@ -1,0 +1,447 @@
+"""What goes wrong around the loop, and that it comes out right."""
+
+import asyncio
+import random
+
+import pytest
+
+from tests.autoscaler.harness import (
+    ATTACHMENTS,
+    NODES,
+    STATE,
+    STATUS,
+    Cloud,
+    a_program,
+    autoscaling,
+    events,
+    group,
+    metric,
+    put_node,
+    put_pod,
+    running,
+    settled,
+    started,
+    status,
+)
+from tests.cluster.apiserver import ApiServer, answer, until
+from tests.cluster.apiserver import status as refusal
+from tonnage.autoscaler.acting import Hands, NotLeadingError
+from tonnage.autoscaler.provided import Asking
+from tonnage.errors import ProviderError
+from tonnage.providers.protocol import Instance
+from tonnage.testing.clock import VirtualClock
+
+ALL_PODS = "/api/v1/pods"
+
+
+async def hangs() -> None:
+    await asyncio.Event().wait()
+
+
+def forbidden(times: int = 20) -> list[object]:
+    return [answer(lambda: refusal(403, "Forbidden")) for _ in range(times)]
+
+
+# The API server
+
+
+async def test_nothing_is_bought_before_the_caches_are_full(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "web")
+        server.script("GET", NODES, *[answer(lambda: refusal(500, "Odd")) for _ in range(30)])
+        cloud = Cloud(server)
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(5)
+            assert cloud.asked == []
+            message = program.autoscaler.document["message"]
+            assert message == "Node objects are not all known yet"
+            assert program.unready() == "not synced: Node"
+            await until(lambda: bool(cloud.asked), clock=clock)
+            assert program.unready() == ""
+
+
+async def test_nothing_is_bought_on_a_stale_cache(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        async with autoscaling(server, cloud, clock) as program:
+            server.freeze()
+            server.cut_watches()
+            await clock.sleep(300)
+            assert "nothing was heard of" in program.autoscaler.document["tonnage"]["held"]
+            assert metric(program, "tonnage_held") == 1
+            assert metric(program, "tonnage_cache_stale", kind="Pod", group="") == 1
+            put_pod(server, "web")
+            await clock.sleep(60)
+            assert cloud.asked == []
+            server.thaw()
+            await until(lambda: bool(cloud.asked), clock=clock)
+            assert metric(program, "tonnage_held") == 0
+
+
+async def test_a_cut_watch_delays_a_decision_and_loses_none(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        async with autoscaling(server, cloud, clock):
+            server.cut_watches()
+            put_pod(server, "web")
+            await until(lambda: bool(cloud.asked), clock=clock, within=60)
+            assert cloud.asked == [("increase", "g", 1)]
+
+
+async def test_a_forgotten_version_is_listed_anew(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        async with autoscaling(server, cloud, clock):
+            put_pod(server, "web")
+            server.forget()
+            server.cut_watches()
+            await until(lambda: bool(cloud.asked), clock=clock, within=60)
+            await clock.sleep(60)
+            assert cloud.asked == [("increase", "g", 1)]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(429, "TooManyRequests"), (500, "InternalError"), (503, "Unavailable")]
+)
+async def test_status_that_cannot_be_written_stops_nothing(
+    clock: VirtualClock, code: int, reason: str
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        refusals = [answer(lambda: refusal(code, reason)) for _ in range(3)]
+        server.script("PATCH", STATUS, *refusals)
+        put_pod(server, "web")
+        async with autoscaling(server, cloud, clock):
+            await until(lambda: bool(cloud.asked) and STATUS in server.objects, clock=clock)
+            assert cloud.asked == [("increase", "g", 1)]
+
+
+async def test_a_state_somebody_else_changed_ends_the_round_before_it_acts(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        async with autoscaling(server, cloud, clock):
+            await until(lambda: STATE in server.objects, clock=clock)
+            server.script("PUT", STATE, answer(lambda: refusal(409, "Conflict")))
+            put_pod(server, "web")
+            await clock.sleep(2)
+            assert cloud.asked == []
+            await clock.sleep(30)
+            assert cloud.asked == [("increase", "g", 1)]
+
+
+async def test_without_the_right_to_store_state_decisions_go_on(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        server.script("POST", STATE.rpartition("/")[0], *forbidden())  # type: ignore[arg-type]
+        put_pod(server, "web")
+        async with autoscaling(server, cloud, clock) as program:
+            await until(lambda: bool(cloud.asked), clock=clock)
+            problems = program.autoscaler.document["tonnage"]["problems"]
+            assert any("state not stored" in problem for problem in problems)
+
+
+async def test_a_cluster_role_without_volumeattachments_is_named_and_decisions_go_on(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        server.script("GET", ATTACHMENTS, *forbidden())  # type: ignore[arg-type]
+        put_pod(server, "db", claims=["data"])
+        async with autoscaling(server, cloud, clock) as program:
+            await until(lambda: bool(cloud.asked), clock=clock)
+            await until(lambda: STATUS in server.objects, clock=clock)
+            (right,) = status(server)["tonnage"]["missingRights"]
+            assert right["verb"] in ("list", "watch")
+            assert (right["kind"], right["group"]) == ("VolumeAttachment", "storage.k8s.io")
+            labels = {"kind": "VolumeAttachment", "group": "storage.k8s.io"}
+            assert metric(program, "tonnage_cache_forbidden", **labels) == 1
+
+
+async def test_without_the_right_to_claims_only_pods_with_volumes_are_left_alone(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        put_pod(server, "db", claims=["data"], cpu="3")
+        put_pod(server, "web", cpu="3")
+        claims = "/api/v1/persistentvolumeclaims"
+        server.script("GET", claims, *forbidden())  # type: ignore[arg-type]
+        async with autoscaling(server, cloud, clock):
+            await until(lambda: bool(cloud.asked), clock=clock)
+            await clock.sleep(20)
+            assert cloud.asked == [("increase", "g", 1)]
+            left = status(server)["tonnage"]["podsWithVolumesLeftAlone"]
+            assert left == "no PersistentVolumeClaim objects"
+
+
+async def test_a_right_given_back_is_used(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        put_pod(server, "web")
+        server.script("GET", ALL_PODS, *forbidden(2))  # type: ignore[arg-type]
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(20)
+            assert program.autoscaler.document["message"] == "Pod objects cannot be read"
+            assert cloud.asked == []
+            await until(lambda: bool(cloud.asked), clock=clock)
+            await clock.sleep(20)
+            assert status(server)["tonnage"]["missingRights"] == []
+
+
+async def test_an_empty_cache_buys_and_deletes_nothing(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.machines["g"] = [Instance(id=f"m{i}", state="running") for i in range(3)]
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(3600)
+            held = program.autoscaler.document["message"]
+            assert held == "no node is known, and the provider has 3 machines running"
+            assert cloud.asked == []
+
+
+async def test_one_object_that_cannot_be_read_stops_nothing_and_is_named(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        server.put(NODES, {"metadata": {"name": "odd"}, "status": {"allocatable": {"cpu": "?"}}})
+        put_pod(server, "web")
+        cloud.refresh_fails = None
+        async with running(a_program(server, Blindfolded(server), clock), server, clock) as program:
+            await settled(program, clock)
+            assert program.autoscaler.document["tonnage"]["lastDecision"]["scaleUps"] == [
+                {"group": "g", "delta": 1}
+            ]
+            problems = program.autoscaler.document["tonnage"]["problems"]
+            assert any(problem.startswith("Node odd: ") for problem in problems)
+
+
+class Blindfolded(Cloud):
+    """A provider that does not look at nodes."""
+
+    async def refresh(self) -> None:
+        pass
+
+
+# The provider
+
+
+async def test_a_provider_that_cannot_be_refreshed_is_tried_again(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.refresh_fails = ProviderError("no credentials")
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(30)
+            assert cloud.asked == []
+            assert program.autoscaler.document["message"] == "cloudProviderError: no credentials"
+            errors = metric(program, "cluster_autoscaler_errors_total", type="cloudProviderError")
+            assert errors is not None
+            assert errors >= 2
+            cloud.refresh_fails = None
+            await until(lambda: bool(cloud.asked), clock=clock)
+
+
+async def test_a_group_that_refuses_is_backed_off_and_another_one_helps(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server, group("a"), group("b", cpu="8"))
+
+        async def refuse_once() -> None:
+            cloud.before_increase = None
+            raise ProviderError("quota exceeded")
+
+        cloud.before_increase = refuse_once
+        put_pod(server, "web")
+        async with autoscaling(server, cloud, clock):
+            await until(lambda: bool(cloud.asked), clock=clock)
+            await clock.sleep(20)
+            assert len(cloud.asked) == 1
+            (event,) = events(server, "FailedToScaleUpGroup")
+            assert "quota exceeded" in event["message"]
+            backed_off = [
+                each["name"]
+                for each in status(server)["nodeGroups"]
+                if each["scaleUp"]["status"] == "Backoff"
+            ]
+            assert backed_off == [name for name in ("a", "b") if name != cloud.asked[0][1]]
+
+
+async def test_a_provider_that_does_not_answer_is_given_up_in_time(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.before_increase = hangs
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock, providerTimeout=5), server, clock):
+            await until(lambda: bool(events(server, "FailedToScaleUpGroup")), clock=clock)
+            assert clock.monotonic() < 20
+            (event,) = events(server, "FailedToScaleUpGroup")
+            assert "no answer within 5 s" in event["message"]
+
+
+async def test_an_increase_whose_answer_was_lost_is_not_asked_for_again(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = LosesAnswers(server, group("a"), group("b"))
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock, providerTimeout=5), server, clock):
+            await clock.sleep(120)
+            assert cloud.target("a") + cloud.target("b") == 1
+
+
+class LosesAnswers(Cloud):
+    """Does what it is asked, and never says so."""
+
+    async def increase(self, group: str, delta: int) -> None:
+        await super().increase(group, delta)
+        await hangs()
+
+
+# Crashes and leaders
+
+
+async def test_killed_before_the_provider_was_asked_the_nodes_are_asked_for_once(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.before_increase = hangs
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock, identity="a"), server, clock):
+            await until(lambda: "requests" in stored(server), clock=clock)
+        cloud.before_increase = None
+        assert cloud.target() == 0
+        async with autoscaling(server, cloud, clock, identity="b"):
+            await clock.sleep(120)
+            assert cloud.asked == [("increase", "g", 1)]
+
+
+async def test_killed_after_the_provider_was_asked_nothing_is_bought_twice(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = LosesAnswers(server)
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock, identity="a"), server, clock):
+            await until(lambda: bool(cloud.asked), clock=clock)
+        async with autoscaling(server, cloud, clock, identity="b"):
+            await clock.sleep(120)
+            assert cloud.asked == [("increase", "g", 1)]
+
+
+def stored(server: ApiServer) -> str:
+    return str(server.objects.get(STATE, {"data": {"state": ""}})["data"]["state"])
+
+
+async def test_of_two_replicas_one_acts(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        first = a_program(server, cloud, clock, identity="a", elect=True)
+        second = a_program(server, cloud, clock, identity="b", elect=True)
+        async with running(first, server, clock), running(second, server, clock):
+            await until(lambda: first.lease.leading() or second.lease.leading(), clock=clock)
+            put_pod(server, "web")
+            await clock.sleep(120)
+            assert cloud.asked == [("increase", "g", 1)]
+            assert first.lease.leading() != second.lease.leading()
+
+
+async def test_the_next_leader_goes_on_where_the_last_one_stopped(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        put_pod(server, "web")
+        second = a_program(server, cloud, clock, identity="b", elect=True)
+        async with running(
+            a_program(server, cloud, clock, identity="a", elect=True), server, clock
+        ):
+            await until(lambda: bool(cloud.asked), clock=clock)
+            await clock.sleep(600)
+        async with running(second, server, clock):
+            await until(second.lease.leading, clock=clock)
+            # 15 minutes after the request was made, not after the second leader came.
+            await clock.sleep(330)
+            assert cloud.asked == [("increase", "g", 1), ("decrease", "g", 1)]
+
+
+async def test_who_no_longer_leads_asks_for_nothing(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        cloud = Cloud(server)
+        asking = Asking(cloud, clock=clock)
+        hands = Hands(asking, leading=lambda: False, recorder=None, dry_run=False)
+        with pytest.raises(NotLeadingError):
+            await hands.increase("g", 1, reason="a pod waits")
+        assert cloud.asked == []
+
+
+async def test_a_replica_that_does_not_lead_is_healthy(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        first = a_program(server, cloud, clock, identity="a", elect=True)
+        second = a_program(server, cloud, clock, identity="b", elect=True)
+        async with running(first, server, clock):
+            await until(first.lease.leading, clock=clock)
+            async with running(second, server, clock):
+                await clock.sleep(3600)
+                assert (first.unhealthy(), second.unhealthy()) == ("", "")
+
+
+# Time
+
+
+@pytest.mark.parametrize("step", [3600, -3600])
+async def test_a_stepped_clock_makes_nothing_overdue(clock: VirtualClock, step: int) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        put_pod(server, "web")
+        async with autoscaling(server, cloud, clock, replaceUnreadyDrivers=True) as program:
+            await until(lambda: bool(cloud.asked), clock=clock)
+            put_node(server, clock, "g-1", drivers={})
+            await clock.sleep(30)
+            clock.step(step)
+            await clock.sleep(60)
+            assert cloud.asked == [("increase", "g", 1)]
+            assert program.autoscaler.document["tonnage"]["comingUp"][0]["node"] == "g-1"
+
+
+async def test_random_refusals_of_the_api_server_never_buy_twice(clock: VirtualClock) -> None:
+    dice = random.Random(5)
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        for path in (STATUS, STATE):
+            for method in ("GET", "PUT", "PATCH"):
+                codes = dice.choices([409, 410, 429, 500], k=6)
+                answers = [answer(lambda code=code: refusal(code, "Odd")) for code in codes]  # type: ignore[misc]
+                server.script(method, path, *answers)
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(600)
+            assert cloud.asked == [("increase", "g", 1)]
+            assert program.unhealthy() == ""

@@ -1,0 +1,114 @@
+"""`tonnage run` as a process of its own, on a loopback API server."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.autoscaler.harness import CONFIG_MAPS, NODES, STATUS, group, put_pod, started
+from tests.cluster.apiserver import ApiServer
+from tonnage.cli.app import program
+from tonnage.objects.scenarios import API_VERSION
+
+GROUPS = {"apiVersion": API_VERSION, "kind": "NodeGroup", **msgspec.to_builtins(group())}
+
+
+def files(tmp_path: Path, server: ApiServer) -> list[str]:
+    """Flags that name a kubeconfig for the server, and a node group."""
+    server.objects["/version"] = {"gitVersion": "v1.37.0"}
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    (tmp_path / "groups.yaml").write_text(yaml.safe_dump(GROUPS))
+    return [
+        f"--kubeconfig={tmp_path / 'kubeconfig'}",
+        f"--node-groups={tmp_path / 'groups.yaml'}",
+        "--address=127.0.0.1:0",
+    ]
+
+
+async def started_process(*flags: str) -> Process:
+    script = [sys.executable, "-c", "from tonnage.cli import main; main()", "run", *flags]
+    environ = {**os.environ, "HOME": "/nonexistent"}
+    return await asyncio.create_subprocess_exec(*script, stdout=PIPE, stderr=PIPE, env=environ)
+
+
+async def lines(process: Process) -> list[dict[str, object]]:
+    _, errors = await asyncio.wait_for(process.communicate(), 20)
+    return [msgspec.json.decode(line) for line in errors.splitlines()]
+
+
+async def test_a_dry_run_once_says_what_it_would_do(tmp_path: Path) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "web")
+        flags = ["--dry-run", "--once", "--provider=declarative", "--nodes=0:7:g"]
+        process = await started_process(*files(tmp_path, server), *flags)
+        logged = await lines(process)
+        assert process.returncode == 0
+        (would,) = [line for line in logged if line["message"] == "would ask the provider"]
+        assert (would["deed"], would["group"], would["nodes"]) == ("increase", "g", 1)
+
+
+async def test_a_dry_run_of_a_provider_that_tidies_up_changes_nothing(tmp_path: Path) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "web")
+        process = await started_process(*files(tmp_path, server), "--dry-run", "--once")
+        assert any(line["message"] == "would ask the provider" for line in await lines(process))
+        assert {request.method for request in server.requests} == {"GET"}
+
+
+async def test_nodes_are_made_until_a_signal_comes(tmp_path: Path) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "web")
+        process = await started_process(*files(tmp_path, server))
+        try:
+            async with asyncio.timeout(20):
+                while STATUS not in server.objects or not any(
+                    path.startswith(NODES) for path in server.objects
+                ):
+                    await asyncio.sleep(0.05)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            logged = await lines(process)
+        assert process.returncode == 0
+        assert any(line["message"] == "stopping" for line in logged)
+        assert f"{CONFIG_MAPS}/tonnage-state" in server.objects
+        lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cluster-autoscaler"
+        assert server.objects[lease]["spec"].get("holderIdentity", "") == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--provider", "declarative"], "it is for --dry-run"),
+        (["--dry-run"], "either --node-groups or --node-groups-configmap"),
+        (["--config", "/nonexistent/c.yaml"], "No such file"),
+        (["--nodes", "3:1:g"], "expected MIN:MAX:NAME"),
+    ],
+)
+def test_a_wrong_flag_is_named(flags: list[str], message: str) -> None:
+    result = CliRunner().invoke(program, ["run", *flags])
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+def test_the_schema_has_every_field_of_the_file() -> None:
+    result = CliRunner().invoke(program, ["run", "--config-schema"])
+    schema = msgspec.json.decode(result.stdout)
+    assert {"scanInterval", "expander"} <= schema["$defs"]["Config"]["properties"].keys()

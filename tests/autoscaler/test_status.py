@@ -1,0 +1,221 @@
+"""What operators read: the ConfigMap, the HTTP endpoints, the configuration that is in force."""
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.autoscaler.harness import (
+    DRIVER,
+    STATUS,
+    Cloud,
+    a_program,
+    autoscaling,
+    group,
+    metric,
+    put_node,
+    put_pod,
+    running,
+    started,
+    status,
+)
+from tests.cluster.apiserver import ApiServer, until
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.program import features_of
+from tonnage.errors import InputError
+from tonnage.service import configfile
+from tonnage.testing.clock import VirtualClock
+
+
+async def fetched(port: int, path: str) -> tuple[int, str]:
+    url = f"http://127.0.0.1:{port}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status, await response.text()
+
+
+async def test_the_status_has_upstreams_form(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-1", age=7200)
+        async with autoscaling(server, Cloud(server), clock):
+            await until(lambda: STATUS in server.objects, clock=clock)
+            found = status(server)
+            assert found["autoscalerStatus"] == "Running"
+            assert found["clusterWide"]["health"]["status"] == "Healthy"
+            assert found["clusterWide"]["health"]["nodeCounts"] == {
+                "longUnregistered": 0,
+                "registered": {
+                    "notStarted": 0,
+                    "ready": 1,
+                    "suspended": 0,
+                    "total": 1,
+                    "unready": {"resourceUnready": 0, "total": 0},
+                },
+                "unregistered": 0,
+            }
+            (one,) = found["nodeGroups"]
+            assert one["name"] == "g"
+            assert one["health"]["cloudProviderTarget"] == 1
+            assert (one["health"]["minSize"], one["health"]["maxSize"]) == (0, 40)
+            assert one["scaleUp"]["status"] == "NoActivity"
+            assert found["time"].endswith(" +0000 UTC")
+
+
+async def test_a_transition_time_moves_only_with_the_status(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        async with autoscaling(server, Cloud(server), clock):
+            await clock.sleep(15)
+            first = status(server)["clusterWide"]["scaleUp"]
+            await clock.sleep(15)
+            second = status(server)["clusterWide"]["scaleUp"]
+            assert first["lastTransitionTime"] == second["lastTransitionTime"]
+            assert first["lastProbeTime"] < second["lastProbeTime"]
+
+
+async def test_a_limit_is_told_with_where_it_comes_from(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "db", claims=["data"])
+        async with autoscaling(server, Cloud(server), clock) as program:
+            await until(lambda: STATUS in server.objects, clock=clock)
+            await clock.sleep(15)
+            assert status(server)["tonnage"]["limits"] == [
+                {"group": "g", "driver": DRIVER, "count": 10, "source": "provider"}
+            ]
+            labels = {"node_group": "g", "driver": DRIVER, "source": "provider"}
+            assert metric(program, "tonnage_limit_source", **labels) == 1
+
+
+async def test_slots_are_counted_by_group_and_driver(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-1", age=7200)
+        put_pod(server, "db", claims=["data"], on="g-1")
+        async with autoscaling(server, Cloud(server), clock) as program:
+            labels = {"node_group": "g", "driver": DRIVER}
+            assert metric(program, "tonnage_slots_limit", **labels) == 10
+            assert metric(program, "tonnage_slots_used", **labels) == 1
+            assert metric(program, "tonnage_slots_free", **labels) == 9
+
+
+async def test_what_is_served_over_http() -> None:
+    from tonnage.clock import SystemClock
+
+    clock: Any = SystemClock()
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "web")
+        async with running(a_program(server, Cloud(server), clock), server, clock) as program:
+            while program.autoscaler.report is None or program.autoscaler.report.plan is None:
+                await clock.sleep(0.02)
+            port = program.server.port
+            assert await fetched(port, "/healthz") == (200, "ok")
+            assert await fetched(port, "/readyz") == (200, "ok")
+            _, metrics = await fetched(port, "/metrics")
+            assert "cluster_autoscaler_cluster_safe_to_autoscale 1.0" in metrics
+            assert 'tonnage_cache_stale{group="",kind="Pod"} 0.0' in metrics
+            assert '"nodeGroups":[{"name":"g"' in (await fetched(port, "/status"))[1]
+            assert '"waiting":["default/web"]' in (await fetched(port, "/debug/snapshot"))[1]
+            assert '"delta":1' in (await fetched(port, "/debug/decisions"))[1]
+
+
+async def test_once_ends_after_one_round(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "web")
+        cloud = Cloud(server)
+        await a_program(server, cloud, clock, once=True, elect=True).run()
+        assert cloud.asked == [("increase", "g", 1)]
+
+
+async def test_a_changed_file_is_in_force_without_a_restart(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("maxNodesTotal: 1\n")
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        put_pod(server, "web-1", cpu="3")
+        put_pod(server, "web-2", cpu="3")
+        async with autoscaling(server, cloud, clock, config=file):
+            await clock.sleep(30)
+            assert cloud.target() == 1
+            file.write_text("maxNodesTotal: 5\n")
+            await clock.sleep(30)
+            assert cloud.target() == 2
+
+
+async def test_a_bad_file_leaves_the_old_settings_in_force_and_says_so(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("maxNodesTotal: 1\n")
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        put_pod(server, "web-1", cpu="3")
+        put_pod(server, "web-2", cpu="3")
+        async with autoscaling(server, cloud, clock, config=file) as program:
+            file.write_text("\nmaxNodesTotal: many\n")
+            await clock.sleep(30)
+            assert cloud.target() == 1
+            problem = status(server)["tonnage"]["configProblem"]
+            assert problem.startswith(f"{file}:2: maxNodesTotal: ")
+            assert metric(program, "tonnage_config_reload_failed") == 1
+
+
+def parsed(text: str, **given: object) -> Config:
+    return configfile.parse(text.encode(), Config, where="config.yaml", given=given)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("expander: least-waste\nscanIntervall: 3\n", "config.yaml:2: "),
+        ("\nscanInterval: soon\n", "config.yaml:2: scanInterval: "),
+        ("scanInterval: -1\n", "config.yaml:1: "),
+        ("kind: Pod\n", "expected tonnage.dev/v1alpha1, AutoscalerConfig"),
+        ("a: [\n", "config.yaml:1: not YAML"),
+        ("- 1\n", "config.yaml:1: expected fields and values"),
+        ("compatibility: some\n", "expected none or cluster-autoscaler-1.37"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        parsed(text)
+    assert message in str(error.value)
+
+
+def test_times_may_be_written_as_go_durations() -> None:
+    assert parsed("scanInterval: 1m30s\nbatchWindow: 500ms\n").scan_interval == 90
+
+
+def test_flags_go_before_the_file() -> None:
+    assert parsed("expander: random\n", expander="price").expander == "price"
+
+
+@pytest.mark.parametrize(
+    ("server", "version"),
+    [("v1.36.2", (1, 36)), ("v1.40.0", (1, 37)), ("v1.30.1-eks", (1, 34)), ("odd", (1, 37))],
+)
+def test_a_server_of_any_version_is_taken_as_the_nearest_known(
+    server: str, version: tuple[int, int]
+) -> None:
+    assert features_of(Config(), server).version == version
+
+
+async def test_a_cluster_too_unready_is_not_scaled(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server, group())
+        for index in range(5):
+            put_node(server, clock, f"g-{index}", ready=False, age=7200)
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(15)
+            assert status(server)["clusterWide"]["health"]["status"] == "Unhealthy"
+            assert metric(program, "cluster_autoscaler_cluster_safe_to_autoscale") == 0
+            assert cloud.asked == []
