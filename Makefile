@@ -26,8 +26,9 @@ parity: $(READY) ## compare with the recorded answers of kube-scheduler and clus
 bench: $(READY) ## run the benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)
 
-e2e: ## run against a real control plane
-	@echo "make e2e: the suite against a real control plane does not exist yet" >&2; exit 1
+e2e: $(READY) ## run against a real control plane, which is built the first time
+	$(BIN)/python tools/control-plane build
+	$(BIN)/python -m pytest tests/e2e --durations=5 $(ARGS)
 
 lint: $(READY) ## check style, types and import contracts
 	$(BIN)/ruff check

@@ -1,0 +1,103 @@
+"""One control plane for the session, one workspace for each test, and a bound on its time."""
+
+import asyncio
+import inspect
+import itertools
+import os
+import random
+import signal
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TypeAlias
+
+import pytest
+
+from tests.e2e.controlplane import ControlPlane
+from tests.e2e.workspace import Workspace, workspace
+from tonnage.clock import SystemClock
+from tonnage.cluster import config
+from tonnage.cluster.client import Client
+from tonnage.cluster.http import HttpTransport
+
+PATIENCE = 120.0
+"""Seconds a test may take, unless it is marked with `patience(seconds)`."""
+
+_numbers = itertools.count(1)
+
+Connect: TypeAlias = Callable[[Path], AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Shared by all tests: whoever breaks it mends it."""
+    with ControlPlane(tmp_path_factory.mktemp("control-plane")) as started:
+        yield started
+
+
+@pytest.fixture
+def work(cluster: ControlPlane) -> Iterator[Workspace]:
+    with workspace(cluster, f"e2e-{next(_numbers)}") as made:
+        yield made
+
+
+@pytest.fixture
+def connect() -> Connect:
+    """Makes our client talk as whoever a kubeconfig is of."""
+    return connected
+
+
+@asynccontextmanager
+async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
+    clock = SystemClock()
+    access = config.from_files([kubeconfig])
+    transport = HttpTransport(access, clock=clock, environ=os.environ)
+    try:
+        yield Client(transport, clock=clock, rng=random.Random())
+    finally:
+        await transport.close()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "patience(seconds): how long the test may take")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run coroutine tests."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """A test that hangs fails, so that the session ends and takes the control plane with it."""
+    marker = item.get_closest_marker("patience")
+    seconds = float(marker.args[0]) if marker else PATIENCE
+
+    def over(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"not finished after {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What the components had to say, with every failure."""
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and isinstance(cluster, ControlPlane):
+        report.sections += [(f"log of {name}", text) for name, text in cluster.logs()]
+    return report
