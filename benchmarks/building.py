@@ -165,14 +165,11 @@ def _measure(pages: Iterator[Page]) -> Report:
     with_objects = memory()
     started = time.process_time()
     snapshot = Snapshot.of(objects)
-    builds = [time.process_time() - started]
+    build = time.process_time() - started
     with_snapshot = memory()
     classes = len(snapshot.classes)
-    for _ in range(_BUILDS - 1):
-        del snapshot  # one at a time
-        started = time.process_time()
-        snapshot = Snapshot.of(objects)
-        builds.append(time.process_time() - started)
+    del snapshot
+    again = [once(partial(Snapshot.of, objects)) for _ in range(_BUILDS - 1)]
     return Report(
         pods=sum(isinstance(one, Pod) for one in objects),
         objects=len(objects),
@@ -180,7 +177,7 @@ def _measure(pages: Iterator[Page]) -> Report:
         bytes_read=size,
         decode=decoding,
         share=shared,
-        build=min(builds),
+        build=min(build, *again),
         before=before,
         with_objects=with_objects,
         with_snapshot=with_snapshot,

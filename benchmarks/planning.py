@@ -1,9 +1,10 @@
 """Deciding what to buy, at the sizes others have published or stumble at.
 
-The decision alone is timed apart from the whole: sorting the objects, building the snapshot and
-the templates, and reading the pods into classes, which a standing snapshot does as they come. The plain side places pods one by one with the reference filters on the nodes a
-plan has come to, for a few pods, and is scaled by their number alone; that it would also grow
-with the number of nodes is left out, in its favour.
+The decision alone is timed apart from the whole, which also sorts the objects, builds the
+snapshot and the templates, and reads the pods into classes; a standing snapshot does that as
+they come. The plain side places pods one by one with the reference filters on the nodes a plan
+has come to, for a few pods, and is scaled by their number alone; that it would also grow with
+the number of nodes is left out, in its favour.
 """
 
 import random

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from tonnage.filters import pipeline
+from tonnage.filters import inter_pod_affinity, pipeline
 from tonnage.filters.features import Features
-from tonnage.filters.framework import Code
+from tonnage.filters.framework import Ask, Code
 from tonnage.groups.model import Group, Template
 from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
@@ -86,8 +86,24 @@ class Candidates:
         if known is None or group.interacting or group.apart:
             verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
             known = self._feasible[key] = verdicts.codes[self._rows] == Code.SUCCESS
+            if group.sample.pods.affinity:
+                self._ask_beside_starting(group, known)
             self._ever[key] = known | self._ever[key] if key in self._ever else known
         return known
+
+    def _ask_beside_starting(self, group: PodGroup, known: Bools) -> None:
+        """The pods a node starts with may be the company that the group seeks."""
+        ask = Ask(self._snapshot, group.sample, self._features)
+        scopes = [inter_pod_affinity.scope_of(ask, term) for term in ask.pods.affinity]
+        for one in self:
+            if not known[one.position] and any(
+                all(scope.covers(held.pods) for scope in scopes) for held in one.row.starting
+            ):
+                self._snapshot.fork()
+                rows = imagined.add_copies(self._snapshot, one.row, [f"{one.name}-asked"])
+                verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
+                known[one.position] = verdicts.codes[rows.start] == Code.SUCCESS
+                self._snapshot.revert()
 
     def ever_fit(self, group: PodGroup) -> Bools:
         """Candidates whose empty node the pods have fitted on at some time, by position."""

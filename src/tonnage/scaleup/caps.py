@@ -209,10 +209,13 @@ class _Builder:
         starts = not any((matching & (column != ABSENT)).any() for column in columns) and all(
             scope.covers(self._ask.pods) for scope in scopes
         )
+        brought = any(all(scope.covers(pods) for scope in scopes) for pods in self._starting)
         for term, column in zip(terms, columns, strict=True):
             own = self._label(term.topology_key)
             if own == ABSENT:
                 self._refuse()
+            elif brought:
+                continue
             elif term.topology_key in self._host_keys:
                 self._together_on_host(matching, starts=starts)
             elif not starts and not matching[column == own].any():

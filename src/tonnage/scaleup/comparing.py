@@ -130,7 +130,7 @@ class _Outcome(NamedTuple):
 
     @classmethod
     def of(cls, plan: Plan) -> "_Outcome":
-        places = {one.pod: Place(node=one.node) for one in plan.fit_on_existing}
+        places = {one.pod: Place(node=one.node) for one in plan.all_on_existing}
         for scale_up in plan.scale_ups:
             place = Place(group=scale_up.group)
             places.update((pod, place) for node in scale_up.nodes for pod in node.pods)

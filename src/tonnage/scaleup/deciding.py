@@ -1,8 +1,12 @@
-"""From a cluster's objects to a plan: sort the objects, build what the planner needs, decide."""
+"""From a cluster to a plan: find what the planner needs, decide.
+
+Of a file the objects are sorted first (`decide`); a live caller hands in the snapshot that its
+watch feeds, and knows itself what was asked for (`look`, then `decide_standing`).
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -10,6 +14,7 @@ from tonnage.filters.features import Features
 from tonnage.filters.node_volume_limits import opted_in
 from tonnage.groups import nodegroups, readiness, templates
 from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.model import Group
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
@@ -19,7 +24,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.objects.workloads import DaemonSet
-from tonnage.scaleup import planning, podgroups
+from tonnage.scaleup import durations, planning, podgroups
 from tonnage.scaleup.expanders import Expander
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan
@@ -75,104 +80,233 @@ def prepare(
 ) -> planning.Request:
     """Everything the decision needs: the snapshot, pods that count, templates, readiness."""
     held = list(objects)
-    nodes = list(_of(held, Node))
-    csinodes = list(_of(held, CSINode))
-    pods = [_settled(pod) for pod in _of(held, Pod) if pod.status.phase not in FINISHED]
-    policy = policy_of(options)
-    groups = nodegroups.from_objects(_of(held, NodeGroup), nodes)
-    if not options.as_upstream:
-        features = msgspec.structs.replace(features, returning_volume_once=True)
-    snapshot = _snapshot(held, pods, options, features)
+    features = as_decided(features, options)
+    cluster = _cluster(held, options, features)
+    found = look(cluster, options=options, now=now, memory=memory or TemplateMemory(), live=False)
+    _replace_coming_up(found)
+    return _request(
+        found,
+        options=options,
+        features=features,
+        skipped=_skipped(found.readiness),
+        upcoming={name: group.upcoming for name, group in found.readiness.groups.items()},
+        out_of_time=out_of_time,
+        outside=outside,
+    )
+
+
+class Cluster(NamedTuple):
+    """A cluster for one decision: the snapshot, and objects that templates are made from.
+
+    `pods_by_node` and `pod`, by namespace/name, are asked for few pods only. The snapshot holds
+    no finished and no expendable pods; `as_counted` says what it is fed.
+    """
+
+    snapshot: Snapshot
+    groups: Sequence[Group]
+    nodes: Collection[Node]
+    csinodes: Collection[CSINode]
+    daemonsets: Iterable[DaemonSet]
+    drivers: Iterable[CSIDriver]
+    pods_by_node: Mapping[str, Iterable[Pod]]
+    pod: Callable[[str], Pod]
+
+
+class Look(NamedTuple):
+    """What was found before anything is decided."""
+
+    cluster: Cluster
+    pending: Sequence[PodRecord]
+    templates: Templates
+    readiness: Readiness
+    warnings: Sequence[str]
+
+
+def look(
+    cluster: Cluster,
+    *,
+    options: Options,
+    now: float,
+    memory: TemplateMemory,
+    live: bool = True,
+    counts: Callable[[PodRecord], bool] = lambda _: True,
+) -> Look:
+    """Which pods count, what the next node of each group would be, how the nodes are.
+
+    `live` says that the objects come from an API server, not from a file; `counts` leaves out
+    pods for reasons of the caller's own.
+    """
+    snapshot = cluster.snapshot
+    policy = policy_of(options, live=live)
     counted = [
         record
         for record in sorted(snapshot.pending_pods(), key=lambda record: record.order)
-        if not record.pods.gates and not _too_young(record, options, now)
+        if counts(record) and not record.pods.gates and not _too_young(record, options, now)
     ]
     waiting = [record for record in counted if _claims_may_bind(record, snapshot, options, now)]
     pending = [record for record in counted if record not in waiting] if waiting else counted
-    pods_by_node: dict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        if pod.spec.node_name:
-            pods_by_node[pod.spec.node_name].append(pod)
     built = templates.build(
-        groups,
-        nodes=nodes,
-        csinodes=csinodes,
-        pods_by_node=pods_by_node,
-        daemonsets=_of(held, DaemonSet),
-        memory=memory or TemplateMemory(),
+        cluster.groups,
+        nodes=cluster.nodes,
+        csinodes=cluster.csinodes,
+        pods_by_node=cluster.pods_by_node,
+        daemonsets=cluster.daemonsets,
+        memory=memory,
         policy=policy,
         now=now,
         wanted=_wanted_drivers(snapshot, pending),
     )
     assessed = readiness.assess(
-        groups, built.by_group, nodes=nodes, csinodes=csinodes, policy=policy, now=now
+        cluster.groups,
+        built.by_group,
+        nodes=cluster.nodes,
+        csinodes=cluster.csinodes,
+        policy=policy,
+        now=now,
     )
-    _replace_coming_up(snapshot, assessed, built)
-    return planning.Request(
-        snapshot=snapshot,
-        pending=podgroups.group(snapshot, pending),
-        groups=groups,
-        templates=built.by_group,
-        skipped=_skipped(assessed),
-        upcoming={name: group.upcoming for name, group in assessed.groups.items()},
-        options=options,
-        features=features,
-        warnings=(
-            *_warnings(held, built, assessed, options, features),
-            *_about_waiting(waiting, options),
-        ),
-        out_of_time=out_of_time,
-        outside=_outside(outside, built, pods),
-    )
+    return Look(cluster, pending, built, assessed, tuple(_about_waiting(waiting, options)))
 
 
-def _outside(
-    make: OutsideExpanders | None, built: Templates, pods: Iterable[Pod]
-) -> planning.OutsideExpanders:
-    if make is None:
-        return lambda _: {}
-    nodes = {name: template.node for name, template in built.by_group.items()}
-    by_key = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in pods}
-    return lambda option: make(nodes, lambda name: [by_key[pod.key] for pod in option(name)])
+def decide_standing(
+    found: Look,
+    *,
+    options: Options,
+    features: Features,
+    skipped: Mapping[str, str],
+    upcoming: Mapping[str, int],
+    out_of_time: Callable[[], bool] = lambda: False,
+    outside: OutsideExpanders | None = None,
+) -> Plan:
+    """What to buy, on a snapshot that goes on living: it is left as it was.
+
+    `skipped` are groups not to be bought from, with the reason, `upcoming` the nodes of each group
+    to count on beside those that are ready: what whoever made the requests knows of both.
+    """
+    snapshot = found.cluster.snapshot
+    snapshot.fork()
+    try:
+        _replace_coming_up(found)
+        return planning.plan(
+            _request(
+                found,
+                options=options,
+                features=as_decided(features, options),
+                skipped=skipped,
+                upcoming=upcoming,
+                out_of_time=out_of_time,
+                outside=outside,
+            )
+        )
+    finally:
+        snapshot.revert()
 
 
-def _of(objects: Iterable[object], kind: type[T]) -> Iterator[T]:
-    return (one for one in objects if isinstance(one, kind))
+def as_decided(features: Features, options: Options) -> Features:
+    """The features a decision goes by: a returning volume is counted right, unlike upstream."""
+    if options.as_upstream:
+        return features
+    return msgspec.structs.replace(features, returning_volume_once=True)
 
 
-def _settled(pod: Pod) -> Pod:
-    """A pod that preemption has promised a node counts as being there, as upstream counts it."""
+def as_counted(pod: Pod, options: Options) -> Pod | None:
+    """The pod as the snapshot is to hold it; `None` if it is finished or expendable.
+
+    A pod that preemption has promised a node counts as being there, as upstream counts it.
+    """
+    expendable = (pod.spec.priority or 0) < options.expendable_pods_priority_cutoff
+    if pod.status.phase in FINISHED or expendable:
+        return None
     if pod.spec.node_name or not pod.status.nominated_node_name:
         return pod
     spec = msgspec.structs.replace(pod.spec, node_name=pod.status.nominated_node_name)
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def policy_of(options: Options) -> GroupPolicy:
-    """The part of the options that templates and readiness go by."""
-    shared = set(GroupPolicy.__struct_fields__) & set(Options.__struct_fields__)
-    return GroupPolicy(
-        as_upstream=options.as_upstream, **{name: getattr(options, name) for name in shared}
-    )
-
-
-def _snapshot(
-    objects: list[object], pods: list[Pod], options: Options, features: Features
-) -> Snapshot:
-    """The cluster without finished and expendable pods."""
+def empty_snapshot(features: Features) -> Snapshot:
+    """A snapshot to be fed, that reads limits as the features say."""
     legacy = features.legacy_attach_limits and features.attach_volume_limit
-    snapshot = Snapshot(
+    return Snapshot(
         version=features.version,
         limit_reader=limits.from_csinode_and_allocatable if legacy else limits.from_csinode,
     )
+
+
+def policy_of(options: Options, *, live: bool = False) -> GroupPolicy:
+    """The part of the options that templates and readiness go by."""
+    shared = set(GroupPolicy.__struct_fields__) & set(Options.__struct_fields__)
+    return GroupPolicy(
+        as_upstream=options.as_upstream,
+        conditions_required=live,
+        **{name: getattr(options, name) for name in shared},
+    )
+
+
+def _cluster(objects: list[object], options: Options, features: Features) -> Cluster:
+    """The objects of a file, sorted."""
+    snapshot = empty_snapshot(features)
+    nodes = list(_of(objects, Node))
     for one in objects:
         if not isinstance(one, Pod):
             snapshot.apply("ADDED", one)
-    for pod in pods:
-        if (pod.spec.priority or 0) >= options.expendable_pods_priority_cutoff:
-            snapshot.apply("ADDED", pod)
-    return snapshot
+    by_key: dict[str, Pod] = {}
+    pods_by_node: dict[str, list[Pod]] = defaultdict(list)
+    for pod in _of(objects, Pod):
+        if pod.status.phase in FINISHED:
+            continue
+        by_key[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
+        node = pod.spec.node_name or pod.status.nominated_node_name
+        if node:
+            pods_by_node[node].append(pod)
+        counted = as_counted(pod, options)
+        if counted is not None:
+            snapshot.apply("ADDED", counted)
+    return Cluster(
+        snapshot=snapshot,
+        groups=nodegroups.from_objects(_of(objects, NodeGroup), nodes),
+        nodes=nodes,
+        csinodes=list(_of(objects, CSINode)),
+        daemonsets=list(_of(objects, DaemonSet)),
+        drivers=list(_of(objects, CSIDriver)),
+        pods_by_node=pods_by_node,
+        pod=by_key.__getitem__,
+    )
+
+
+def _request(
+    found: Look,
+    *,
+    options: Options,
+    features: Features,
+    skipped: Mapping[str, str],
+    upcoming: Mapping[str, int],
+    out_of_time: Callable[[], bool],
+    outside: OutsideExpanders | None,
+) -> planning.Request:
+    cluster = found.cluster
+    return planning.Request(
+        snapshot=cluster.snapshot,
+        pending=podgroups.group(cluster.snapshot, found.pending),
+        groups=cluster.groups,
+        templates=found.templates.by_group,
+        skipped=skipped,
+        upcoming=upcoming,
+        options=options,
+        features=features,
+        warnings=(*_warnings(found, options, features), *found.warnings),
+        out_of_time=out_of_time,
+        outside=_outside(outside, found),
+    )
+
+
+def _outside(make: OutsideExpanders | None, found: Look) -> planning.OutsideExpanders:
+    if make is None:
+        return lambda _: {}
+    nodes = {name: template.node for name, template in found.templates.by_group.items()}
+    return lambda option: make(nodes, lambda name: [found.cluster.pod(p.key) for p in option(name)])
+
+
+def _of(objects: Iterable[object], kind: type[T]) -> Iterator[T]:
+    return (one for one in objects if isinstance(one, kind))
 
 
 def _too_young(record: PodRecord, options: Options, now: float) -> bool:
@@ -181,7 +315,7 @@ def _too_young(record: PodRecord, options: Options, now: float) -> bool:
     if created is None:
         return False
     delay = options.new_pod_scale_up_delay
-    asked = _seconds(record.meta.annotations.get(_DELAY_ANNOTATION, ""))
+    asked = durations.seconds(record.meta.annotations.get(_DELAY_ANNOTATION, ""))
     if asked is not None and asked >= delay:
         delay = asked
     try:
@@ -220,22 +354,6 @@ def _about_waiting(waiting: list[PodRecord], options: Options) -> Iterator[str]:
         )
 
 
-def _seconds(text: str) -> float | None:
-    """A Go duration of whole or decimal units, such as 90s or 1m30s."""
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-    total, number, rest = 0.0, "", text
-    while rest:
-        unit = next((one for one in units if rest.startswith(one) and number), None)
-        if unit is not None:
-            total += float(number) * units[unit]
-            number, rest = "", rest[len(unit) :]
-        elif rest[0].isdigit() or (rest[0] == "." and "." not in number):
-            number, rest = number + rest[0], rest[1:]
-        else:
-            return None
-    return total if text and not number else None
-
-
 def _wanted_drivers(snapshot: Snapshot, pending: Iterable[PodRecord]) -> set[str]:
     drivers: set[str] = set()
     for record in pending:
@@ -245,12 +363,12 @@ def _wanted_drivers(snapshot: Snapshot, pending: Iterable[PodRecord]) -> set[str
     return drivers
 
 
-def _replace_coming_up(snapshot: Snapshot, assessed: Readiness, built: Templates) -> None:
+def _replace_coming_up(found: Look) -> None:
     """A node that is coming up is counted by its template, not by what it has so far."""
-    for name, group in assessed.groups.items():
-        if name in built.by_group:
+    for name, group in found.readiness.groups.items():
+        if name in found.templates.by_group:
             for node in group.coming_up_nodes:
-                snapshot.drop_node(node)
+                found.cluster.snapshot.drop_node(node)
 
 
 def _skipped(assessed: Readiness) -> dict[str, str]:
@@ -259,21 +377,15 @@ def _skipped(assessed: Readiness) -> dict[str, str]:
     return {name: one.skip_reason for name, one in assessed.groups.items() if not one.healthy}
 
 
-def _warnings(
-    objects: list[object],
-    built: Templates,
-    assessed: Readiness,
-    options: Options,
-    features: Features,
-) -> Iterator[str]:
-    yield from built.warnings
-    for found in built.problems.values():
-        yield from found
-    if not assessed.healthy:
-        yield f"nothing is bought: {assessed.reason}"
+def _warnings(found: Look, options: Options, features: Features) -> Iterator[str]:
+    yield from found.templates.warnings
+    for problems in found.templates.problems.values():
+        yield from problems
+    if not found.readiness.healthy:
+        yield f"nothing is bought: {found.readiness.reason}"
     if not options.csi_aware and features.volume_limit_scaling:
         drivers = sorted(
-            driver.metadata.name for driver in _of(objects, CSIDriver) if opted_in(driver, features)
+            driver.metadata.name for driver in found.cluster.drivers if opted_in(driver, features)
         )
         if drivers:
             yield (

@@ -143,7 +143,9 @@ def chain(
                 priorities = read_priorities(priorities or {})
             made.append(Priority(priorities))
         elif name == GRPC:
-            raise InputError(f"expander: {names!r}: grpc needs the address of its server: option grpcExpanderUrl")
+            raise InputError(
+                f"expander: {names!r}: grpc needs the address of its server: option grpcExpanderUrl"
+            )
         else:
             made.append(_SIMPLE[name]())
     return Chain(made, rng=rng)

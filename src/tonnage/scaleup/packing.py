@@ -74,8 +74,8 @@ class Packing:
         return self.names[row - self.first]
 
     def add_nodes(self, count: int) -> None:
-        number = self._first_number + len(self.names)
-        names = [f"{self._prefix}{number + index}" for index in range(count)]
+        first = self._first_number + len(self.names)
+        names = imagined.free_names(self.snapshot, self._prefix, count, first=first)
         imagined.add_copies(self.snapshot, self.template, names)
         self.names.extend(names)
 

@@ -13,12 +13,22 @@ class GroupDelta(_Whole, frozen=True, kw_only=True):
     delta: int
 
 
+class Placement(_Whole, frozen=True, kw_only=True):
+    pod: str
+    node: str
+
+
 class Step(_Whole, frozen=True, kw_only=True):
-    """One choice: the group that won, what is bought for it, and the pods it is for."""
+    """One choice: the group that won, what is bought for it, and the pods it is for.
+
+    Some of the pods may find room on nodes that were there, once the others are placed: with
+    spread over zones, for example, when another zone has caught up. These are in `fit_on_existing`.
+    """
 
     chosen: str
     scale_ups: tuple[GroupDelta, ...]
     pods: tuple[str, ...]
+    fit_on_existing: tuple[Placement, ...] = ()
     reason: str = ""
 
 
@@ -37,11 +47,6 @@ class ScaleUp(_Whole, frozen=True, kw_only=True):
     delta: int
     nodes: tuple[NewNode, ...]
     binding: str = ""
-
-
-class Placement(_Whole, frozen=True, kw_only=True):
-    pod: str
-    node: str
 
 
 class Nearest(_Whole, frozen=True, kw_only=True):
@@ -95,3 +100,9 @@ class Plan(_Whole, frozen=True, kw_only=True):
     bounds: Bounds = Bounds(nodes=0, cost_per_hour=None, gap=0.0)
     partial: bool = False
     warnings: tuple[str, ...] = ()
+
+    @property
+    def all_on_existing(self) -> tuple[Placement, ...]:
+        """Every pod on a node that is there or coming up, before any step or after one."""
+        later = (one for step in self.steps for one in step.fit_on_existing)
+        return (*self.fit_on_existing, *later)

@@ -7,7 +7,7 @@ at again, until no group helps any of them.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -107,6 +107,7 @@ class _Planner:
         self._option_pods: dict[str, list[PodRecord]] = {}
         self._packed_as: dict[str, str] = {}
         self._steps: list[Step] = []
+        self._existing: list[int] = []
         self._on_existing: list[Placement] = []
         self._partial = False
         self.improvable = False
@@ -132,7 +133,7 @@ class _Planner:
         for name, count in self._request.upcoming.items():
             candidate = self._candidates.get(name)
             if candidate is not None and count > 0:
-                names = [f"{name}-upcoming-{index + 1}" for index in range(count)]
+                names = imagined.free_names(self._snapshot, f"{name}-upcoming-", count)
                 imagined.add_copies(self._snapshot, candidate.row, names)
 
     def _fit_existing(self) -> None:
@@ -141,7 +142,8 @@ class _Planner:
         rows = self._snapshot.table.alive.data[:size].copy()
         if self._options.as_upstream:
             rows &= ~self._snapshot.columns.unschedulable.data[:size]
-        if not rows.any():
+        self._existing = np.flatnonzero(rows).tolist()
+        if not self._existing:
             return
         helpless = {id(group): not self._candidates.fits(group).any() for group in self._left}
         ordered = sorted(
@@ -153,16 +155,11 @@ class _Planner:
             ),
         )
         fits, self._left = placing.place(self._snapshot, ordered, self._features, rows=rows)
-        self._on_existing = [
-            Placement(pod=pod.key, node=self._snapshot.name_of(fit.row))
-            for fit in fits
-            for pod in fit.pods
-        ]
+        self._on_existing = self._placements(fits)
 
     def _step(self) -> bool:
         """Choose and buy once; whether anything was bought."""
-        if self._request.out_of_time():
-            self._partial = True
+        if self._is_out_of_time():
             return False
         feasible = np.array([self._candidates.fits(group) for group in self._left])
         options = weighing.options(
@@ -183,6 +180,11 @@ class _Planner:
             # Only a promise that came to nothing, never a packing, gets here.
             options = [option for option in options if option.group != chosen.group]
         return False
+
+    def _is_out_of_time(self) -> bool:
+        """From the first time it is so, everything is left as it is: the plan is partial."""
+        self._partial = self._partial or self._request.out_of_time()
+        return self._partial
 
     def _estimate(self, candidate: Candidate, groups: list[PodGroup]) -> expanders.Option | None:
         """What upstream's first fit would buy of the group: the choice is made on that."""
@@ -221,7 +223,7 @@ class _Planner:
                 id(group.held): int(self._candidates.room(group)[candidate.position])
                 for group in order
             },
-            stop=self._request.out_of_time,
+            stop=self._is_out_of_time,
         )
 
     def _node_limit(self, candidate: Candidate) -> int:
@@ -270,7 +272,7 @@ class _Planner:
                 self._features,
                 nodes=room if whole else len(packed.used_rows),
                 keep_empty=whole,
-                stop=self._request.out_of_time,
+                stop=self._is_out_of_time,
             )
         elif whole:
             packed.add_nodes(room - len(packed.names))
@@ -335,8 +337,8 @@ class _Planner:
         rows: dict[str, list[int]] = {}
         for name, delta in deltas.items():
             if delta:
-                number = len(self._bought.get(name, ())) + 1
-                names = [f"{name}-new-{number + index}" for index in range(delta)]
+                first = len(self._bought.get(name, ())) + 1
+                names = imagined.free_names(self._snapshot, f"{name}-new-", delta, first=first)
                 added = imagined.add_copies(self._snapshot, self._candidates[name].row, names)
                 rows[name] = list(range(added.start, added.stop))
         order = list({id(one.group): one.group for one in packed.placed}.values())
@@ -364,12 +366,11 @@ class _Planner:
             self._budget.take(one.group, one.template, len(found))
             self._bought.setdefault(name, {}).update((row, []) for row in found)
         owner = {row: rows for rows in self._bought.values() for row in rows}
-        more, self._left = placing.place(
-            self._snapshot, left, self._features, rows=self._mask(list(owner))
-        )
+        more, self._left = self._use_up(left, list(owner))
         for group, pods, row in (*placed, *more):
-            owner[row][row].extend(pods)
-            self._placed[id(group.held)] += len(pods)
+            if row in owner:
+                owner[row][row].extend(pods)
+                self._placed[id(group.held)] += len(pods)
         self._steps.append(
             Step(
                 chosen=candidate.name,
@@ -377,9 +378,36 @@ class _Planner:
                     GroupDelta(group=name, delta=len(found)) for name, found in rows.items()
                 ),
                 pods=tuple(pod.key for one in (*placed, *more) for pod in one.pods),
+                fit_on_existing=tuple(
+                    self._placements(one for one in more if one.row not in owner)
+                ),
                 reason=reason,
             )
         )
+
+    def _use_up(
+        self, left: list[PodGroup], bought: list[int]
+    ) -> tuple[list[Placed], list[PodGroup]]:
+        """Fill bought nodes; who minds other pods may now fit on nodes that were there, too."""
+        more, still = placing.place(
+            self._snapshot,
+            [group for group in left if not group.interacting],
+            self._features,
+            rows=self._mask(bought),
+        )
+        minding = [group for group in left if group.interacting]
+        if minding:
+            mask = self._mask([*self._existing, *bought])
+            fits, minding = placing.place(self._snapshot, minding, self._features, rows=mask)
+            more += fits
+        return more, still + minding
+
+    def _placements(self, fits: Iterable[Placed]) -> list[Placement]:
+        return [
+            Placement(pod=pod.key, node=self._snapshot.name_of(fit.row))
+            for fit in fits
+            for pod in fit.pods
+        ]
 
     def _mask(self, rows: list[int]) -> Bools:
         mask = np.zeros(self._snapshot.table.size, dtype=np.bool_)

@@ -3,8 +3,8 @@
     scenario = random_scenario(seed)
     plan = decide(scenario.objects, options=options.of(scenario.options), ...)
 
-Half of them are the clusters of `tonnage.testing.clusters` with node groups around their nodes,
-half are plain ones, where the rules of the waiting sets meet less noise.
+Some of them are the clusters of `tonnage.testing.clusters` with node groups around their nodes,
+most are plain ones, where the rules of the waiting sets meet less noise.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ NOW = timestamps.parse("2027-01-15T08:00:00Z")
 _A_MINUTE_AGO = "2027-01-15T07:59:00Z"
 
 _EXPANDERS = ("least-waste", "most-pods", "least-nodes", "price", "random", "least-waste,most-pods")
-_CLAIMS = {"none": 6, "own": 6, "two": 3, "shared": 2, "bound": 2, "zonal": 2, "mixed": 1}
+_CLAIMS = {"none": 8, "own": 6, "two": 3, "shared": 2, "bound": 2, "zonal": 2, "mixed": 1}
 
 
 class RandomScenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ def random_scenario(seed: int) -> RandomScenario:
     """A cluster of up to 12 nodes, 1 to 6 groups and up to 60 pods that wait."""
     dice = Dice(seed)
     base = random_cluster(seed)
-    objects = list(base.objects) if dice.chance(0.5) else _plain(dice)
+    objects = list(base.objects) if dice.chance(0.4) else _plain(dice)
     nodes = [one for one in objects if isinstance(one, Node)]
     if dice.chance(0.15):
         nodes = [_just_created(dice, node) for node in nodes]
@@ -84,7 +84,8 @@ def _plain(dice: Dice) -> list[KubeObject]:
         if dice.chance(0.5):
             objects.append(builders.csidriver(provisioner, opt_in=dice.chance(0.5)))
     for number in range(dice.between(0, 4)):
-        name = f"n{number}"
+        # Nodes may have the names that a plan before this one had for them.
+        name = dice.weighted({f"n{number}": 12, f"family-{ZONES[0]}-new-{number + 1}": 1})
         objects.append(_node(dice, name, dice.pick(ZONES)))
         if dice.chance(0.9):
             objects.append(_csi_node(dice, name))
@@ -100,18 +101,18 @@ def _node(dice: Dice, name: str, zone: str) -> Node:
         labels["rack"] = dice.pick(("r1", "r2"))
     return builders.node(
         name,
-        cpu=dice.pick(("1", "2", "4", "16")),
+        cpu=dice.pick(("2", "2", "4", "16")),
         memory=dice.pick(("2Gi", "8Gi", "32Gi")),
         pods=dice.weighted({110: 6, 4: 2, 8: 2}),
         zone=zone if dice.chance(0.95) else "",
         labels=labels,
-        taints=[rules.taint(dice)] if dice.chance(0.1) else (),
+        taints=[rules.taint(dice)] if dice.chance(0.06) else (),
     )
 
 
 def _csi_node(dice: Dice, name: str) -> CSINode:
     limits = {
-        driver: dice.weighted({None: 1, 0: 1, 1: 2, 2: 3, 3: 3, 8: 3})
+        driver: dice.weighted({None: 2, 0: 1, 1: 1, 2: 3, 3: 3, 8: 4})
         for driver in DRIVERS
         if dice.chance(0.9)
     }
@@ -167,7 +168,7 @@ class _SetMaker:
         }
         if claims == "shared":
             yield self._claim(f"{name}-shared", modes=("ReadWriteMany",))
-        for number in range(dice.weighted({1: 2, 3: 3, 7: 3, 15: 2})):
+        for number in range(dice.weighted({1: 2, 3: 3, 7: 3, 15: 3})):
             pod = f"{name}-{number}"
             found = list(self._claims(pod, name, claims, number))
             yield from found
@@ -240,9 +241,9 @@ def _groups(dice: Dice, nodes: list[str]) -> Iterator[NodeGroup]:
     for name, members in owned.items():
         template = _template(dice, dice.pick(ZONES)) if dice.chance(0.5) else None
         yield _group(dice, name, template, nodes=members)
-    if dice.chance(0.75):
+    if dice.chance(0.85):
         shape = dice.between(0, 2**30)
-        for zone in dice.some(ZONES):
+        for zone in dice.some(ZONES, least=2):
             # Members of a family differ in nothing but the zone.
             yield _group(dice, f"family-{zone}", _template(Dice(shape), zone))
     if dice.chance(0.3):

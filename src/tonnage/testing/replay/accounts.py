@@ -16,6 +16,7 @@ def of_pods(stage: Stage, plan: Plan) -> Iterator[Violation]:
     """Every pod that waits is in exactly one list, and steps and nodes name the same pods."""
     in_steps = Counter(pod for step in plan.steps for pod in step.pods)
     on_nodes = Counter(pod for one in plan.scale_ups for node in one.nodes for pod in node.pods)
+    on_nodes.update(fit.pod for step in plan.steps for fit in step.fit_on_existing)
     listed = in_steps + Counter(fit.pod for fit in plan.fit_on_existing)
     listed.update(left.pod for left in plan.not_helped)
     for pod in stage.waiting:
@@ -25,7 +26,7 @@ def of_pods(stage: Stage, plan: Plan) -> Iterator[Violation]:
         if pod not in stage.waiting and (pod not in stage.optional or count > 1):
             yield _violation("every pod once", pod, "is listed and does not wait")
     for pod in (in_steps - on_nodes) + (on_nodes - in_steps):
-        detail = f"in {in_steps[pod]} steps and on {on_nodes[pod]} new nodes"
+        detail = f"in {in_steps[pod]} steps and on {on_nodes[pod]} nodes"
         yield _violation("steps and nodes agree", pod, detail)
 
 

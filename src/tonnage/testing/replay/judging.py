@@ -126,8 +126,9 @@ class _Judge:
                     yield Violation(rule="new names", subject=node.name, detail=detail)
                 elif one.group in self._stage.templates:
                     self._stage.add(one.group, node.name)
+        existing = {fit.pod: fit.node for fit in step.fit_on_existing}
         for pod in step.pods:
-            node_name = self._node_of.get(pod)
+            node_name = existing.get(pod) or self._node_of.get(pod)
             if node_name is None or node_name not in self._cluster.nodes:
                 detail = f"step {number} places it on {node_name}, which is not there yet"
                 yield Violation(rule="placement", subject=pod, detail=detail)

@@ -1,5 +1,6 @@
 """The cluster a plan starts from, as the reference sees it, and the nodes that may be added."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -142,8 +143,10 @@ class Stage:
                 continue
             for node in found.coming_up_nodes:
                 self.remove(node)
-            for number in range(found.upcoming):
-                self.add(name, f"{name}-upcoming-{number + 1}")
+            numbered = (f"{name}-upcoming-{number}" for number in itertools.count(1))
+            free = (one for one in numbered if one not in self.cluster.nodes)
+            for upcoming in list(itertools.islice(free, found.upcoming)):
+                self.add(name, upcoming)
 
     def _start(self, pod: Pod, node: str) -> None:
         """A pod that comes with its node; the claims of its ephemeral volumes are its own."""

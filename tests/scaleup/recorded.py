@@ -1,0 +1,110 @@
+"""Scenarios with the recorded answers of cluster-autoscaler 1.37, and how ours are held to them."""
+
+import gzip
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tonnage.files import batches
+from tonnage.filters import features
+from tonnage.filters.features import Features
+from tonnage.objects.kinds import KubeObject
+from tonnage.scaleup import deciding
+from tonnage.scaleup import options as settings
+from tonnage.scaleup.options import Options
+from tonnage.scaleup.plan import GroupDelta, Plan
+
+NOW = 1_800_000_000.0
+CHOSEN = Path(__file__).parent.parent / "data" / "oracle"
+
+
+def everything() -> Path | None:
+    """Where all recordings are: TONNAGE_ORACLE, or a folder beside the repository; or nowhere."""
+    named = os.environ.get("TONNAGE_ORACLE")
+    found = Path(named) if named else CHOSEN.parents[3] / "shared" / "oracle"
+    return found if (found / "plans.scenarios.jsonl.gz").is_file() else None
+
+
+class Case(NamedTuple):
+    """A recorded scenario: what was asked, and what upstream answered in several runs."""
+
+    name: str
+    objects: list[KubeObject]
+    options: Options
+    features: Features
+    expected: dict[str, Any]
+
+    def decide(self) -> Plan:
+        return deciding.decide(self.objects, options=self.options, features=self.features, now=NOW)
+
+    @property
+    def outcomes(self) -> list[dict[str, Any]]:
+        """What upstream came to, every time it did not give up."""
+        return [one for one in self.expected["outcomes"] if not one.get("error")]
+
+
+def cases(folder: Path, part: slice = slice(None)) -> list[Case]:
+    """The recorded scenarios of a folder, or a part of them."""
+    with gzip.open(folder / "plans.scenarios.jsonl.gz") as file:
+        scenarios = file.readlines()[part]
+    with gzip.open(folder / "plans.expected.jsonl.gz") as file:
+        answers = file.readlines()[part]
+    return [_case(*both) for both in zip(scenarios, answers, strict=True)]
+
+
+def count(folder: Path) -> int:
+    with gzip.open(folder / "plans.expected.jsonl.gz") as file:
+        return sum(1 for _ in file)
+
+
+def helped(plan: Plan) -> int:
+    """Pods the plan finds a place for."""
+    return len(plan.fit_on_existing) + sum(len(step.pods) for step in plan.steps)
+
+
+def bought(plan: Plan) -> int:
+    return sum(one.delta for one in plan.scale_ups)
+
+
+def first_step_holds(case: Case, plan: Plan) -> bool:
+    """Whether the first step is one of upstream's, or helps no fewer pods with no more nodes."""
+    first = plan.steps[0] if plan.steps else None
+    ours = _pairs(first.scale_ups if first is not None else ())
+    theirs = [_theirs(one) for one in case.outcomes]
+    pods = len(first.pods) if first is not None else 0
+    return ours in theirs or (
+        pods >= max(one["triggered"] for one in case.outcomes)
+        and sum(ours.values()) <= min(sum(one.values()) for one in theirs)
+    )
+
+
+def has_one_answer(case: Case) -> bool:
+    return len({tuple(sorted(_theirs(one).items())) for one in case.outcomes}) == 1
+
+
+def helped_by_upstream(case: Case) -> list[int]:
+    return [one["schedulableOnExisting"] + one["triggered"] for one in case.outcomes]
+
+
+def _case(scenario: bytes, answer: bytes) -> Case:
+    loaded = batches.decode_scenario(scenario)
+    expected = json.loads(answer)
+    assert loaded.scenario is not None
+    assert loaded.name == expected["scenario"]
+    return Case(
+        loaded.name,
+        loaded.objects,
+        settings.of(loaded.scenario.options),
+        features.of_version(loaded.scenario.kubernetes_version, loaded.scenario.feature_gates),
+        expected,
+    )
+
+
+def _pairs(scale_ups: Iterable[GroupDelta]) -> dict[str, int]:
+    return {one.group: one.delta for one in scale_ups if one.delta}
+
+
+def _theirs(outcome: dict[str, Any]) -> dict[str, int]:
+    return {one["group"]: one["delta"] for one in outcome["scaleUps"] or () if one["delta"]}
