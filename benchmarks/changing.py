@@ -1,17 +1,20 @@
 """One pod comes or goes: what a watch event costs the standing snapshot."""
 
+import itertools
 import random
 from collections.abc import Iterator
 from functools import partial
 
-from benchmarks.clusters import SEED, decode
+from benchmarks.clusters import SEED, items_of
 from benchmarks.context import Context
 from benchmarks.measuring import Row, Times, each
 from tonnage.filters import pipeline
+from tonnage.objects import decoding, kinds
 from tonnage.objects.pods import Pod
 from tonnage.testing import reference
 
 NAME = "changes"
+POD = kinds.of(Pod())
 _AIM = 30e-6
 
 
@@ -40,27 +43,24 @@ def run(context: Context) -> Iterator[Row]:
             )
 
 
-def _samples(context: Context) -> dict[str, list[Pod]]:
-    """Running pods without and with volumes, from all over the cluster and in no order."""
-    found: dict[str, list[Pod]] = {"without volumes": [], "with volumes": []}
-    pages = [page for page in context.cluster.pages() if page.kind.type is Pod]
-    for page in pages[::5]:
-        for pod in decode(page):
-            assert isinstance(pod, Pod)
-            claims = any(volume.persistent_volume_claim for volume in pod.spec.volumes)
-            found["with volumes" if claims else "without volumes"].append(pod)
+def _samples(context: Context) -> dict[str, list[bytes]]:
+    """Running pods without and with volumes, as JSON, from all over the cluster and in no order."""
+    found: dict[str, list[bytes]] = {"without volumes": [], "with volumes": []}
+    pages = (page for page in context.cluster.pages() if page.kind is POD)
+    for page in itertools.islice(pages, 0, None, 5):
+        for raw in items_of(page):
+            claims = b"persistentVolumeClaim" in bytes(raw)
+            found["with volumes" if claims else "without volumes"].append(bytes(raw))
     rng = random.Random(SEED)
     count = context.times(5_000)
     return {case: rng.sample(pods, min(count, len(pods))) for case, pods in found.items()}
 
 
-def _measured(context: Context, pods: list[Pod]) -> tuple[Times, Times]:
-    """Times of taking all of them out, and of putting them in again."""
+def _measured(context: Context, pods: list[bytes]) -> tuple[Times, Times]:
+    """Times of taking all of them out, and of putting them in again, freshly decoded."""
     snapshot = context.snapshot
-    removed = each(
-        [partial(snapshot.drop_pod, pod.metadata.namespace, pod.metadata.name) for pod in pods]
-    )
-    added = each([partial(snapshot.put_pod, pod) for pod in pods])
+    removed = each(partial(snapshot.apply, "DELETED", decoding.decode(pod, POD)) for pod in pods)
+    added = each(partial(snapshot.apply, "ADDED", decoding.decode(pod, POD)) for pod in pods)
     return removed, added
 
 

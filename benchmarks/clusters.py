@@ -104,6 +104,7 @@ class LargeCluster:
 
     def __init__(self, size: Size, *, seed: int = SEED) -> None:
         self.size = size
+        self._seed = seed
         self._rng = random.Random(seed)
         self.nodes = [_Node(number, pool) for number, pool in enumerate(_pools(size.nodes))]
         self.workloads = self._make_workloads()
@@ -114,7 +115,8 @@ class LargeCluster:
         ]
 
     def pages(self) -> Iterator[Page]:
-        """Everything there is: nodes first, then storage, then pods."""
+        """Everything there is: nodes first, then storage, then pods; the same every time."""
+        rng = random.Random(self._seed)
         yield from _paged("v1", "Namespace", map(_namespace, workloads.NAMESPACES))
         yield from _paged("v1", "Node", map(_node, self.nodes))
         yield from _paged("storage.k8s.io/v1", "CSINode", map(_csi_node, self.nodes))
@@ -130,8 +132,8 @@ class LargeCluster:
         )
         yield from _paged("v1", "PersistentVolume", volumes)
         yield from _paged("v1", "PersistentVolumeClaim", itertools.starmap(_claim, claims))
-        yield from _paged("storage.k8s.io/v1", "VolumeAttachment", self._attachments(claims))
-        yield from _paged("v1", "Pod", self._pods())
+        yield from _paged("storage.k8s.io/v1", "VolumeAttachment", self._attachments(claims, rng))
+        yield from _paged("v1", "Pod", self._pods(rng))
 
     def _make_workloads(self) -> list[Workload]:
         daemons = workloads.daemon_sets(self.size.nodes)
@@ -166,8 +168,7 @@ class LargeCluster:
         found = next((node for node in chosen if node.has_room(one)), None)
         return found or max(candidates, key=lambda node: (node.slots > 2, node.cpu_milli))
 
-    def _pods(self) -> Iterator[bytes]:
-        rng = self._rng
+    def _pods(self, rng: random.Random) -> Iterator[bytes]:
         form, last = None, None
         for one, number, node in self._placed:
             if one is not last:
@@ -195,12 +196,14 @@ class LargeCluster:
                     name = one.claim_name(index, _pod_name(one, number))
                     yield one.namespace, name, storage_class, node
 
-    def _attachments(self, claims: Iterable[tuple[str, str, str, _Node]]) -> Iterator[bytes]:
+    def _attachments(
+        self, claims: Iterable[tuple[str, str, str, _Node]], rng: random.Random
+    ) -> Iterator[bytes]:
         """One per block volume, and one in a hundred also where its pod was before."""
         for namespace, name, storage_class, node in claims:
             if storage_class == GP3:
                 yield _attachment(namespace, name, node)
-                if self._rng.random() < 0.01:
+                if rng.random() < 0.01:
                     before = self.nodes[(node.number + len(ZONES)) % len(self.nodes)]
                     yield _attachment(namespace, name, before)
 
@@ -208,8 +211,12 @@ class LargeCluster:
 def decode(page: Page) -> list[KubeObject]:
     """The objects of a page, as the client for an API server makes them."""
     with decoding.collector_paused():
-        items = _PAGE.decode(page.body).items
-        return [decoding.decode(item, page.kind) for item in items]
+        return [decoding.decode(item, page.kind) for item in items_of(page)]
+
+
+def items_of(page: Page) -> list[msgspec.Raw]:
+    """The objects of a page as they were written."""
+    return _PAGE.decode(page.body).items
 
 
 class _Items(msgspec.Struct):

@@ -1,8 +1,11 @@
 """Nodes that are Ready and lack a CSI driver."""
 
+import pytest
+
 from tests.autoscaler.harness import (
     CSINODES,
     DRIVER,
+    NODES,
     Cloud,
     autoscaling,
     events,
@@ -46,6 +49,36 @@ async def test_a_node_that_gets_its_driver_is_ready(clock: VirtualClock) -> None
             await clock.sleep(20)
             assert status(server)["tonnage"]["comingUp"] == []
             assert metric(program, "cluster_autoscaler_nodes_count", state="ready") == 1
+
+
+async def test_the_wait_for_a_driver_is_measured_once(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-1", drivers={})
+        async with autoscaling(server, Cloud(server), clock) as program:
+            await clock.sleep(100)
+            assert metric(program, "tonnage_readiness_wait_seconds_count", node_group="g") is None
+            longest = metric(program, "tonnage_readiness_longest_wait_seconds")
+            assert longest == pytest.approx(100, abs=11)
+            put(server, CSINODES, builders.csinode("g-1", {DRIVER: 10}))
+            await clock.sleep(60)
+            assert metric(program, "tonnage_readiness_wait_seconds_count", node_group="g") == 1
+            waited = metric(program, "tonnage_readiness_wait_seconds_sum", node_group="g")
+            assert waited == pytest.approx(105, abs=11)
+            assert metric(program, "tonnage_readiness_longest_wait_seconds") == 0
+
+
+async def test_a_node_that_leaves_without_its_driver_has_no_wait(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-0")
+        put_node(server, clock, "g-1", drivers={})
+        async with autoscaling(server, Cloud(server), clock) as program:
+            await clock.sleep(60)
+            server.remove(f"{NODES}/g-1")
+            await clock.sleep(30)
+            assert metric(program, "tonnage_readiness_longest_wait_seconds") == 0
+            assert metric(program, "tonnage_readiness_wait_seconds_count", node_group="g") is None
 
 
 async def test_past_the_deadline_the_node_is_unready_and_told_so_once(clock: VirtualClock) -> None:

@@ -258,6 +258,19 @@ async def test_a_provider_that_cannot_be_refreshed_is_tried_again(clock: Virtual
             await until(lambda: bool(cloud.asked), clock=clock)
 
 
+async def test_calls_of_the_provider_and_their_failures_are_counted(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        async with autoscaling(server, cloud, clock) as program:
+            cloud.refresh_fails = ProviderError("no credentials")
+            await clock.sleep(30)
+            calls = metric(program, "tonnage_provider_call_duration_seconds_count", call="refresh")
+            assert calls == cloud.refreshed
+            errors = {"call": "refresh", "error": "refused"}
+            assert metric(program, "tonnage_provider_call_errors_total", **errors) == 3
+
+
 async def test_a_group_that_refuses_is_backed_off_and_another_one_helps(
     clock: VirtualClock,
 ) -> None:

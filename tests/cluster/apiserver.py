@@ -199,7 +199,7 @@ class ApiServer:
             return status(409, "AlreadyExists", name=obj["metadata"]["name"])
         return web.json_response(self.put(request.path, obj), status=201)
 
-    def _change(self, request: web.Request, body: Json) -> web.Response:
+    def _change(self, request: web.Request, body: Any) -> web.Response:
         path = self._target(request)
         old = self.objects[path]
         name = old["metadata"]["name"]
@@ -212,6 +212,11 @@ class ApiServer:
                 return web.json_response(self.put(_collection(path), _merged(old, going)))
             self.remove(path)
             return web.json_response({"kind": "Status", "status": "Success"})
+        if request.content_type == "application/json-patch+json":
+            patched = _json_patched(old, body)
+            if patched is None:
+                return status(422, "Invalid", message="a test failed", name=name)
+            return web.json_response(self.put(_collection(path), patched))
         wanted = body.get("metadata", {}).get("resourceVersion")
         if wanted and wanted != old["metadata"]["resourceVersion"]:
             return status(409, "Conflict", name=name)
@@ -331,6 +336,25 @@ def _merged(old: Json, patch: Json) -> Json:
             new[key] = _merged(old.get(key) or {}, value)
         else:
             new[key] = value
+    return new
+
+
+def _json_patched(old: Json, operations: list[Json]) -> Json | None:
+    """The object after `test` and `remove` operations; `None` if one of them does not apply."""
+    new: Json = json.loads(json.dumps(old))
+    for one in operations:
+        *parents, last = one["path"].strip("/").split("/")
+        place: Any = new
+        try:
+            for part in parents:
+                place = place[int(part) if isinstance(place, list) else part]
+            key = int(last) if isinstance(place, list) else last
+            if one["op"] == "test" and place[key] != one["value"]:
+                return None
+            if one["op"] == "remove":
+                del place[key]
+        except (KeyError, IndexError):
+            return None
     return new
 
 

@@ -3,60 +3,33 @@
 import asyncio
 import inspect
 import itertools
-import os
-import random
 import signal
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
+from collections.abc import Generator, Iterator
 from types import FrameType
-from typing import TypeAlias
 
 import pytest
 
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.workspace import Workspace, workspace
-from tonnage.clock import SystemClock
-from tonnage.cluster import config
-from tonnage.cluster.client import Client
-from tonnage.cluster.http import HttpTransport
 
 PATIENCE = 120.0
 """Seconds a test may take, unless it is marked with `patience(seconds)`."""
 
 _numbers = itertools.count(1)
 
-Connect: TypeAlias = Callable[[Path], AbstractAsyncContextManager[Client]]
-
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Shared by all tests: whoever breaks it mends it."""
+    """Shared by all tests, and mended before each if the last one broke it."""
     with ControlPlane(tmp_path_factory.mktemp("control-plane")) as started:
         yield started
 
 
 @pytest.fixture
 def work(cluster: ControlPlane) -> Iterator[Workspace]:
+    cluster.mend()
     with workspace(cluster, f"e2e-{next(_numbers)}") as made:
         yield made
-
-
-@pytest.fixture
-def connect() -> Connect:
-    """Makes our client talk as whoever a kubeconfig is of."""
-    return connected
-
-
-@asynccontextmanager
-async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
-    clock = SystemClock()
-    access = config.from_files([kubeconfig])
-    transport = HttpTransport(access, clock=clock, environ=os.environ)
-    try:
-        yield Client(transport, clock=clock, rng=random.Random())
-    finally:
-        await transport.close()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -186,6 +186,13 @@ class ControlPlane:
         self.stop(component)
         self.start(component)
 
+    def mend(self) -> None:
+        """Start what is not running."""
+        for name, component in self._components.items():
+            if not component.running:
+                component.kill()
+                self.start(name)
+
     def paused(self, component: str) -> contextlib.AbstractContextManager[None]:
         """It stands still inside the block: connections stay open, nobody answers."""
         return self._components[component].paused()
@@ -349,7 +356,7 @@ def wait_until(
     condition: Callable[[], bool],
     *,
     what: str,
-    within: float = 30.0,
+    within: float = 60.0,
     late: Callable[[], str] = str,
 ) -> None:
     """Wait, looking often, until something is so; `late` has more to say if it never is."""

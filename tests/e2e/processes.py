@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-GRACE = 20.0
+GRACE = 5.0
 """Seconds a program has to end by itself when asked to."""
 
 
@@ -73,6 +73,10 @@ class Program:
         """The code it ended with by itself, while nobody asked it to."""
         return self._process.poll() if self._process is not None else None
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self.ended is None
+
     def start(self) -> None:
         assert self._process is None, f"{self.name} is running already"
         with self.log.open("ab") as log:
@@ -119,5 +123,6 @@ class Program:
         return "\n".join(line[:400] for line in said[-lines:])
 
     def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        # The number of a program that ended by itself may belong to another by now.
+        if self.running:
             os.killpg(self.pid, number)

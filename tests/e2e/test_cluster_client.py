@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.e2e import manifests
-from tests.e2e.conftest import Connect
+from tests.e2e.connecting import connected
 from tests.e2e.controlplane import API_SERVER
 from tests.e2e.workspace import Workspace
 from tonnage.clock import SystemClock
@@ -20,6 +20,8 @@ from tonnage.cluster.client import Client, PatchStyle, Selection
 from tonnage.cluster.lease import LeaderLease, LeadershipLost, Timing
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.records import ConfigMap
+from tonnage.cluster.reflector import Pace
+from tonnage.cluster.resources import Resource
 from tonnage.cluster.watching import Change, EventType
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
@@ -44,7 +46,8 @@ async def until(condition: Callable[[], bool], *, within: float = 30.0) -> None:
 
 @asynccontextmanager
 async def mirrored(client: Client, selection: Selection) -> AsyncIterator[Cache[ConfigMap]]:
-    mirror = Mirror(client, clock=CLOCK, rng=random.Random(1))
+    pace = Pace(first_wait=0.2, longest_wait=1.0)
+    mirror = Mirror(client, clock=CLOCK, rng=random.Random(1), pace=pace)
     cache = mirror.add(ConfigMap, selection)
     task = asyncio.ensure_future(mirror.run())
     try:
@@ -64,21 +67,19 @@ def a_lease(client: Client, work: Workspace, identity: str) -> LeaderLease:
     )  # fmt: skip
 
 
-async def test_the_version_is_the_built_one(work: Workspace, connect: Connect) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+async def test_the_version_is_the_built_one(work: Workspace) -> None:
+    async with connected(work.cluster.kubeconfig()) as client:
         assert await client.version() == work.cluster.versions["kubernetes"]
 
 
-async def test_nodes_and_their_drivers_are_read_as_they_were_made(
-    work: Workspace, connect: Connect
-) -> None:
+async def test_nodes_and_their_drivers_are_read_as_they_were_made(work: Workspace) -> None:
     name = f"{work.namespace}-n1"
     work.create(
         manifests.node(name, cpu="7"),
         manifests.csinode(name, {"a.example.com": 25, "b.example.com": None}),
         manifests.csidriver("a.example.com", opt_in=True),
     )
-    async with connect(work.cluster.kubeconfig()) as client:
+    async with connected(work.cluster.kubeconfig()) as client:
         node = await client.get(Node, name)
         csinode = await client.get(CSINode, name)
         driver = await client.get(CSIDriver, "a.example.com")
@@ -90,8 +91,8 @@ async def test_nodes_and_their_drivers_are_read_as_they_were_made(
     assert driver.spec.prevent_pod_scheduling_if_missing is True
 
 
-async def test_a_list_in_pages_is_complete(work: Workspace, connect: Connect) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+async def test_a_list_in_pages_is_complete(work: Workspace) -> None:
+    async with connected(work.cluster.kubeconfig()) as client:
         names = {f"page-{number}" for number in range(7)}
         for name in names:
             await client.create(ConfigMap, config_map(work, name))
@@ -100,9 +101,7 @@ async def test_a_list_in_pages_is_complete(work: Workspace, connect: Connect) ->
     assert names <= {one.metadata.name for one in listing.items}
 
 
-async def test_a_list_by_field_holds_only_what_was_asked_for(
-    work: Workspace, connect: Connect
-) -> None:
+async def test_a_list_by_field_holds_only_what_was_asked_for(work: Workspace) -> None:
     node = f"{work.namespace}-n1"
     work.create(
         manifests.node(node),
@@ -110,15 +109,15 @@ async def test_a_list_by_field_holds_only_what_was_asked_for(
         manifests.pod("waiting", namespace=work.namespace, nodeSelector={"no": "where"}),
     )
     selection = Selection(namespace=work.namespace, fields="spec.nodeName=")
-    async with connect(work.cluster.kubeconfig()) as client:
+    async with connected(work.cluster.kubeconfig()) as client:
         listing = await client.list(Pod, selection)
     assert [one.metadata.name for one in listing.items] == ["waiting"]
 
 
-async def test_a_watch_tells_what_happens_after_a_list(work: Workspace, connect: Connect) -> None:
+async def test_a_watch_tells_what_happens_after_a_list(work: Workspace) -> None:
     selection = Selection(namespace=work.namespace, fields="metadata.name=watched")
     seen: list[tuple[EventType, dict[str, str]]] = []
-    async with connect(work.cluster.kubeconfig()) as client:
+    async with connected(work.cluster.kubeconfig()) as client:
         listing = await client.list(ConfigMap, selection)
         watch = client.watch(ConfigMap, selection, resource_version=listing.resource_version)
         await client.create(ConfigMap, config_map(work, "watched", a="1"))
@@ -137,21 +136,11 @@ async def test_a_watch_tells_what_happens_after_a_list(work: Workspace, connect:
     ]
 
 
-async def test_a_version_the_server_has_forgotten_is_gone(
-    work: Workspace, connect: Connect
-) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
-        watch = client.watch(ConfigMap, resource_version="1")
-        with pytest.raises(errors.Gone):
-            async with asyncio.timeout(30), aclosing(watch) as events:
-                await anext(events)
-
-
 @pytest.mark.parametrize("style", [PatchStyle.MERGE, PatchStyle.STRATEGIC, PatchStyle.APPLY])
 async def test_a_patch_leaves_alone_what_it_does_not_name(
-    work: Workspace, connect: Connect, style: PatchStyle
+    work: Workspace, style: PatchStyle
 ) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+    async with connected(work.cluster.kubeconfig()) as client:
         await client.create(ConfigMap, config_map(work, "patched", kept="1", changed="1"))
         change = {"metadata": {"name": "patched"}, "data": {"changed": "2"}}
         await client.patch(
@@ -161,8 +150,8 @@ async def test_a_patch_leaves_alone_what_it_does_not_name(
     assert found.data == {"kept": "1", "changed": "2"}
 
 
-async def test_writing_an_old_version_is_a_conflict(work: Workspace, connect: Connect) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+async def test_writing_an_old_version_is_a_conflict(work: Workspace) -> None:
+    async with connected(work.cluster.kubeconfig()) as client:
         old = await client.create(ConfigMap, config_map(work, "contended", a="1"))
         await client.replace(ConfigMap, msgspec.structs.replace(old, data={"a": "2"}))
         with pytest.raises(errors.Conflict) as caught:
@@ -170,47 +159,44 @@ async def test_writing_an_old_version_is_a_conflict(work: Workspace, connect: Co
     assert not caught.value.already_exists
 
 
-async def test_creating_what_exists_is_a_conflict_that_says_so(
-    work: Workspace, connect: Connect
-) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+async def test_creating_what_exists_is_a_conflict_that_says_so(work: Workspace) -> None:
+    async with connected(work.cluster.kubeconfig()) as client:
         await client.create(ConfigMap, config_map(work, "twice"))
         with pytest.raises(errors.Conflict) as caught:
             await client.create(ConfigMap, config_map(work, "twice"))
     assert caught.value.already_exists
 
 
-async def test_deleting_another_of_the_same_name_is_a_conflict(
-    work: Workspace, connect: Connect
-) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+async def test_deleting_another_of_the_same_name_is_a_conflict(work: Workspace) -> None:
+    async with connected(work.cluster.kubeconfig()) as client:
         await client.create(ConfigMap, config_map(work, "kept"))
         with pytest.raises(errors.Conflict):
             await client.delete(ConfigMap, "kept", namespace=work.namespace, uid="another")
         assert await client.get(ConfigMap, "kept", namespace=work.namespace)
 
 
-async def test_what_is_not_there_is_told_from_a_kind_that_is_not_served(
-    work: Workspace, connect: Connect
-) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
-        with pytest.raises(errors.NotFound) as caught:
+async def test_what_is_not_there_is_told_from_a_kind_that_is_not_served(work: Workspace) -> None:
+    unknown = Resource(
+        ConfigMap, group="example.com", version="v1", plural="things", namespaced=True
+    )
+    async with connected(work.cluster.kubeconfig()) as client:
+        with pytest.raises(errors.NotFound) as absent:
             await client.get(ConfigMap, "absent", namespace=work.namespace)
-    assert not caught.value.kind_missing
+        with pytest.raises(errors.NotFound) as not_served:
+            await client.get(unknown, "absent", namespace=work.namespace)
+    assert (absent.value.kind_missing, not_served.value.kind_missing) == (False, True)
 
 
-async def test_a_missing_right_is_named(work: Workspace, connect: Connect) -> None:
-    async with connect(work.cluster.kubeconfig("nobody")) as client:
+async def test_a_missing_right_is_named(work: Workspace) -> None:
+    async with connected(work.cluster.kubeconfig("nobody")) as client:
         with pytest.raises(errors.Forbidden) as caught:
             await client.list(CSINode)
     error = caught.value
     assert (error.verb, error.kind, error.group) == ("list", "CSINode", "storage.k8s.io")
 
 
-async def test_a_cache_has_what_was_there_and_follows_what_happens(
-    work: Workspace, connect: Connect
-) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+async def test_a_cache_has_what_was_there_and_follows_what_happens(work: Workspace) -> None:
+    async with connected(work.cluster.kubeconfig()) as client:
         await client.create(ConfigMap, config_map(work, "before"))
         async with mirrored(client, Selection(namespace=work.namespace)) as cache:
             assert cache.get("before", namespace=work.namespace) is not None
@@ -220,33 +206,25 @@ async def test_a_cache_has_what_was_there_and_follows_what_happens(
             await until(lambda: cache.get("before", namespace=work.namespace) is None)
 
 
-async def test_a_cache_is_right_again_after_the_server_was_restarted(
-    work: Workspace, connect: Connect
+async def test_a_server_that_was_restarted_has_forgotten_versions_and_a_cache_is_listed_anew(
+    work: Workspace,
 ) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+    selection = Selection(namespace=work.namespace)
+    async with connected(work.cluster.kubeconfig()) as client:
         await client.create(ConfigMap, config_map(work, "before"))
-        async with mirrored(client, Selection(namespace=work.namespace)) as cache:
+        async with mirrored(client, selection) as cache:
             await asyncio.to_thread(work.cluster.restart, API_SERVER)
+            with pytest.raises(errors.Gone):
+                await anext(client.watch(ConfigMap, selection, resource_version="1"))
             await client.delete(ConfigMap, "before", namespace=work.namespace)
             await client.create(ConfigMap, config_map(work, "after"))
             await until(lambda: cache.get("after", namespace=work.namespace) is not None)
             await until(lambda: cache.get("before", namespace=work.namespace) is None)
+            assert cache.status.relists > 0
 
 
-async def test_a_cache_whose_version_is_forgotten_is_listed_anew(
-    work: Workspace, connect: Connect
-) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
-        async with mirrored(client, Selection(namespace=work.namespace)) as cache:
-            cache.reach("1")
-            await asyncio.to_thread(work.cluster.restart, API_SERVER)
-            await until(lambda: cache.status.relists > 0)
-            await client.create(ConfigMap, config_map(work, "after"))
-            await until(lambda: cache.get("after", namespace=work.namespace) is not None)
-
-
-async def test_a_lease_is_led_under_and_given_back(work: Workspace, connect: Connect) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+async def test_a_lease_is_led_under_and_given_back(work: Workspace) -> None:
+    async with connected(work.cluster.kubeconfig()) as client:
         lease = a_lease(client, work, "one")
 
         async def lead() -> None:
@@ -259,9 +237,7 @@ async def test_a_lease_is_led_under_and_given_back(work: Workspace, connect: Con
     assert not freed.spec.holder_identity
 
 
-async def test_one_of_two_candidates_leads_until_it_is_done(
-    work: Workspace, connect: Connect
-) -> None:
+async def test_one_of_two_candidates_leads_until_it_is_done(work: Workspace) -> None:
     order: list[str] = []
 
     async def lead(name: str) -> None:
@@ -269,7 +245,7 @@ async def test_one_of_two_candidates_leads_until_it_is_done(
         await asyncio.sleep(0.2)
         order.append(f"{name} ends")
 
-    async with connect(work.cluster.kubeconfig()) as client, asyncio.timeout(60):
+    async with connected(work.cluster.kubeconfig()) as client, asyncio.timeout(60):
         one, two = a_lease(client, work, "one"), a_lease(client, work, "two")
         await asyncio.gather(one.lead(lambda: lead("one")), two.lead(lambda: lead("two")))
     first, second = order[0].split()[0], order[2].split()[0]
@@ -278,9 +254,9 @@ async def test_one_of_two_candidates_leads_until_it_is_done(
 
 
 async def test_a_leader_whose_server_stands_still_stops_before_its_lease_is_over(
-    work: Workspace, connect: Connect
+    work: Workspace,
 ) -> None:
-    async with connect(work.cluster.kubeconfig()) as client:
+    async with connected(work.cluster.kubeconfig()) as client:
         lease = a_lease(client, work, "one")
         began = asyncio.Event()
         stopped_after = 0.0

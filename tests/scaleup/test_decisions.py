@@ -127,7 +127,6 @@ def test_what_is_on_its_way_counts_toward_the_groups_size() -> None:
     assert bought(plan) == {"g": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="a node that is coming up is taken for an empty one")
 def test_pods_on_a_node_that_is_coming_up_keep_their_room() -> None:
     plan = decide(
         CLASS,
@@ -141,7 +140,6 @@ def test_pods_on_a_node_that_is_coming_up_keep_their_room() -> None:
     assert bought(plan) == {"g": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="to us it is not there, and nothing stands in for it")
 def test_to_upstream_a_node_that_lacks_a_driver_still_takes_pods() -> None:
     plan = decide(
         CLASS,

@@ -15,7 +15,9 @@ from tests.scaleup.asking import (
     running,
     stateful,
 )
+from tonnage.filters import features, pipeline
 from tonnage.objects.kinds import KubeObject
+from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
 
 OPTED_IN = make.csidriver(EBS, opt_in=True)
@@ -124,16 +126,27 @@ def test_a_node_with_published_limits_is_filled_up_to_them() -> None:
 
 def test_a_node_that_has_yet_to_publish_its_driver_gets_no_pod_now() -> None:
     young = created(make.node("n1"), 60)
+    snapshot = Snapshot.of([CLASS, OPTED_IN, young, make.csinode("n1", {}), *stateful("db", 1)])
+    (pod,) = snapshot.pending_pods()
+
+    verdict = pipeline.evaluate(snapshot, pod, features.of_version()).on("n1")
+
+    assert verdict.texts == [f"{EBS} CSI driver is not installed on the node"]
+
+
+def test_the_plan_counts_on_what_such_a_node_will_be() -> None:
+    young = created(make.node("n1"), 60)
     plan = decide(
         CLASS,
         OPTED_IN,
         young,
         make.csinode("n1", {}),
-        stateful("db", 1),
+        stateful("db", 6, cpu="10m"),
         group("g", slots={EBS: 5}, nodes=["n1"]),
     )
 
-    assert "n1" not in {fit.node for fit in plan.fit_on_existing}
+    assert [fit.node for fit in plan.fit_on_existing] == ["n1"] * 5
+    assert bought(plan) == {"g": 1}
 
 
 def test_it_counts_as_coming_up_so_that_nothing_is_bought_twice() -> None:

@@ -194,8 +194,11 @@ def test_one_zone_without_room_does_not_buy_nodes_for_the_zones_that_have_some()
     groups = [group(f"g-{zone}", zone=zone, cpu="10") for zone in ("a", "b", "c")]
     plan = decide(nodes, web(30, make.ZONE), groups)
 
+    later = [fit for step in plan.steps for fit in step.fit_on_existing]
+
     assert bought(plan) == {"g-a": 1}
     assert plan.not_helped == ()
+    assert {fit.node for fit in later} == {"b1", "c1"}
 
 
 def test_zones_without_room_are_bought_for_in_one_plan() -> None:

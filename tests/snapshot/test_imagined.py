@@ -11,12 +11,21 @@ from tests.snapshot.dumping import differences, told, told_waiting
 from tests.snapshot.histories import cluster_of, lean, seeds
 from tonnage.filters import features, pipeline
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod, PodAffinityTerm
+from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.storage import CSINode
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import Held
 from tonnage.snapshot.snapshot import Snapshot
-from tonnage.testing.builders import HOSTNAME, csinode, node, pod, pvc, selecting, storage_class
+from tonnage.testing.builders import (
+    HOSTNAME,
+    ZONE,
+    csinode,
+    node,
+    pod,
+    pvc,
+    selecting,
+    storage_class,
+)
 
 NEWEST = features.of_version()
 EBS = "ebs.csi.aws.com"
@@ -176,6 +185,25 @@ def test_a_held_pod_holds_its_host_port() -> None:
     imagined.hold(snapshot, Held(record.pods, {}), np.array([0]), np.array([1]))
 
     assert told(snapshot, NEWEST, [record])["default/web"]["n1"][2] == "NodePorts"
+
+
+def test_a_template_in_a_zone_of_its_own_is_no_empty_zone_to_spread_into() -> None:
+    even = TopologySpreadConstraint(
+        max_skew=1, topology_key=ZONE, label_selector=selecting({"app": "db"})
+    )
+    snapshot = Snapshot.of(
+        [
+            node("n1", zone="a"),
+            pod("db-0", on="n1", labels={"app": "db"}),
+            pod("db-1", labels={"app": "db"}, spread=[even]),
+        ]
+    )
+    template = imagined.add_template(snapshot, node("t", zone="b"), None, [])
+    beside_template = told_waiting(snapshot, NEWEST)["default/db-1"]["n1"][0]
+    imagined.add_copies(snapshot, template, ["c1"])
+
+    assert beside_template == "Success"
+    assert told_waiting(snapshot, NEWEST)["default/db-1"]["n1"][0] == "Unschedulable"
 
 
 @pytest.mark.parametrize("count", [1, 64, 200])

@@ -8,13 +8,14 @@ from hypothesis import given
 
 from tests.snapshot.dumping import differences, dump, told_waiting
 from tests.snapshot.histories import cluster_of, lean, lived_through, seeds
-from tonnage.filters import features
+from tonnage.filters import features, pipeline
 from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.pods import Pod
+from tonnage.objects.nodes import Taint
+from tonnage.objects.pods import Pod, PodAffinityTerm
 from tonnage.objects.storage import VolumeAttachment
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.snapshot.slots import UNLIMITED
-from tonnage.snapshot.snapshot import Snapshot
+from tonnage.snapshot.snapshot import Change, Snapshot
 from tonnage.testing.builders import (
     attachment,
     capacity,
@@ -345,6 +346,71 @@ def test_two_attachments_of_one_volume_hold_one_slot_until_both_are_gone() -> No
 def promised(one: Pod, name: str) -> Pod:
     status = msgspec.structs.replace(one.status, nominated_node_name=name)
     return msgspec.structs.replace(one, status=status)
+
+
+def answers(snapshot: Snapshot, *changes: tuple[Change, object]) -> list[bool]:
+    """Whether the pod `web` fits anywhere, before the changes and after each of them."""
+    fits = []
+    for change in (None, *changes):
+        if change is not None:
+            snapshot.apply(*change)
+        asked = pipeline.evaluate(snapshot, snapshot.pods["default/web"], features.of_version())
+        fits.append(bool(asked.fits.any()))
+    return fits
+
+
+def test_an_answer_follows_the_labels_of_namespaces() -> None:
+    """Pods of another namespace keep out those of namespaces with a label."""
+    alone = PodAffinityTerm(
+        topology_key="kubernetes.io/hostname",
+        label_selector=selecting({"app": "web"}),
+        namespace_selector=selecting({"team": "red"}),
+    )
+    snapshot = Snapshot.of(
+        [
+            node("n1"),
+            namespace("default"),
+            pod("alone", namespace="other", on="n1", apart=[alone]),
+            pod("web", labels={"app": "web"}),
+        ]
+    )
+
+    assert answers(
+        snapshot,
+        ("MODIFIED", namespace("default", {"team": "red"})),
+        ("DELETED", namespace("default")),
+    ) == [True, False, True]
+
+
+def test_an_answer_follows_published_capacities() -> None:
+    snapshot = Snapshot.of(
+        [
+            node("n1"),
+            csidriver(EBS, storage_capacity=True),
+            storage_class("ebs", EBS),
+            pvc("data", storage_class="ebs", size="2Gi"),
+            pod("web", pvcs=["data"]),
+        ]
+    )
+
+    assert answers(
+        snapshot,
+        ("ADDED", capacity("c", "ebs", free="5Gi")),
+        ("MODIFIED", capacity("c", "ebs", free="1Gi")),
+        ("DELETED", csidriver(EBS)),
+    ) == [False, True, False, True]
+
+
+def test_an_answer_follows_taints_and_cordons() -> None:
+    tainted = node("n1", taints=[Taint(key="x", effect="NoSchedule")])
+    snapshot = Snapshot.of([node("n1"), pod("web")])
+
+    assert answers(
+        snapshot,
+        ("MODIFIED", tainted),
+        ("MODIFIED", node("n1", unschedulable=True)),
+        ("MODIFIED", node("n1")),
+    ) == [True, False, False, True]
 
 
 def test_a_promise_of_preemption_is_kept_until_the_pod_is_bound() -> None:

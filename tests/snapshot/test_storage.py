@@ -72,6 +72,14 @@ def test_an_index_of_capacities_follows_changes() -> None:
     assert storage.capacity_index("local").by_label == {}
 
 
+def test_an_index_that_was_asked_for_too_early_knows_what_came_later() -> None:
+    storage = StorageState()
+    before = storage.capacity_index("local").others
+    storage.put_capacity(capacity("c", "local", free="1Gi"))
+
+    assert (before, len(storage.capacity_index("local").others)) == ([], 1)
+
+
 def test_a_capacity_is_named_by_its_namespace_too() -> None:
     storage = StorageState()
     for namespace in ("a", "b"):

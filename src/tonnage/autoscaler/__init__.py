@@ -7,10 +7,13 @@ declared   groups from files, for dry runs
 loop       one look, one decision, what follows from it; and when to do it again
 cleaning   what is put right before anything is bought
 buying     from a plan to requests
+untainting startup taints whose driver has registered
 acting     the way to the provider's verbs, for the leader only
 outside    expanders that ask somebody else
 state      what has to survive a restart
 report     a round as data
+decisions  decisions as they are kept, in memory and in a file
+waits      how long nodes wait for their drivers
 status     what operators read
 metrics    what their monitoring reads
 program    all of it put together, from sockets to signals

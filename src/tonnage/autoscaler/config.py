@@ -26,6 +26,7 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     steps_per_loop: int = 0
     enforce_node_group_min_size: bool = False
     replace_unready_drivers: bool = False
+    remove_startup_taints: bool = False
     max_node_provision_time: float = 900.0
     initial_node_group_backoff_duration: float = 300.0
     max_node_group_backoff_duration: float = 1800.0
@@ -37,6 +38,8 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     feature_gates: dict[str, bool] = {}
     kubernetes_version: str = ""
     legacy_attach_limits: bool = False
+    decision_file: str = ""
+    decision_file_size: int = 100_000_000
     max_inactivity: float = 600.0
     max_failing_time: float = 900.0
 
@@ -57,6 +60,10 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if getattr(self, name) < least:
                 shown = "scanInterval" if name == "scan_interval" else "providerTimeout"
                 raise InputError(f"`{shown}`: expected at least {least:g} s")
+        if self.decision_file_size <= 0:
+            raise InputError(
+                f"`decisionFileSize`: {self.decision_file_size}: expected bytes, more than 0"
+            )
         if self.steps_per_loop < 0:
             raise InputError(f"`stepsPerLoop`: {self.steps_per_loop}: expected 0, for all, or more")
 

@@ -4,7 +4,6 @@ No awaiting stands between looking and deciding, so a plan is made from one stat
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,11 +14,13 @@ from tonnage.autoscaler.acting import Hands, NotLeadingError
 from tonnage.autoscaler.buying import Buyer
 from tonnage.autoscaler.cleaning import Cleaner
 from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.decisions import DecisionLog
 from tonnage.autoscaler.metrics import Metrics
 from tonnage.autoscaler.provided import Asking, Provided
 from tonnage.autoscaler.report import Decision, Report, SlotCount
 from tonnage.autoscaler.state import State, StateStore
 from tonnage.autoscaler.status import LAST_UPDATED, StatusKeeper, go_time, text
+from tonnage.autoscaler.untainting import Untainter
 from tonnage.autoscaler.world import PodsByNode, Trust, World
 from tonnage.clock import Clock
 from tonnage.cluster import errors
@@ -47,8 +48,6 @@ _log = logging.getLogger(__name__)
 
 _OVERTAKEN_AT_MOST = 3
 """Plans in a row that may be overtaken by events before the next scan is waited for."""
-
-_DECISIONS_KEPT = 100
 
 
 class Autoscaler:
@@ -84,13 +83,14 @@ class Autoscaler:
         self._identity = identity
         self._asking = Asking(provider, clock=clock)
         self._hands = Hands(self._asking, leading=leading, recorder=recorder, dry_run=dry_run)
+        self._untainter = Untainter(world, self._hands, client=client, clock=clock)
         self._store = StateStore(client, namespace=namespace)
         self._memory = TemplateMemory()
         self._status = StatusKeeper()
         self._problems: list[str] = []
         self.report: Report | None = None
         self.document: dict[str, Any] = {"autoscalerStatus": "Initializing"}
-        self.decisions: deque[Decision] = deque(maxlen=_DECISIONS_KEPT)
+        self.decisions = DecisionLog()
         self.active_at = self.succeeded_at = clock.monotonic()
         self._begin(State())
 
@@ -139,7 +139,7 @@ class Autoscaler:
         self._metrics.configuration(self._config.problem)
         config = self._config.current
         features = self._features(config)
-        self._problems = [self._config.problem] if self._config.problem else []
+        self._problems = list(filter(None, (self._config.problem, self.decisions.problem)))
         self._hands.done = []
         self._hands.timeout = config.provider_timeout
         self._world.configure(config, features, schedulers=config.allowed_scheduler_names)
@@ -147,6 +147,7 @@ class Autoscaler:
         if trust.hold:
             await self._finish(self._held(trust.hold, trust), config)
             return True
+        self._problems.extend(await self._untainter.untaint(config))
         self._hands.check("refresh")
         with self._metrics.timed("cloudProviderRefresh"):
             provided = await self._asking.everything(seconds=config.provider_timeout)
@@ -394,11 +395,12 @@ class Autoscaler:
     def _keep(self, report: Report) -> None:
         plan = report.plan
         if plan is not None and (plan.steps or plan.not_helped or report.done):
-            same = self.decisions and not report.done and self.decisions[-1].plan == plan
-            if not same:
-                self.decisions.append(
-                    Decision(time=go_time(report.now), plan=plan, done=report.done)
-                )
+            config = self._config.current
+            self.decisions.keep(
+                Decision(time=go_time(report.now), plan=plan, done=report.done),
+                file=config.decision_file,
+                max_bytes=config.decision_file_size,
+            )
 
     async def _finish(self, report: Report, config: Config) -> None:
         """Tell what the round came to."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tonnage.autoscaler.report import Report
+from tonnage.autoscaler.waits import DriverWaits
 from tonnage.clock import Clock
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, UNREADY
@@ -15,6 +16,7 @@ _UPSTREAM = "cluster_autoscaler"
 _OURS = "tonnage"
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _LATENCY = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
+_WAITS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
 _ERRORS = ("cloudProviderError", "apiCallError", "internalError", "transientError")
 
 
@@ -110,6 +112,32 @@ class Metrics:
             registry=registry,
         )
 
+        self._waits = DriverWaits()
+        self._waited = Histogram(
+            f"{_OURS}_readiness_wait_seconds",
+            "From the first look at a Ready node that lacks a driver to one at which it has all.",
+            ("node_group",),
+            buckets=_WAITS,
+            registry=registry,
+        )
+        self._longest_wait = gauge(
+            "readiness_longest_wait_seconds", "Longest wait for a driver that is not over.",
+            prefix=_OURS,
+        )  # fmt: skip
+        self._provider_calls = Histogram(
+            f"{_OURS}_provider_call_duration_seconds",
+            "Time the provider took to answer.",
+            ("call",),
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._provider_errors = Counter(
+            f"{_OURS}_provider_call_errors",
+            "Calls of the provider that failed.",
+            ("call", "error"),
+            registry=registry,
+        )
+
     @contextmanager
     def timed(self, function: str) -> Iterator[None]:
         started = self._clock.monotonic()
@@ -139,8 +167,16 @@ class Metrics:
     def decided_after(self, seconds: float) -> None:
         self._latency.observe(seconds)
 
+    def provider_called(self, call: str, seconds: float, error: str) -> None:
+        self._provider_calls.labels(call).observe(seconds)
+        if error:
+            self._provider_errors.labels(call, error).inc()
+
     def leading(self, leads: bool) -> None:
         self._leader.set(leads)
+        # Whoever does not look cannot say when a wait is over.
+        self._waits = DriverWaits()
+        self._longest_wait.set(0)
 
     def configuration(self, problem: str) -> None:
         self._config_bad.set(bool(problem))
@@ -153,6 +189,10 @@ class Metrics:
         self._safe.set(readiness is not None and readiness.healthy and not report.held)
         self._take_groups(report)
         self._take_nodes(report)
+        if readiness is not None:
+            for wait in self._waits.over(readiness, now=report.now):
+                self._waited.labels(wait.group).observe(wait.seconds)
+            self._longest_wait.set(self._waits.longest(now=report.now))
         if report.plan is not None:
             self._pods.labels("unschedulable").set(report.waiting)
             self._waiting_volumes.set(report.waiting_with_volumes)

@@ -20,6 +20,7 @@ from tonnage.cluster.reflector import Pace
 from tonnage.errors import ClusterError
 from tonnage.filters import features as gates
 from tonnage.filters.features import Features
+from tonnage.providers.measured import MeasuredProvider
 from tonnage.providers.protocol import Provider
 from tonnage.service import running
 from tonnage.service.cachemetrics import CacheCollector
@@ -92,7 +93,9 @@ class Program:
         self._elects = settings.leader_elect and not settings.dry_run
         self.autoscaler = Autoscaler(
             self.world,
-            provider(self.world),
+            MeasuredProvider(
+                provider(self.world), clock=clock, called=self.metrics.provider_called
+            ),
             client=client,
             config=config,
             features=self._features,
@@ -112,7 +115,7 @@ class Program:
             registry=self.metrics.registry,
             documents={
                 "/status": lambda: self.autoscaler.document,
-                "/debug/decisions": lambda: list(self.autoscaler.decisions),
+                "/debug/decisions": lambda: list(self.autoscaler.decisions.last),
                 "/debug/snapshot": self.snapshot,
             },
         )

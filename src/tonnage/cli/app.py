@@ -47,6 +47,10 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.run:run",
             "Run the autoscaler on a live cluster.",
         ),
+        "why": LazyCommand(
+            "tonnage.cli.why:why",
+            "Say what the running autoscaler decided about a pod.",
+        ),
         "batch": LazyCommand(
             "tonnage.cli.batch:batch",
             "Answer many scenarios, one line of JSON each.",

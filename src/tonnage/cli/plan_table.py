@@ -182,7 +182,7 @@ def _print_left_out(plan: Plan, *, wide: bool) -> None:
                 continue
             if example.never_fits:
                 alarming.add(len(rows))
-            rows.append([series.phrase, _reason(example)])
+            rows.append([series.phrase, why_left_out(example)])
     click.echo()
     printing.print_table(["LEFT OUT", "WHY"], rows, alarming=alarming)
     if hidden:
@@ -215,7 +215,7 @@ def _buckets(not_helped: Iterable[NotHelped]) -> list[_Bucket]:
     return sorted(found.values(), key=lambda bucket: not bucket.example.never_fits)
 
 
-def _reason(one: NotHelped) -> str:
+def why_left_out(one: NotHelped) -> str:
     """In one line: what is missing where it comes nearest, or what the groups say."""
     words = "fits no group, ever: " if one.never_fits else ""
     if one.nearest is not None:

@@ -14,7 +14,7 @@ from tonnage.filters.features import Features
 from tonnage.filters.node_volume_limits import opted_in
 from tonnage.groups import nodegroups, readiness, templates
 from tonnage.groups.memory import TemplateMemory
-from tonnage.groups.model import Group
+from tonnage.groups.model import TEMPLATE_NODE_LABEL, Group, Template
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
@@ -29,6 +29,7 @@ from tonnage.scaleup.expanders import Expander
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot import limits
+from tonnage.snapshot.imagined import HOSTNAME
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
 
 T = TypeVar("T")
@@ -83,13 +84,13 @@ def prepare(
     features = as_decided(features, options)
     cluster = _cluster(held, options, features)
     found = look(cluster, options=options, now=now, memory=memory or TemplateMemory(), live=False)
-    _replace_coming_up(found)
+    upcoming = {name: group.upcoming for name, group in found.readiness.groups.items()}
     return _request(
         found,
         options=options,
         features=features,
         skipped=_skipped(found.readiness),
-        upcoming={name: group.upcoming for name, group in found.readiness.groups.items()},
+        upcoming=_complete_coming_up(found, options, upcoming),
         out_of_time=out_of_time,
         outside=outside,
     )
@@ -185,7 +186,7 @@ def decide_standing(
     snapshot = found.cluster.snapshot
     snapshot.fork()
     try:
-        _replace_coming_up(found)
+        upcoming = _complete_coming_up(found, options, upcoming)
         return planning.plan(
             _request(
                 found,
@@ -363,12 +364,62 @@ def _wanted_drivers(snapshot: Snapshot, pending: Iterable[PodRecord]) -> set[str
     return drivers
 
 
-def _replace_coming_up(found: Look) -> None:
-    """A node that is coming up is counted by its template, not by what it has so far."""
+def _complete_coming_up(
+    found: Look, options: Options, upcoming: Mapping[str, int]
+) -> dict[str, int]:
+    """Take nodes that are coming up for what they will be; gives the nodes still to be imagined.
+
+    Upstream leaves such a node as it is, with what it has so far.
+    """
+    left = dict(upcoming)
+    if options.as_upstream:
+        return left
+    snapshot = found.cluster.snapshot
     for name, group in found.readiness.groups.items():
-        if name in found.templates.by_group:
-            for node in group.coming_up_nodes:
-                found.cluster.snapshot.drop_node(node)
+        template = found.templates.by_group.get(name)
+        for node_name in group.coming_up_nodes if template is not None else ():
+            record = snapshot.nodes.get(node_name)
+            if record is None or template is None:
+                continue
+            node, csinode = completed(record.node, template)
+            snapshot.put_node(node)
+            if csinode is not None:
+                snapshot.put_csinode(csinode)
+            left[name] = max(left.get(name, 0) - 1, 0)
+    return left
+
+
+def completed(node: Node, template: Template) -> tuple[Node, CSINode | None]:
+    """A node as it will be once it is up: what it lacks so far is its template's."""
+    name = node.metadata.name
+    own_names = (HOSTNAME, *template.host_keys)
+    promised = {
+        key: name if key in own_names else value
+        for key, value in template.node.metadata.labels.items()
+        if key != TEMPLATE_NODE_LABEL
+    }
+    csinode = template.csinode
+    if csinode is not None:
+        metadata = msgspec.structs.replace(csinode.metadata, name=name)
+        csinode = msgspec.structs.replace(csinode, metadata=metadata)
+    status = msgspec.structs.replace(
+        node.status,
+        capacity={**template.node.status.capacity, **node.status.capacity},
+        allocatable={**template.node.status.allocatable, **node.status.allocatable},
+        declared_features=node.status.declared_features or template.node.status.declared_features,
+    )
+    labels = {**promised, **node.metadata.labels}
+    return (
+        msgspec.structs.replace(
+            node,
+            metadata=msgspec.structs.replace(node.metadata, labels=labels),
+            spec=msgspec.structs.replace(
+                node.spec, taints=template.node.spec.taints, unschedulable=False
+            ),
+            status=status,
+        ),
+        csinode,
+    )
 
 
 def _skipped(assessed: Readiness) -> dict[str, str]:

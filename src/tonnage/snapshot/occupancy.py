@@ -81,13 +81,15 @@ class Occupancy:
         slots = volumes.slots(record.meta, record.volumes, self._storage, placed=True)
         record.slots = slots
         self._slots.use(record.row, slots.uses)
-        self._slots.use(record.row, slots.migrated)
+        if slots.migrated:
+            self._slots.use(record.row, slots.migrated)
         if slots.problem is not None or slots.migrated_problem is not None:
             self.problem_pods.setdefault(record.row, {})[record.key] = record
 
     def give_back_slots(self, record: PodRecord) -> None:
         self._slots.unuse(record.row, record.slots.uses)
-        self._slots.unuse(record.row, record.slots.migrated)
+        if record.slots.migrated:
+            self._slots.unuse(record.row, record.slots.migrated)
         if record.slots.problem is not None or record.slots.migrated_problem is not None:
             discard(self.problem_pods, record.row, record.key)
         record.slots = volumes.NO_SLOTS

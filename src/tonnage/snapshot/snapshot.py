@@ -228,8 +228,10 @@ class Snapshot:
         if pod.status.phase in FINISHED:
             self.drop_pod(pod.metadata.namespace, pod.metadata.name)
             return
-        known = self.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
-        record = self.record_of(pod, order=None if known is None else known.order)
+        record = self.record_of(pod)
+        known = self.pods.get(record.key)
+        if known is not None:
+            record.order = known.order
         self._put_record(record)
 
     def drop_pod(self, namespace: str, name: str) -> None:
@@ -244,7 +246,7 @@ class Snapshot:
         self._put_record(placed)
         return placed
 
-    def record_of(self, pod: Pod, *, order: int | None = None) -> PodRecord:
+    def record_of(self, pod: Pod) -> PodRecord:
         """The pod in the snapshot's terms, without taking it in."""
         pods = self._classes.of(pod)
         return PodRecord(
@@ -254,7 +256,7 @@ class Snapshot:
             key=f"{pod.metadata.namespace}/{pod.metadata.name}",
             node_name=pod.spec.node_name,
             nominated=pod.status.nominated_node_name,
-            order=self.next_order() if order is None else order,
+            order=self.next_order(),
             pin=classes.pinned_node(pod.spec.affinity) if pods.pinned else None,
         )
 

@@ -24,6 +24,7 @@ from tonnage.objects.storage import (
     StorageClass,
 )
 from tonnage.objects.workloads import DaemonSet
+from tonnage.scaleup import deciding
 from tonnage.scaleup.options import Options
 from tonnage.testing.reference import Cluster, choosing
 from tonnage.testing.reference.inventory import Storage, key
@@ -137,16 +138,24 @@ class Stage:
         )
 
     def _bring_up(self) -> None:
-        """Nodes on their way: what is there of them gives way to what they will be."""
+        """Nodes on their way: those that are there are what they will be, the others are added."""
         for name, found in self.readiness.groups.items():
             if name not in self.templates:
                 continue
-            for node in found.coming_up_nodes:
-                self.remove(node)
+            upcoming_count = found.upcoming
+            for node in found.coming_up_nodes if not self.options.as_upstream else ():
+                self._complete(node, self.templates[name])
+                upcoming_count -= 1
             numbered = (f"{name}-upcoming-{number}" for number in itertools.count(1))
             free = (one for one in numbered if one not in self.cluster.nodes)
-            for upcoming in list(itertools.islice(free, found.upcoming)):
+            for upcoming in list(itertools.islice(free, upcoming_count)):
                 self.add(name, upcoming)
+
+    def _complete(self, name: str, template: Template) -> None:
+        hosted = self.cluster.nodes[name]
+        hosted.node, csinode = deciding.completed(hosted.node, template)
+        if csinode is not None:
+            hosted.csi_node = csinode
 
     def _start(self, pod: Pod, node: str) -> None:
         """A pod that comes with its node; the claims of its ephemeral volumes are its own."""

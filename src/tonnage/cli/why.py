@@ -1,0 +1,258 @@
+"""`tonnage why`: what the running autoscaler decided about a pod, and what came of it."""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from tonnage.cli import printing
+from tonnage.errors import InputError, TonnageError
+
+if TYPE_CHECKING:
+    from tonnage.autoscaler.report import Decision
+    from tonnage.scaleup.plan import GroupReason, NotHelped
+
+BOUGHT = "bought"
+FITS = "fits"
+LEFT_OUT = "left out"
+DEFAULT_URL = "http://127.0.0.1:8085"
+
+_PATH = "/debug/decisions"
+_SECONDS = 10.0
+
+
+@click.command()
+@click.argument("pod")
+@click.option(
+    "--url",
+    metavar="URL",
+    default=DEFAULT_URL,
+    show_default=True,
+    help="Where the autoscaler that leads listens.",
+)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    help="Ask a decision file instead of the autoscaler; - is standard input; repeatable.",
+)
+@click.option("-n", "--namespace", default="", help="Namespace of the pod, if POD does not say.")
+@printing.output_option
+def why(pod: str, url: str, files: tuple[str, ...], namespace: str, form: printing.Format) -> None:
+    """Say what the autoscaler decided about a pod, and what came of it.
+
+    Reads the last decisions of the running autoscaler, or those in a file that it writes
+    (decisionFile of its configuration). The newest decision comes last, and what every node
+    group said of the pod in it.
+
+    \b
+    Examples:
+      kubectl -n tonnage-system port-forward deployment/tonnage 8085 &
+      tonnage why shop/orders-3
+      tonnage why orders-3 -n shop --url http://tonnage.example.com:8085
+      tonnage why shop/orders-3 -f decisions.jsonl.1 -f decisions.jsonl -o json
+    """
+    decisions = [one for file in files for one in _from_file(file)] if files else _from_url(url)
+    where = ", ".join(files) or url
+    key = _find(pod, decisions, namespace=namespace, where=where)
+    found = [one for decision in decisions for one in _outcomes(key, decision)]
+    if form in ("json", "yaml"):
+        printing.print_document("Why", form=form, pod=key, decisions=list(map(_document, found)))
+    else:
+        _print(key, found, wide=form == "wide")
+
+
+class Outcome(NamedTuple):
+    """What one decision meant for one pod; `result` says what became of it."""
+
+    time: str
+    outcome: str
+    group: str
+    node: str
+    reason: str
+    result: str
+    groups: "tuple[GroupReason, ...]"
+
+
+def _outcomes(pod: str, decision: "Decision") -> Iterator[Outcome]:
+    from tonnage.cli import plan_table
+
+    plan = decision.plan
+    for one in plan.scale_ups:
+        for node in one.nodes:
+            if pod in node.pods:
+                reason = _reason_for(pod, decision) or "best by the expander"
+                yield Outcome(
+                    decision.time, BOUGHT, one.group, node.name, reason,
+                    _result(one.group, decision), (),
+                )  # fmt: skip
+    for placement in plan.all_on_existing:
+        if placement.pod == pod:
+            reason = "there is room on a node that is there or coming up"
+            yield Outcome(decision.time, FITS, "", placement.node, reason, "", ())
+    left: NotHelped
+    for left in plan.not_helped:
+        if left.pod == pod:
+            reason = plan_table.why_left_out(left)
+            yield Outcome(decision.time, LEFT_OUT, "", "", reason, "", left.reasons)
+
+
+def _reason_for(pod: str, decision: "Decision") -> str:
+    return next((step.reason for step in decision.plan.steps if pod in step.pods), "")
+
+
+def _result(group: str, decision: "Decision") -> str:
+    """What the provider was asked for the group, and what it said."""
+    asked = [one for one in decision.done if one.deed == "increase" and one.group == group]
+    if not asked:
+        return "not asked for: overtaken by events, or left for a later round"
+    failed = next((one.error for one in asked if one.error), "")
+    nodes = sum(one.nodes for one in asked if not one.error)
+    said = f"{nodes} more nodes asked for" if nodes != 1 else "1 more node asked for"
+    if any(one.dry_run for one in asked):
+        return f"{said}, if this were no dry run"
+    return f"failed: {failed}" if failed else said
+
+
+def _document(one: Outcome) -> dict[str, object]:
+    import msgspec
+
+    return {
+        "time": one.time,
+        "outcome": one.outcome,
+        "group": one.group or None,
+        "node": one.node or None,
+        "reason": one.reason,
+        "result": one.result,
+        "groups": msgspec.to_builtins(one.groups),
+    }
+
+
+def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
+    last = found[-1]
+    click.echo(f"{pod}: {last.outcome}, {last.reason}")
+    click.echo()
+    # One that is decided again in every round says nothing new.
+    told = found if wide else [one for one, before in _with_previous(found) if _news(one, before)]
+    printing.print_table(
+        ["TIME", "OUTCOME", "GROUP", "NODE", "REASON", "RESULT"],
+        [
+            [
+                one.time,
+                one.outcome,
+                one.group or "-",
+                one.node or "-",
+                one.reason,
+                one.result or "-",
+            ]
+            for one in told
+        ],
+        alarming=[number for number, one in enumerate(told) if one.result.startswith("failed")],
+    )
+    if len(told) < len(found):
+        click.echo(f"… {len(found)} decisions in all; -o wide has those that repeat")
+    if last.groups:
+        click.echo()
+        printing.print_table(
+            ["GROUP", "PLUGIN", "CODE", "REASON"],
+            [
+                [one.group, one.plugin or "-", one.code or "-", ", ".join(one.reasons) or "-"]
+                for one in last.groups
+            ],
+        )
+
+
+def _with_previous(found: list[Outcome]) -> Iterator[tuple[Outcome, Outcome | None]]:
+    yield from zip(found, [None, *found], strict=False)
+
+
+def _news(one: Outcome, before: Outcome | None) -> bool:
+    return before is None or one._replace(time="") != before._replace(time="")
+
+
+def _find(pod: str, decisions: "Iterable[Decision]", *, namespace: str, where: str) -> str:
+    """`namespace/name` of the pod that is meant."""
+    known = {name: None for decision in decisions for name in _pods(decision)}
+    if "/" in pod and namespace and not pod.startswith(f"{namespace}/"):
+        raise InputError(f"pod {pod!r} is not in namespace {namespace!r}")
+    key = f"{namespace}/{pod}" if namespace and "/" not in pod else pod
+    found = [one for one in known if key in (one, one.partition("/")[2])]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"pod {pod!r}: which of {', '.join(sorted(found))}?")
+    if not known:
+        raise InputError(f"{where}: no decision yet; only the replica that leads has some")
+    by_part: dict[str, list[str]] = {}
+    for one in known:
+        by_part.setdefault(one if "/" in key else one.partition("/")[2], []).append(one)
+    near = [one for part in difflib.get_close_matches(key, by_part, n=3) for one in by_part[part]]
+    hint = f"near matches: {', '.join(near[:5])}" if near else f"there are {len(known):,}"
+    raise InputError(f"{where}: nothing was decided about pod {key!r}; {hint}")
+
+
+def _pods(decision: "Decision") -> Iterator[str]:
+    plan = decision.plan
+    yield from (pod for one in plan.scale_ups for node in one.nodes for pod in node.pods)
+    yield from (one.pod for one in plan.all_on_existing)
+    yield from (one.pod for one in plan.not_helped)
+
+
+def _from_url(url: str) -> "list[Decision]":
+    import urllib.error
+    import urllib.request
+
+    if not url.startswith(("http://", "https://")):
+        raise InputError(f"--url {url!r}: expected http://HOST:PORT or https://HOST:PORT")
+    address = url.rstrip("/") + _PATH
+    # No proxy of the environment: the autoscaler is on this machine or in the cluster.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(address, timeout=_SECONDS) as answer:
+            data: bytes = answer.read()
+    except urllib.error.HTTPError as error:
+        raise TonnageError(f"{address}: answered {error.code} {error.reason}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise TonnageError(
+            f"{address}: {reason}; is an autoscaler listening there? --url says where it does"
+        ) from None
+    return _decoded(data, address)
+
+
+def _from_file(file: str) -> "list[Decision]":
+    try:
+        with click.open_file(file, "rb") as stream:
+            data: bytes = stream.read()
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror or error}") from None
+    if data.lstrip().startswith(b"["):
+        return _decoded(data, file)
+    import msgspec
+
+    found: list[Decision] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            # Whoever wrote it was killed meanwhile; that must not hide the other decisions.
+            printing.note(f"{file}:{number}: the line is not complete, and left out")
+        else:
+            found.extend(_decoded(b"[" + line + b"]", f"{file}:{number}"))
+    return found
+
+
+def _decoded(data: bytes, where: str) -> "list[Decision]":
+    import msgspec
+
+    from tonnage.autoscaler.report import Decision
+
+    try:
+        return msgspec.json.decode(data, type=list[Decision])
+    except msgspec.DecodeError as error:
+        raise InputError(f"{where}: not decisions of an autoscaler: {error}") from None
