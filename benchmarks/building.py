@@ -40,7 +40,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     decode: float
     share: float
     build: float
-    before: Memory
     with_objects: Memory
     with_snapshot: Memory
 
@@ -149,7 +148,6 @@ def _received(pipe: IO[bytes]) -> Iterator[Page]:
 
 
 def _measure(pages: Iterator[Page]) -> Report:
-    before = memory()
     sharing = Sharing()
     objects: list[KubeObject] = []
     decoding = shared = 0.0
@@ -178,7 +176,6 @@ def _measure(pages: Iterator[Page]) -> Report:
         decode=decoding,
         share=shared,
         build=min(build, *again),
-        before=before,
         with_objects=with_objects,
         with_snapshot=with_snapshot,
     )

@@ -130,7 +130,6 @@ def test_asking_beside_promised_pods_changes_nothing(seed) -> None:
 SKIPPED = "upstream does not ask a rule beside promised pods that had nothing to say without them"
 
 
-@pytest.mark.xfail(reason=SKIPPED, strict=True)
 def test_the_anti_affinity_of_a_promised_pod_is_not_seen_if_nobody_else_has_any() -> None:
     alone = PodAffinityTerm(topology_key=HOSTNAME, label_selector=selecting({"app": "web"}))
     other = promised(pod("other", apart=[alone]), "n1")
@@ -138,7 +137,6 @@ def test_the_anti_affinity_of_a_promised_pod_is_not_seen_if_nobody_else_has_any(
     assert told(*NODES, other, pod("web", labels={"app": "web"})) == {"n1": [], "n2": []}
 
 
-@pytest.mark.xfail(reason=SKIPPED, strict=True)
 def test_a_claim_for_one_pod_that_only_a_promised_pod_uses_is_free() -> None:
     claim = pvc("data", volume="data", access_modes=("ReadWriteOncePod",))
     stored = claim, pv("data", driver=EBS, claim=claim)
@@ -147,9 +145,6 @@ def test_a_claim_for_one_pod_that_only_a_promised_pod_uses_is_free() -> None:
     assert told(*NODES, *stored, other, pod("web", pvcs=["data"])) == {"n1": [], "n2": []}
 
 
-@pytest.mark.xfail(
-    reason="asking beside a promised pod moves it to the end of the pods", strict=True
-)
 def test_waiting_pods_can_be_asked_about_one_after_the_other() -> None:
     waiting = [promised(pod(f"p{number}"), "n1") for number in range(5)]
     snapshot = Snapshot.of([*NODES, *waiting])

@@ -117,10 +117,6 @@ def test_capacity_is_promised_to_a_topology(topology, expected) -> None:
     assert answer(VolumeBinding(), WANTS, objects) == expected
 
 
-@pytest.mark.xfail(
-    reason="the index of capacities by one label does not check that the selector parses",
-    strict=True,
-)
 @pytest.mark.parametrize(
     ("key", "value"),
     [

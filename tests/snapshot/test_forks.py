@@ -193,7 +193,6 @@ def test_a_node_comes_back_to_its_row() -> None:
     assert rows(snapshot) == before
 
 
-@pytest.mark.xfail(reason="a volume is put back behind its equals", strict=True)
 def test_which_of_two_equal_volumes_is_taken_does_not_depend_on_a_reverted_fork() -> None:
     """The first claim takes the first volume, and only one of them suits the second claim."""
     fast = selecting({"kind": "fast"})
@@ -214,7 +213,6 @@ def test_which_of_two_equal_volumes_is_taken_does_not_depend_on_a_reverted_fork(
     assert told_waiting(snapshot, NEWEST) == told_waiting(Snapshot.of(objects), NEWEST)
 
 
-@pytest.mark.xfail(reason="a pod that is put back goes to the end of the pods", strict=True)
 def test_waiting_pods_keep_their_order() -> None:
     snapshot = Snapshot.of([node("n1"), pod("a"), pod("b")])
     snapshot.fork()

@@ -421,7 +421,6 @@ def test_a_promise_of_preemption_is_kept_until_the_pod_is_bound() -> None:
     assert (before, snapshot.nominated_pods) == ({"n1": ["default/db"]}, {})
 
 
-@pytest.mark.xfail(reason="a volume that is put again goes behind its equals", strict=True)
 def test_which_of_two_equal_volumes_is_taken_does_not_depend_on_changes_to_them() -> None:
     plain = pv("plain", driver=EBS, storage_class="static")
     objects = [

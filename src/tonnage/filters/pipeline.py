@@ -94,6 +94,7 @@ class Verdicts:
         self._refused_by = np.full(ask.size, -1, dtype=np.int16)
         self._screens: list[tuple[str, str, Screen]] = []
         self.rejection: tuple[str, str, Rejection] | None = None
+        self.asked: frozenset[str] = frozenset()
 
     @property
     def fits(self) -> Bools:
@@ -230,7 +231,7 @@ def evaluate(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts
                 if other.pods.priority >= pod.pods.priority and other.key != pod.key
             ]
             if promised:
-                verdict = _beside(snapshot, pod, features, promised, name)
+                verdict = _beside(snapshot, pod, features, promised, name, verdicts.asked)
                 if verdict.code is not Code.SUCCESS:
                     verdicts.replace(record.row, verdict)
     return verdicts
@@ -242,17 +243,24 @@ def _beside(
     features: Features,
     promised: list[PodRecord],
     node_name: str,
+    asked: frozenset[str],
 ) -> Verdict:
-    """The verdict on a node with the pods on it that it is promised to."""
+    """The verdict on a node with the pods on it that it is promised to.
+
+    Filters that had nothing to do with the pod without them are not asked, as upstream has it.
+    """
     snapshot.fork()
-    for other in promised:
-        snapshot.place(other, node_name)
-    verdict = _ask_filters(snapshot, pod, features).on(node_name)
-    snapshot.revert()
-    return verdict
+    try:
+        for other in promised:
+            snapshot.place(other, node_name)
+        return _ask_filters(snapshot, pod, features, only=asked).on(node_name)
+    finally:
+        snapshot.revert()
 
 
-def _ask_filters(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts:
+def _ask_filters(
+    snapshot: Snapshot, pod: PodRecord, features: Features, *, only: frozenset[str] | None = None
+) -> Verdicts:
     ask = Ask(snapshot, pod, features)
     verdicts = Verdicts(ask)
     if ask.pods.gates:
@@ -261,6 +269,9 @@ def _ask_filters(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verd
         verdicts.refuse_all("PreEnqueue", "SchedulingGates", rejection)
         return verdicts
     begun = _begin(ask, verdicts)
+    if only is not None:
+        begun = [(name, one) for name, one in begun if name in only]
+    verdicts.asked = frozenset(name for name, _ in begun)
     for name, one in begun:
         if not verdicts.codes.all():
             verdicts.add("Filter", name, one.screen())

@@ -206,7 +206,11 @@ def _by_size(volumes: list[PersistentVolume]) -> list[PersistentVolume]:
     sizes = sorted({quantities.exact(size) for size in written})
     place = {size: number for number, size in enumerate(sizes)}
     places = {size: place[quantities.exact(size)] for size in written}
-    return sorted(volumes, key=lambda volume: places[volume.spec.capacity.get("storage", 0)])
+    # Upstream takes equals in no order; by name the answer does not depend on what was changed.
+    return sorted(
+        volumes,
+        key=lambda volume: (places[volume.spec.capacity.get("storage", 0)], volume.metadata.name),
+    )
 
 
 def _one_label(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]] | None:

@@ -5,7 +5,7 @@ before its node, a claim after its pod. What depends on a change is brought up t
 date by the change; nothing is ever recounted.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal, TypeAlias
 
@@ -260,8 +260,10 @@ class Snapshot:
             pin=classes.pinned_node(pod.spec.affinity) if pods.pinned else None,
         )
 
-    def pending_pods(self) -> Iterator[PodRecord]:
-        return (record for record in self.pods.values() if record.pending)
+    def pending_pods(self) -> list[PodRecord]:
+        """Pods that wait for a node, in the order they came."""
+        waiting = [record for record in self.pods.values() if record.pending]
+        return sorted(waiting, key=lambda record: record.order)
 
     def pods_on(self, node_name: str) -> Iterable[PodRecord]:
         return self._pods_by_node.get(node_name, {}).values()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from tonnage.objects import quantities
+from tonnage.objects import quantities, selectors
 from tonnage.objects.storage import (
     CSIDriver,
     CSIStorageCapacity,
@@ -127,10 +127,11 @@ class CapacityIndex:
         self.others: list[tuple[CSIStorageCapacity, int]] = []
         for capacity in capacities:
             limit = limit_of(capacity)
-            if limit is None or capacity.node_topology is None:
+            topology = capacity.node_topology
+            if limit is None or topology is None or not selectors.is_valid(topology):
                 continue
-            labels = capacity.node_topology.match_labels
-            if len(labels) == 1 and not capacity.node_topology.match_expressions:
+            labels = topology.match_labels
+            if len(labels) == 1 and not topology.match_expressions:
                 ((key, value),) = labels.items()
                 limits = self.by_label.setdefault(key, ValueTable(default=NO_LIMIT))
                 limits.set(value, max(limits.get(value), limit))
