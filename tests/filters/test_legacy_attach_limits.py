@@ -94,9 +94,6 @@ def test_a_long_driver_is_found_under_its_hashed_key() -> None:
     assert limit_of(LONG, *both) == 2
 
 
-@pytest.mark.xfail(
-    reason="a hashed key is only recognised for drivers that the CSINode lists", strict=True
-)
 def test_a_long_driver_is_found_under_its_hashed_key_without_a_csinode() -> None:
     assert told(3, LONG, offering({limitkeys.key_for(LONG): 2})) == EXCEEDED
 

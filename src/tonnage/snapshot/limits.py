@@ -5,7 +5,7 @@ node's allocatable resources and had defaults of its own; that accounting is kep
 an option for clusters that still live by it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from tonnage.objects import limitkeys, quantities
@@ -23,10 +23,15 @@ class NodeLimits(NamedTuple):
     csinode: bool
 
 
-LimitReader: TypeAlias = Callable[[Node, CSINode | None], NodeLimits]
+LimitReader: TypeAlias = Callable[[Node, CSINode | None, Iterable[str]], NodeLimits]
+"""Reads a node's limits; the names of all drivers known are there to recognise hashed keys by."""
 
 
-def from_csinode(node: Node, csinode: CSINode | None) -> NodeLimits:  # noqa: ARG001
+def from_csinode(
+    node: Node,  # noqa: ARG001
+    csinode: CSINode | None,
+    known: Iterable[str] = (),  # noqa: ARG001
+) -> NodeLimits:
     """As kube-scheduler has it since 1.32."""
     if csinode is None:
         return NodeLimits((), {}, csinode=False)
@@ -38,7 +43,9 @@ def from_csinode(node: Node, csinode: CSINode | None) -> NodeLimits:  # noqa: AR
     )
 
 
-def from_csinode_and_allocatable(node: Node, csinode: CSINode | None) -> NodeLimits:
+def from_csinode_and_allocatable(
+    node: Node, csinode: CSINode | None, known: Iterable[str] = ()
+) -> NodeLimits:
     """As the KEP of 2018 has it: allocatable keys beside the CSINode, which wins, then defaults."""
     listed, limits, exists = from_csinode(node, csinode)
     found = dict(limits)
@@ -47,7 +54,7 @@ def from_csinode_and_allocatable(node: Node, csinode: CSINode | None) -> NodeLim
         for name, amount in node.status.allocatable.items()
         if limitkeys.is_attachable_volumes(name)
     }
-    for driver in {*listed, *limitkeys.drivers_of(allocatable, listed)}:
+    for driver in {*listed, *limitkeys.drivers_of(allocatable, {*listed, *known})}:
         if (
             driver not in found
             and (limit := allocatable.get(limitkeys.key_for(driver))) is not None

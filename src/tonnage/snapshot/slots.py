@@ -4,7 +4,7 @@ A volume used by several pods of one node takes one slot. A volume that is attac
 but that no pod there uses (it is being detached, or waits for its pod) takes one too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -30,8 +30,9 @@ class DriverSlots:
 class SlotLedger:
     """`used` counts volumes that pods of the row use, `held` those only an attachment holds."""
 
-    def __init__(self, table: RowTable) -> None:
+    def __init__(self, table: RowTable, *, appeared: Callable[[], None] = lambda: None) -> None:
         self._table = table
+        self._appeared = appeared
         self._drivers: dict[str, DriverSlots] = {}
         self._users: dict[VolumeUse, dict[int, int]] = {}
         self._attachments: dict[VolumeUse, dict[int, int]] = {}
@@ -42,6 +43,7 @@ class SlotLedger:
         found = self._drivers.get(name)
         if found is None:
             found = self._drivers[name] = DriverSlots(name, self._table)
+            self._appeared()
         return found
 
     def drivers(self) -> Iterable[DriverSlots]:
@@ -51,7 +53,7 @@ class SlotLedger:
         self, row: int, listed: Iterable[str], limits: dict[str, int], *, csinode: bool
     ) -> None:
         """What the node says of its drivers; a listed driver without a limit is unlimited."""
-        for slots in self._drivers.values():
+        for slots in list(self._drivers.values()):
             slots.listed.data[row] = False
             slots.limit.data[row] = UNLIMITED
         for name in listed:

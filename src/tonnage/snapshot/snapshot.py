@@ -60,7 +60,8 @@ class Snapshot:
         self._next_order = 0
         self.table = RowTable()
         self.columns = NodeColumns(self.table)
-        self.slots = SlotLedger(self.table)
+        self._limits_in_doubt = False
+        self.slots = SlotLedger(self.table, appeared=self._driver_appeared)
         self.storage = StorageState()
         self.anti_terms = AntiTerms()
         self.counters = PodCounters(self.table)
@@ -199,6 +200,16 @@ class Snapshot:
             self.undo_by(self.put_csinode, known)
             self._refresh_limits(name)
 
+    def _driver_appeared(self) -> None:
+        """A key of a node may turn out to be this driver's, if limits are read from keys at all."""
+        if self._limit_reader is limits.from_csinode or self._limits_in_doubt:
+            return
+        self._limits_in_doubt = True
+        for name, record in self.nodes.items():
+            if record.node.metadata.name == name:  # not an imagined one, whose CSINode is not kept
+                self._refresh_limits(name)
+        self._limits_in_doubt = False
+
     def _refresh_limits(self, name: str) -> None:
         record = self.nodes.get(name)
         if record is not None:
@@ -206,7 +217,8 @@ class Snapshot:
 
     def set_node_limits(self, row: int, node: Node, csinode: CSINode | None) -> None:
         """Fill in what a CSINode says about a row."""
-        listed, found, exists = self._limit_reader(node, csinode)
+        known = [driver.name for driver in self.slots.drivers()]
+        listed, found, exists = self._limit_reader(node, csinode, known)
         self.slots.set_limits(row, listed, found, csinode=exists)
         plugins = csinode.metadata.annotations.get(MIGRATED_PLUGINS_ANNOTATION) if csinode else None
         self.migrated_plugins.data[row] = self.plugin_sets.id_of(
