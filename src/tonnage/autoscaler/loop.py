@@ -21,7 +21,7 @@ from tonnage.autoscaler.report import Decision, Report, SlotCount
 from tonnage.autoscaler.state import State, StateStore
 from tonnage.autoscaler.status import LAST_UPDATED, StatusKeeper, go_time, text
 from tonnage.autoscaler.untainting import Untainter
-from tonnage.autoscaler.world import PodsByNode, Trust, World
+from tonnage.autoscaler.world import PodsByNode, World
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
@@ -40,6 +40,7 @@ from tonnage.scaleup import deciding
 from tonnage.scaleup.deciding import Look
 from tonnage.scaleup.plan import Plan
 from tonnage.service.configfile import ConfigFile
+from tonnage.service.standing import Trust
 from tonnage.service.steadytime import SteadyTime
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import PodRecord

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from tonnage.autoscaler.provided import Provided
-from tonnage.autoscaler.world import Trust
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.registry import Observation
 from tonnage.objects.meta import Record
 from tonnage.scaleup.plan import Plan
+from tonnage.service.standing import Trust
 
 Deed: TypeAlias = Literal["increase", "delete", "decreaseTarget"]
 

@@ -1,0 +1,198 @@
+"""A snapshot that stands: fed by the watch, equal to the caches, and honest about what it lacks.
+
+The autoscaler, the scheduler and the extender all decide on one. It lives with what shells share.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache, Obstacle
+from tonnage.cluster.client import EVERYTHING, Client, Selection
+from tonnage.cluster.mirror import Mirror
+from tonnage.cluster.reflector import Pace
+from tonnage.cluster.resources import Named
+from tonnage.cluster.watching import Change, EventType
+from tonnage.filters.features import Features
+from tonnage.objects.nodes import Namespace, Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from tonnage.scaleup import deciding
+
+T = TypeVar("T", bound=Named)
+
+_log = logging.getLogger(__name__)
+
+ESSENTIAL: tuple[type, ...] = (Node, Pod)
+"""Without these nothing can be decided."""
+
+OF_VOLUMES: tuple[type, ...] = (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode)
+"""Without these nothing can be decided for pods with volumes."""
+
+OF_SCHEDULING: tuple[type, ...] = (
+    *ESSENTIAL,
+    *OF_VOLUMES,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+    Namespace,
+)
+"""All that the filters look at."""
+
+UNFINISHED = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
+
+
+class Trust(NamedTuple):
+    """Whether to act on what is known. `hold` says why not, `problems` what is amiss besides.
+
+    `blind_to_volumes` names the kinds for want of which pods with volumes are left alone.
+    """
+
+    hold: str
+    problems: tuple[str, ...]
+    obstacles: tuple[Obstacle, ...]
+    blind_to_volumes: tuple[str, ...]
+
+
+class StandingCluster:
+    """The snapshot equals what the caches hold, without objects it could not take.
+
+    Such objects are named in `rejected` and change nothing else. `counted` says how a pod is held
+    in the snapshot, or that it is not.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        features: Features,
+        counted: Callable[[Pod], Pod | None],
+        kinds: tuple[type, ...] = OF_SCHEDULING,
+        pace: Pace | None = None,
+    ) -> None:
+        self._features = features
+        self._counted = counted
+        self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
+        self.snapshot = deciding.empty_snapshot(features)
+        self.rejected: dict[tuple[str, str], str] = {}
+        self._rebuild_wanted = False
+        self._caches: dict[type, Cache[Any]] = {}
+        for kind in kinds:
+            cache: Cache[Any] = self.mirror.add(kind, UNFINISHED if kind is Pod else EVERYTHING)
+            self._caches[kind] = cache
+            cache.subscribe(self._take)
+
+    def cache(self, kind: type[T]) -> Cache[T]:
+        return self._caches[kind]
+
+    def pod(self, key: str) -> Pod | None:
+        """The pod of that namespace/name."""
+        namespace, _, name = key.partition("/")
+        return self.cache(Pod).get(name, namespace=namespace)
+
+    @property
+    def synced(self) -> bool:
+        return all(cache.synced or cache.obstacle for cache in self._caches.values())
+
+    def trust(self, *, csi_aware: bool = True) -> Trust:
+        """Judge the caches, and the objects in them that could not be used."""
+        obstacles = [cache.obstacle for cache in self._caches.values() if cache.obstacle]
+        blocked = {kind for kind, cache in self._caches.items() if cache.obstacle}
+        problems = [_described(one) for one in obstacles]
+        holds: list[str] = []
+        for kind, cache in self._caches.items():
+            if kind in blocked:
+                if kind in ESSENTIAL:
+                    holds.append(f"{kind.__name__} objects cannot be read")
+            elif not cache.synced:
+                holds.append(f"{kind.__name__} objects are not all known yet")
+            elif cache.stale:
+                holds.append(f"nothing was heard of {kind.__name__} objects for too long")
+            for key, problem in cache.problems.items():
+                problems.append(f"{kind.__name__} {_shown(key)}: {problem}")
+        problems.extend(
+            f"{kind} {name}: not counted: {problem}"
+            for (kind, name), problem in self.rejected.items()
+        )
+        blind = [
+            kind.__name__
+            for kind in OF_VOLUMES
+            if kind in blocked and (csi_aware or kind is not CSINode)
+        ]
+        return Trust("; ".join(holds), tuple(problems), tuple(obstacles), tuple(blind))
+
+    def settle(self, features: Features, *, recount: bool = False) -> None:
+        """Build the snapshot anew if need be: other features, other pods, or half a change made."""
+        if recount or self._rebuild_wanted or features != self._features:
+            self._features = features
+            self._rebuild()
+
+    def _take(self, change: Change[Any]) -> None:
+        """One change of the watch; whatever is wrong with the object, the others go on."""
+        try:
+            self._feed(change.type, change.object)
+        except Exception as error:
+            self._reject(change.object, error)
+
+    def _feed(self, type_: EventType, obj: Named) -> None:
+        if self.rejected:
+            self.rejected.pop(_name(obj), None)
+        if isinstance(obj, Pod):
+            counted = self._counted(obj)
+            if counted is None or type_ is EventType.DELETED:
+                self.snapshot.drop_pod(obj.metadata.namespace, obj.metadata.name)
+            else:
+                self.snapshot.put_pod(counted)
+        else:
+            self.snapshot.apply(type_.value, obj)
+
+    def _reject(self, obj: Named, error: Exception) -> None:
+        kind, name = _name(obj)
+        self.rejected[kind, name] = f"{type(error).__name__}: {error}"
+        # Half of the change may have been made, and only a rebuild takes it back for sure.
+        self._rebuild_wanted = True
+        _log.error("object not counted", extra={"kind": kind, "object": name, "error": str(error)})
+
+    def _rebuild(self) -> None:
+        self.snapshot = deciding.empty_snapshot(self._features)
+        self._rebuild_wanted = False
+        left_out = dict(self.rejected)
+        self.rejected = {}
+        for cache in self._caches.values():
+            for obj in cache:
+                if _name(obj) in left_out:
+                    self.rejected[_name(obj)] = left_out[_name(obj)]
+                    continue
+                try:
+                    self._feed(EventType.ADDED, obj)
+                except Exception as error:
+                    self._reject(obj, error)
+        _log.info("snapshot built anew", extra={"left_out": len(self.rejected)})
+
+
+def _name(obj: Named) -> tuple[str, str]:
+    meta = obj.metadata
+    return type(obj).__name__, _shown((meta.namespace, meta.name))
+
+
+def _shown(key: tuple[str, str]) -> str:
+    return "/".join(part for part in key if part) or "without a name"
+
+
+def _described(obstacle: Obstacle) -> str:
+    group = f"group {obstacle.group}" if obstacle.group else "the core group"
+    if obstacle.forbidden:
+        return f"missing right: verb {obstacle.verb}, kind {obstacle.kind}, {group}"
+    return f"the API server does not serve {obstacle.kind} of {group}"
