@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.cli import run_providers
 from tonnage.cli.reading import gates_of
-from tonnage.errors import InputError
+from tonnage.cli.run_providers import Wanted
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.program import Settings
     from tonnage.autoscaler.world import World
-    from tonnage.objects.scenarios import NodeGroup
     from tonnage.providers.protocol import Provider
-
-DECLARATIVE = "declarative"
-KWOK = "kwok"
 
 
 def _sizes(
@@ -67,8 +64,9 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
 @click.option(
     "--provider",
-    type=click.Choice([KWOK, DECLARATIVE]),
-    default=KWOK,
+    "--cloud-provider",
+    type=click.Choice(list(run_providers.NAMES)),
+    default=run_providers.KWOK,
     show_default=True,
     help="Who makes nodes: kwok makes objects without machines; declarative only counts, for dry "
     "runs.",
@@ -201,8 +199,6 @@ def run(
     from tonnage.service import logs, running
     from tonnage.service.configfile import ConfigFile
 
-    if provider == DECLARATIVE and not dry_run:
-        raise InputError("--provider declarative makes no nodes: it is for --dry-run")
     given: dict[str, object] = {
         "expander": expander,
         "scanInterval": scan_interval,
@@ -216,9 +212,13 @@ def run(
         Config,
         given={name: value for name, value in given.items() if value is not None},
     )
-    declared = _declared(node_groups, nodes) if node_groups else []
-    if bool(node_groups) == bool(node_groups_configmap):
-        raise InputError("expected node groups: either --node-groups or --node-groups-configmap")
+    wanted = Wanted(
+        provider=provider,
+        files=node_groups,
+        config_map=node_groups_configmap,
+        sizes=nodes,
+    )
+    make = run_providers.chosen(wanted, dry_run=dry_run)
     access = access_config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
     settings = Settings(
         namespace=namespace,
@@ -232,39 +232,18 @@ def run(
     logs.set_up(form=log_form, level=log_level)
 
     async def main() -> None:
-        await _main(
-            access,
-            settings,
-            config,
-            provider=provider,
-            declared=declared,
-            config_map=node_groups_configmap,
-            sizes=nodes,
-        )
+        await _main(access, settings, config, make)
 
     asyncio.run(running.until_signalled(main))
 
 
-async def _main(
-    access: Any,
-    settings: "Settings",
-    config: Any,
-    *,
-    provider: str,
-    declared: "list[NodeGroup]",
-    config_map: str | None,
-    sizes: dict[str, tuple[int, int]],
-) -> None:
+async def _main(access: Any, settings: "Settings", config: Any, make: run_providers.Maker) -> None:
     import random
 
-    from tonnage.autoscaler import declared as declarations
     from tonnage.autoscaler import program
     from tonnage.clock import SystemClock
     from tonnage.cluster.client import Client
     from tonnage.cluster.http import HttpTransport
-    from tonnage.providers import kwok_groups
-    from tonnage.providers.kwok import KwokProvider
-    from tonnage.providers.kwok_objects import GROUP_LABEL
     from tonnage.service.readonly import ReadOnlyTransport
 
     clock = SystemClock()
@@ -274,25 +253,21 @@ async def _main(
         way = ReadOnlyTransport(transport) if settings.dry_run else transport
         client = Client(way, clock=clock, rng=rng)
 
-        async def source() -> "list[NodeGroup]":
-            if config_map is None:
-                return declared
-            found = await kwok_groups.from_config_map(
-                client, config_map, namespace=settings.namespace
+        def provider(world: "World") -> "Provider":
+            return make(
+                run_providers.Surroundings(
+                    client=client,
+                    world=world,
+                    clock=clock,
+                    rng=rng,
+                    namespace=settings.namespace,
+                    dry_run=settings.dry_run,
+                )
             )
-            return declarations.resized(found, sizes)
-
-        def make(world: "World") -> "Provider":
-            if settings.dry_run:
-                # Looking is not innocent with kwok: it makes nodes that were asked for and are
-                # missing.
-                label = GROUP_LABEL if provider == KWOK else ""
-                return declarations.DeclaredGroups(source, world, label=label)
-            return KwokProvider(client, clock, source, namespace=settings.namespace, rng=rng)
 
         await program.start(
             client,
-            make,
+            provider,
             config=config,
             settings=settings,
             clock=clock,
@@ -301,15 +276,3 @@ async def _main(
         )
     finally:
         await transport.close()
-
-
-def _declared(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "list[NodeGroup]":
-    from tonnage.autoscaler import declared
-    from tonnage.cli import reading
-    from tonnage.objects.scenarios import NodeGroup
-
-    loaded = reading.read(files, lenient=False)
-    groups = [obj for obj in loaded.objects if isinstance(obj, NodeGroup)]
-    if not groups:
-        raise InputError(f"{', '.join(files)}: there is no NodeGroup in it")
-    return declared.resized(groups, sizes)
