@@ -63,6 +63,15 @@ def test_the_key_of_every_driver_is_a_resource_name_no_container_can_request(dri
 
 
 @given(driver_names)
+def test_the_key_of_every_driver_is_a_scalar_resource_of_a_node_but_no_extended_one(
+    driver: str,
+) -> None:
+    key = limitkeys.key_for(driver)
+    assert resources.is_scheduled(key)
+    assert not resources.is_extended(key)
+
+
+@given(driver_names)
 def test_a_driver_among_the_candidates_is_found_by_its_key(driver: str) -> None:
     assert limitkeys.driver_of(limitkeys.key_for(driver), ["other.example.com", driver]) == driver
 

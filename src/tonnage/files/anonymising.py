@@ -362,6 +362,9 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
     **_fields(workloads.LeaseSpec, _kept, "acquire_time", "renew_time"),
     **_fields(scenarios.NodeGroupSpec, _kept, "scaling", "limits", "price_per_hour"),
     **_fields(scenarios.NodeGroupSpec, _names, "nodes"),
+    **_fields(scenarios.StorageCapacity, _name, "storage_class_name"),
+    **_fields(scenarios.StorageCapacity, _kept, "capacity", "maximum_volume_size"),
+    **_fields(scenarios.SlotPool, _kept, "name", "members"),  # names may be the catalogue's
 }  # fmt: skip
 """What becomes of every field that holds text; fields that hold records are descended into."""
 

@@ -44,6 +44,9 @@ class Cause(StrEnum):
     CSI_NODE_MISSING = "CSINodeMissing"
     CSI_DRIVER_MISSING = "CSIDriverMissingOnNode"
     MAX_VOLUME_COUNT = "MaxVolumeCountExceeded"
+    SLOT_POOL_EXHAUSTED = "SlotPoolExhausted"
+    SLOTS_RESERVED = "SlotsReserved"
+    LIMIT_UNKNOWN = "LimitUnknown"
     VOLUME_AFFINITY_MISMATCH = "VolumeAffinityMismatch"
     NO_VOLUME_TO_BIND = "NoVolumeToBind"
     NOT_ENOUGH_STORAGE = "NotEnoughStorage"
@@ -116,6 +119,11 @@ _TEXTS: dict[Cause, str] = {
     Cause.CSI_NODE_MISSING: "{driver} CSI driver is not installed on the node",
     Cause.CSI_DRIVER_MISSING: "{driver} CSI driver is not installed on the node",
     Cause.MAX_VOLUME_COUNT: "node(s) exceed max volume count",
+    # Ours: kube-scheduler has no pools.
+    Cause.SLOT_POOL_EXHAUSTED: "node(s) have too few slots left in pool {pool}",
+    # These two the extender alone gives; to users of kube-scheduler they are the same trouble.
+    Cause.SLOTS_RESERVED: "node(s) exceed max volume count",
+    Cause.LIMIT_UNKNOWN: "{driver} CSI driver is not installed on the node",
     Cause.VOLUME_AFFINITY_MISMATCH: "node(s) didn't match PersistentVolume's node affinity",
     Cause.NO_VOLUME_TO_BIND: "node(s) didn't find available persistent volumes to bind",
     Cause.NOT_ENOUGH_STORAGE: "node(s) did not have enough free storage",

@@ -81,3 +81,14 @@ def parse_version(text: str) -> tuple[int, int]:
             " name the nearest of them"
         )
     return number
+
+
+def nearest_version(text: str) -> str:
+    """Of the versions that are modelled, the one nearest to what a server says it is."""
+    parts = text.removeprefix("v").split(".")
+    try:
+        number = (int(parts[0]), int("".join(c for c in parts[1] if c.isdigit())))
+    except (IndexError, ValueError):
+        number = NEWEST
+    major, minor = min(max(number, OLDEST), NEWEST)
+    return f"{major}.{minor}"

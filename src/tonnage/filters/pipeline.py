@@ -18,6 +18,7 @@ from tonnage.filters.node_resources_fit import NodeResourcesFit
 from tonnage.filters.node_unschedulable import NodeUnschedulable
 from tonnage.filters.node_volume_limits import NodeVolumeLimits
 from tonnage.filters.pod_topology_spread import PodTopologySpread
+from tonnage.filters.slot_pools import SlotPools
 from tonnage.filters.taint_toleration import TaintToleration
 from tonnage.filters.volume_binding import VolumeBinding
 from tonnage.filters.volume_restrictions import VolumeRestrictions
@@ -42,6 +43,9 @@ FILTERS: tuple[Filter, ...] = (
     NodeDeclaredFeatures(),
 )
 _BEFORE_1_37 = (FILTERS[1], FILTERS[0], *FILTERS[2:])
+BEYOND: tuple[Filter, ...] = (SlotPools(),)
+"""Rules that kube-scheduler does not have; they skip where nobody has set up what they look at."""
+
 DEVICES_NOT_MODELLED = (
     "the pod has resource claims (DynamicResources), which are not modelled:"
     " a node shown as fitting may still be refused"
@@ -283,7 +287,7 @@ def _begin(ask: Ask, verdicts: Verdicts) -> list[tuple[str, Begun]]:
     begun: list[tuple[str, Begun]] = []
     narrowing: list[str] = []
     only: set[str] | None = None
-    for one in order(ask.features):
+    for one in (*order(ask.features), *BEYOND):
         outcome = one.begin(ask)
         if isinstance(outcome, Rejection):
             verdicts.refuse_all("PreFilter", one.name, outcome)

@@ -7,6 +7,7 @@ import numpy as np
 from tonnage.filters import volume_matching
 from tonnage.filters.causes import Cause, Reason
 from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Rejection, Screen, kinds_of
+from tonnage.filters.storage_tally import Tally
 from tonnage.filters.volume_matching import Matching
 from tonnage.objects import intree, quantities, selectors, volumes
 from tonnage.objects.storage import (
@@ -18,6 +19,7 @@ from tonnage.objects.storage import (
 from tonnage.objects.volumes import PodVolume
 from tonnage.snapshot.openvolumes import affinity_of, size_wanted
 from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.storage_ledger import size_of
 
 _WAITING = "WaitForFirstConsumer"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -133,7 +135,9 @@ _REASONS = {
 class _Findings:
     """Rows refused, by cause; a row may be refused for several."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, ask: Ask) -> None:
+        size, ledger = ask.size, ask.snapshot.storage_ledger
+        self.tally = Tally(ask, ledger) if ledger is not None else None
         self.affinity = np.zeros(size, dtype=np.bool_)
         self.unbindable = np.zeros(size, dtype=np.bool_)
         self.too_small = np.zeros(size, dtype=np.bool_)
@@ -158,13 +162,18 @@ class _Findings:
             if self.failed[row]:
                 assert self.failure is not None
                 return (self.failure,)
-            return tuple(_REASONS[cause] for cause, rows in by_cause.items() if rows[row])
+            return tuple(self._reason(cause, row) for cause, rows in by_cause.items() if rows[row])
 
         return Screen(codes, reasons, kinds=lambda: kinds_of(by_cause.values()))
 
+    def _reason(self, cause: Cause, row: int) -> Reason:
+        if cause is Cause.NOT_ENOUGH_STORAGE and self.tally is not None:
+            return self.tally.reason(row)
+        return _REASONS[cause]
+
 
 def _screen(ask: Ask, claims: Claims) -> Screen:
-    findings = _Findings(ask.size)
+    findings = _Findings(ask)
     _check_bound(ask, claims.bound, findings)
     if claims.waiting:
         _check_waiting(ask, claims.waiting, findings)
@@ -215,24 +224,64 @@ def _migrated_on(ask: Ask, volume: PersistentVolume) -> Bools:
 
 def _check_waiting(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findings) -> None:
     going = np.ones(ask.size, dtype=np.bool_)
-    selected, searching = [], []
-    for claim in claims:
-        node = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION)
-        if node is None:
-            searching.append(claim)
-            continue
-        selected.append(claim)
-        elsewhere = _elsewhere(ask, node)
+    selected, searching = _by_selection(claims)
+    for claim in selected:
+        elsewhere = _elsewhere(ask, claim.metadata.annotations[SELECTED_NODE_ANNOTATION])
         findings.unbindable |= going & elsewhere
         going &= ~elsewhere
+    named: set[str] = set()
+    for claim, rows in _to_provision(ask, selected, searching, going, findings):
+        asked = going & rows & ~findings.failed
+        again = claim.metadata.name in named
+        named.add(claim.metadata.name)
+        if asked.any():
+            _check_provisioning(ask, claim, asked, findings, again=again)
+            going &= ~(findings.unbindable | findings.too_small)
+
+
+def _to_provision(
+    ask: Ask,
+    selected: list[PersistentVolumeClaim],
+    searching: list[PersistentVolumeClaim],
+    going: Bools,
+    findings: _Findings,
+) -> list[tuple[PersistentVolumeClaim, Bools]]:
+    """Claims with the rows where a new volume has to be made for them."""
     everywhere = np.ones(ask.size, dtype=np.bool_)
     to_provision = [(claim, everywhere) for claim in selected]
-    to_provision += _unmatched(ask, searching, going, findings)
-    for claim, rows in to_provision:
-        asked = going & rows & ~findings.failed
-        if asked.any():
-            _check_provisioning(ask, claim, asked, findings)
-            going &= ~(findings.unbindable | findings.too_small)
+    return to_provision + _unmatched(ask, searching, going, findings)
+
+
+def storage_taken(ask: Ask, row: int) -> dict[str, int]:
+    """Bytes by storage class that new volumes of the pod would take of a plan's ledger on a row.
+
+    The pod must fit there: what is wrong with its claims is not looked at.
+    """
+    names = dict.fromkeys(volume.claim for volume in ask.pod.volumes if _has_claim(volume))
+    found = [ask.snapshot.storage.claim(ask.pod.meta.namespace, name) for name in names]
+    claims = sort_out(ask, [claim for claim in found if claim is not None])
+    findings = _Findings(ask)
+    if isinstance(claims, Rejection) or findings.tally is None:
+        return {}
+    everywhere = np.ones(ask.size, dtype=np.bool_)
+    selected, searching = _by_selection(claims.waiting)
+    taken: dict[str, int] = {}
+    for claim, rows in _to_provision(ask, selected, searching, everywhere, findings):
+        if findings.tally.counts(claim) and findings.tally.takes(claim, rows)[row]:
+            taken[claim.class_name] = taken.get(claim.class_name, 0) + size_of(claim)
+    return taken
+
+
+def _by_selection(
+    claims: list[PersistentVolumeClaim],
+) -> tuple[list[PersistentVolumeClaim], list[PersistentVolumeClaim]]:
+    """Claims that are to be served on a certain node, and those that are not."""
+    selected: list[PersistentVolumeClaim] = []
+    searching: list[PersistentVolumeClaim] = []
+    for claim in claims:
+        there = SELECTED_NODE_ANNOTATION in claim.metadata.annotations
+        (selected if there else searching).append(claim)
+    return selected, searching
 
 
 def _elsewhere(ask: Ask, node_name: str) -> Bools:
@@ -267,7 +316,7 @@ def _selector_failure(claim: PersistentVolumeClaim, error: selectors.SelectorErr
 
 
 def _check_provisioning(
-    ask: Ask, claim: PersistentVolumeClaim, rows: Bools, findings: _Findings
+    ask: Ask, claim: PersistentVolumeClaim, rows: Bools, findings: _Findings, *, again: bool
 ) -> None:
     """Whether a new volume could be made for the claim on each of the rows."""
     storage_class = ask.snapshot.storage.storage_class(claim.class_name)
@@ -277,7 +326,11 @@ def _check_provisioning(
         return
     allowed = ask.snapshot.columns.labels.allowed(storage_class.allowed_topologies)
     findings.unbindable |= rows & ~allowed
-    findings.too_small |= rows & allowed & ~enough_storage(ask, claim, storage_class)
+    asked = rows & allowed
+    if findings.tally is not None and findings.tally.counts(claim):
+        findings.too_small |= asked & ~findings.tally.add(claim, asked, again=again)
+    else:
+        findings.too_small |= asked & ~enough_storage(ask, claim, storage_class)
 
 
 def enough_storage(ask: Ask, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Bools:

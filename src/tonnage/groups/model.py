@@ -6,7 +6,7 @@ Providers fill these in; the core sees nothing of a provider but these.
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.objects.scenarios import GroupTemplate
+from tonnage.objects.scenarios import GroupTemplate, SlotPool
 from tonnage.objects.storage import CSINode
 
 OVERRIDE = "override"
@@ -15,6 +15,7 @@ PROVIDER = "provider"
 REMEMBERED = "remembered"
 LEARNED = "learned"
 CATALOGUE = "catalogue"
+PUBLISHED = "published"
 UNKNOWN = "unknown"
 
 TEMPLATE_NODE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
@@ -36,6 +37,7 @@ class Group(Record, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     all_or_nothing: bool = False
     limits: dict[str, int] = {}
+    pools: tuple[SlotPool, ...] = ()
     price_per_hour: float | None = None
     provider_template: GroupTemplate | None = None
     template_override: GroupTemplate | None = None
@@ -53,12 +55,21 @@ class Limit(Record, frozen=True, kw_only=True):
     source: str
 
 
+class StorageRoom(Record, frozen=True, kw_only=True):
+    """Bytes a new node has for a storage class, in all and for one volume, and who says so."""
+
+    storage_class: str
+    capacity: int
+    largest: int
+    source: str
+
+
 class Template(Record, frozen=True, kw_only=True):
     """The next node of a group: the node, its CSINode, and the pods it starts with.
 
     `expected_drivers` are those its nodes are known to register; the CSINode may list others
     that are only assumed. `host_keys` are labels beside the hostname whose value is the node's own
-    name, to be rewritten in every copy.
+    name, to be rewritten in every copy. `storage` is what the node would have of its own.
     """
 
     group: str
@@ -69,3 +80,4 @@ class Template(Record, frozen=True, kw_only=True):
     source: str = PROVIDER
     expected_drivers: tuple[str, ...] = ()
     host_keys: tuple[str, ...] = ()
+    storage: tuple[StorageRoom, ...] = ()

@@ -83,6 +83,7 @@ def _group(node_group: NodeGroup, directory: _Directory, owners: dict[str, str])
         nodes=tuple(members),
         all_or_nothing=spec.scaling == ZERO_OR_MAX,
         limits=spec.limits,
+        pools=spec.pools,
         price_per_hour=_price(node_group, problems),
         provider_template=spec.template,
         problems=_named(name, problems),

@@ -34,7 +34,7 @@ _STARTUP_PREFIXES = (
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
 )
 _STATUS_PREFIX = "status-taint.cluster-autoscaler.kubernetes.io/"
-_AGENT_NOT_READY = "/agent-not-ready"
+AGENT_NOT_READY = "/agent-not-ready"
 
 
 def is_startup(taint: Taint, policy: GroupPolicy) -> bool:
@@ -48,7 +48,7 @@ def is_startup(taint: Taint, policy: GroupPolicy) -> bool:
         key in policy.startup_taints
         or key.startswith(_STARTUP_PREFIXES)
         or any(key.startswith(prefix) for prefix in policy.startup_taint_prefixes)
-        or (key.endswith(_AGENT_NOT_READY) and not policy.as_upstream)
+        or (key.endswith(AGENT_NOT_READY) and not policy.as_upstream)
     )
 
 

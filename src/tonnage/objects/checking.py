@@ -302,6 +302,11 @@ def _node_group(group: NodeGroup) -> Iterator[Fault]:
         yield from _node(spec.template.node, ("spec", "template", "node"))
         if spec.template.csi_node is not None:
             yield from _csi_node(spec.template.csi_node, ("spec", "template", "csiNode"))
+        for position, room in enumerate(spec.template.storage_capacity):
+            here: Path = ("spec", "template", "storageCapacity", position)
+            yield from _quantity(room.capacity, (*here, "capacity"))
+            if room.maximum_volume_size is not None:
+                yield from _quantity(room.maximum_volume_size, (*here, "maximumVolumeSize"))
 
 
 _CHECKS: dict[type, Callable[[Any], Iterator[Fault]]] = {

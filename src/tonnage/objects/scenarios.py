@@ -9,11 +9,48 @@ from tonnage.objects.storage import CSINode
 API_VERSION = "tonnage.dev/v1alpha1"
 
 
+class StorageCapacity(Record, frozen=True, kw_only=True):
+    """What a new node would have for a storage class: in all, and for a single volume."""
+
+    storage_class_name: str
+    capacity: Quantity
+    maximum_volume_size: Quantity | None = None
+
+
 class GroupTemplate(Record, frozen=True, kw_only=True):
     """What a new node of the group would look like, as its provider says."""
 
     node: Node
     csi_node: CSINode | None = msgspec.field(default=None, name="csiNode")
+    storage_capacity: tuple[StorageCapacity, ...] = ()
+
+
+class SlotPool(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Slots of a node that volumes of several drivers share.
+
+    `members` are drivers with the slots one of their volumes takes, `occupied` slots that other
+    things take: network interfaces, local disks. Without a size it is the one that the catalogue
+    has for the machine. With a selector it is for those nodes only.
+    """
+
+    name: str
+    size: int | None = None
+    members: dict[str, int] = {}
+    occupied: int = 0
+    node_selector: LabelSelector | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("name: expected a name that is not empty")
+        if not self.members:
+            raise ValueError("members: expected drivers with weights, such as {ebs.csi.aws.com: 1}")
+        for driver, weight in self.members.items():
+            if weight < 1:
+                raise ValueError(f"members.{driver}: {weight}: expected 1 slot or more")
+        if self.size is not None and self.size < 0:
+            raise ValueError(f"size: {self.size}: expected 0 slots or more")
+        if self.occupied < 0:
+            raise ValueError(f"occupied: {self.occupied}: expected 0 slots or more")
 
 
 class NodeGroupSpec(Record, frozen=True, kw_only=True):
@@ -22,6 +59,7 @@ class NodeGroupSpec(Record, frozen=True, kw_only=True):
     target_size: int | None = None
     scaling: str = "any"
     limits: dict[str, int] = {}
+    pools: tuple[SlotPool, ...] = ()
     nodes: tuple[str, ...] = ()
     node_selector: LabelSelector | None = None
     price_per_hour: Quantity | None = None

@@ -1,6 +1,7 @@
 """Node groups a plan may buy from, with their templates in the snapshot as shadow rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -41,7 +42,10 @@ class Candidate(NamedTuple):
 
 
 class Candidates:
-    """Answers for all templates at once; what cannot change while planning is remembered."""
+    """Answers for all templates at once; what cannot change while planning is remembered.
+
+    `ledger` are storage classes whose volumes take of what nodes have.
+    """
 
     def __init__(
         self,
@@ -50,8 +54,11 @@ class Candidates:
         templates: Mapping[str, Template],
         options: Options,
         features: Features,
+        *,
+        ledger: Collection[str] = (),
     ) -> None:
         self._snapshot = snapshot
+        self._ledger = ledger
         self._features = features
         self._by_name: dict[str, Candidate] = {}
         self._feasible: dict[int, Bools] = {}
@@ -83,7 +90,7 @@ class Candidates:
         """Candidates whose empty node the pods fit on now, by position."""
         key = id(group.held)
         known = self._feasible.get(key)
-        if known is None or group.interacting or group.apart:
+        if known is None or group.interacting or group.apart or self.sharing_storage((group,)):
             verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
             known = self._feasible[key] = verdicts.codes[self._rows] == Code.SUCCESS
             if group.sample.pods.affinity:
@@ -104,6 +111,25 @@ class Candidates:
                 verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
                 known[one.position] = verdicts.codes[rows.start] == Code.SUCCESS
                 self._snapshot.revert()
+
+    def pool_amounts(self, group: PodGroup) -> dict[str, int]:
+        """Slots that one of the pods takes of each pool, wherever pools of a name are alike."""
+        pools = self._snapshot.slot_pools
+        if pools is None:
+            return {}
+        names = Counter(pool.name for pool in pools.columns)
+        return {
+            pool_resource(pool.name): weight
+            for pool, weight in pools.of(group.held.slots)
+            if names[pool.name] == 1
+        }
+
+    def sharing_storage(self, groups: Iterable[PodGroup]) -> list[PodGroup]:
+        """Those whose pods take of storage that pods on other nodes take of, too."""
+        ledger = self._snapshot.storage_ledger
+        if ledger is None:
+            return []
+        return [group for group in groups if ledger.shares(group.held.storage)]
 
     def ever_fit(self, group: PodGroup) -> Bools:
         """Candidates whose empty node the pods have fitted on at some time, by position."""
@@ -129,6 +155,16 @@ class Candidates:
             limit = int(slots.limit.data[row])
             if limit != UNLIMITED:
                 capacity[slots.name] = limit - int(slots.used.data[row])
+        if self._snapshot.slot_pools is not None:
+            for pool in self._snapshot.slot_pools.columns:
+                if pool.free.data[row] != UNLIMITED:
+                    capacity[pool_resource(pool.name)] = int(pool.left(np.array([row]))[0])
+        ledger = self._snapshot.storage_ledger
+        if ledger is not None:
+            for name in self._ledger:
+                if not ledger.of_its_own(name, row):
+                    continue
+                capacity[storage_resource(name)] = int(ledger.left(name, np.array([row]))[0])
         return Supply(capacity, candidate.group.price_per_hour)
 
     def _add(self, group: Group, template: Template, options: Options) -> None:
@@ -147,6 +183,7 @@ class Candidates:
                 _seen_csinode(template, options),
                 starting,
                 host_keys=(imagined.HOSTNAME, *template.host_keys),
+                storage=lambda pod: podgroups.storage_of_template_pod(pod, self._ledger),
             ),
             cpu_milli=quantities.milli(capacity.get("cpu", 0)),
             memory=quantities.value(capacity.get("memory", 0)),
@@ -167,6 +204,16 @@ class Candidates:
             name: tuple(names[other] for other in others)
             for name, others in zip(names, found, strict=True)
         }
+
+
+def pool_resource(pool: str) -> str:
+    """The name under which slots of a pool are a resource among others."""
+    return f"slots of pool {pool}"
+
+
+def storage_resource(class_name: str) -> str:
+    """The name under which storage of a class is a resource among others."""
+    return f"storage of class {class_name}"
 
 
 def _seen_csinode(template: Template, options: Options) -> CSINode | None:

@@ -12,7 +12,7 @@ import msgspec
 
 from tonnage.filters.features import Features
 from tonnage.filters.node_volume_limits import opted_in
-from tonnage.groups import nodegroups, readiness, templates
+from tonnage.groups import nodegroups, readiness, slot_pools, storage_rooms, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import TEMPLATE_NODE_LABEL, Group, Template
 from tonnage.groups.policy import GroupPolicy
@@ -28,7 +28,7 @@ from tonnage.scaleup import durations, planning, podgroups
 from tonnage.scaleup.expanders import Expander
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan
-from tonnage.snapshot import limits
+from tonnage.snapshot import limits, storage_ledger
 from tonnage.snapshot.imagined import HOSTNAME
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
 
@@ -82,7 +82,7 @@ def prepare(
     """Everything the decision needs: the snapshot, pods that count, templates, readiness."""
     held = list(objects)
     features = as_decided(features, options)
-    cluster = _cluster(held, options, features)
+    cluster = cluster_of(held, options, features)
     found = look(cluster, options=options, now=now, memory=memory or TemplateMemory(), live=False)
     upcoming = {name: group.upcoming for name, group in found.readiness.groups.items()}
     return _request(
@@ -121,6 +121,8 @@ class Look(NamedTuple):
     templates: Templates
     readiness: Readiness
     warnings: Sequence[str]
+    wanted: frozenset[str] = frozenset()
+    """Drivers of the pods' volumes, for which every template got a limit."""
 
 
 def look(
@@ -130,22 +132,42 @@ def look(
     now: float,
     memory: TemplateMemory,
     live: bool = True,
-    counts: Callable[[PodRecord], bool] = lambda _: True,
+    unplaced: Iterable[PodRecord] | None = None,
+    known: Look | None = None,
 ) -> Look:
     """Which pods count, what the next node of each group would be, how the nodes are.
 
-    `live` says that the objects come from an API server, not from a file; `counts` leaves out
-    pods for reasons of the caller's own.
+    `live` says that the objects come from an API server, not from a file. `unplaced` are the
+    pods to decide on, for callers who know better than "all that have no node". `known` is a look
+    since which nothing has changed that templates and readiness come from: they stay as they are.
     """
     snapshot = cluster.snapshot
-    policy = policy_of(options, live=live)
+    unplaced = snapshot.pending_pods() if unplaced is None else unplaced
     counted = [
         record
-        for record in sorted(snapshot.pending_pods(), key=lambda record: record.order)
-        if counts(record) and not record.pods.gates and not _too_young(record, options, now)
+        for record in sorted(unplaced, key=lambda record: record.order)
+        if not record.pods.gates and not _too_young(record, options, now)
     ]
     waiting = [record for record in counted if _claims_may_bind(record, snapshot, options, now)]
     pending = [record for record in counted if record not in waiting] if waiting else counted
+    wanted = frozenset(_wanted_drivers(snapshot, pending))
+    if known is not None and known.wanted == wanted:
+        built, assessed = known.templates, known.readiness
+    else:
+        policy = policy_of(options, live=live)
+        built, assessed = _surroundings(cluster, options, policy, now, memory, wanted)
+    told = tuple(_about_waiting(waiting, options))
+    return Look(cluster, pending, built, assessed, told, wanted)
+
+
+def _surroundings(
+    cluster: Cluster,
+    options: Options,
+    policy: GroupPolicy,
+    now: float,
+    memory: TemplateMemory,
+    wanted: frozenset[str],
+) -> tuple[Templates, Readiness]:
     built = templates.build(
         cluster.groups,
         nodes=cluster.nodes,
@@ -155,8 +177,16 @@ def look(
         memory=memory,
         policy=policy,
         now=now,
-        wanted=_wanted_drivers(snapshot, pending),
+        wanted=wanted,
     )
+    if not options.as_upstream:
+        built = storage_rooms.furnish(
+            built,
+            groups=cluster.groups,
+            nodes=cluster.nodes,
+            storage=cluster.snapshot.storage,
+            memory=memory,
+        )
     assessed = readiness.assess(
         cluster.groups,
         built.by_group,
@@ -165,7 +195,7 @@ def look(
         policy=policy,
         now=now,
     )
-    return Look(cluster, pending, built, assessed, tuple(_about_waiting(waiting, options)))
+    return built, assessed
 
 
 def decide_standing(
@@ -242,7 +272,7 @@ def policy_of(options: Options, *, live: bool = False) -> GroupPolicy:
     )
 
 
-def _cluster(objects: list[object], options: Options, features: Features) -> Cluster:
+def cluster_of(objects: Sequence[object], options: Options, features: Features) -> Cluster:
     """The objects of a file, sorted."""
     snapshot = empty_snapshot(features)
     nodes = list(_of(objects, Node))
@@ -286,11 +316,20 @@ def _request(
     cluster = found.cluster
     return planning.Request(
         snapshot=cluster.snapshot,
-        pending=podgroups.group(cluster.snapshot, found.pending),
+        pending=podgroups.group(
+            cluster.snapshot,
+            found.pending,
+            ledger=() if options.as_upstream else storage_ledger.tracked(cluster.snapshot.storage),
+        ),
         groups=cluster.groups,
         templates=found.templates.by_group,
         skipped=skipped,
         upcoming=upcoming,
+        coming_up={
+            node: name
+            for name, group in found.readiness.groups.items()
+            for node in group.coming_up_nodes
+        },
         options=options,
         features=features,
         warnings=(*_warnings(found, options, features), *found.warnings),
@@ -432,6 +471,8 @@ def _warnings(found: Look, options: Options, features: Features) -> Iterator[str
     yield from found.templates.warnings
     for problems in found.templates.problems.values():
         yield from problems
+    if not options.as_upstream:
+        yield from slot_pools.problems(found.cluster.nodes)
     if not found.readiness.healthy:
         yield f"nothing is bought: {found.readiness.reason}"
     if not options.csi_aware and features.volume_limit_scaling:

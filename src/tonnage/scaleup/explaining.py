@@ -8,6 +8,7 @@ from tonnage.filters.causes import Cause, Reason
 from tonnage.filters.features import Features
 from tonnage.filters.framework import Code
 from tonnage.filters.pipeline import Verdict
+from tonnage.scaleup.candidates import pool_resource, storage_resource
 from tonnage.scaleup.plan import GroupReason, Nearest, NotHelped
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -69,7 +70,8 @@ def not_helped(
         bool(template_rows)
         and len(refusals) == len(template_rows)
         and all(
-            verdict.phase == "Filter" and verdict.plugin not in _PASSING for verdict in refusals
+            verdict.phase == "Filter" and verdict.plugin not in _PASSING and not _taken(verdict)
+            for verdict in refusals
         )
     )
     nearest = _nearest(refusals)
@@ -78,6 +80,16 @@ def not_helped(
         NotHelped(pod=pod.key, never_fits=never, nearest=nearest, reasons=shared)
         for pod in group.members
     ]
+
+
+def _taken(verdict: Verdict) -> bool:
+    """Whether storage would do if other pods of the plan had not taken of it."""
+    return any(
+        reason.cause is Cause.NOT_ENOUGH_STORAGE
+        and (short := _shortage(reason)) is not None
+        and short[2] < short[1] <= int(str(reason.facts["limit"]))
+        for reason in verdict.reasons
+    )
 
 
 def _nearest(refusals: Sequence[Verdict]) -> Nearest | None:
@@ -109,6 +121,10 @@ def _shortage(reason: Reason) -> tuple[str, int, int] | None:
             resource = str(facts["driver"])
         case Cause.INSUFFICIENT_RESOURCE:
             resource = str(facts["resource"])
+        case Cause.SLOT_POOL_EXHAUSTED:
+            resource = pool_resource(str(facts["pool"]))
+        case Cause.NOT_ENOUGH_STORAGE if facts:
+            resource = storage_resource(str(facts["storage_class"]))
         case _:
             return None
     limit, used, wanted = facts["limit"], facts["used"], facts["wanted"]

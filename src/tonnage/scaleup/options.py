@@ -6,6 +6,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
+from tonnage.objects.scenarios import SlotPool
 
 UPSTREAM = "cluster-autoscaler-1.37"
 
@@ -40,6 +41,7 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     grpc_expander_cert: str = ""
     random_seed: int = 0
     time_budget: float = 0.0
+    pools: tuple[SlotPool, ...] = ()
 
     @property
     def as_upstream(self) -> bool:

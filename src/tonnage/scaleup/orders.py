@@ -1,6 +1,7 @@
 """Orders in which groups of pods are packed. First fit is only as good as its order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from tonnage.groups.model import Template
 from tonnage.objects import resources
@@ -32,7 +33,7 @@ ALL = (by_size, by_scarcest, by_total, choosy_first)
 
 
 def _shares(group: PodGroup, template: Template) -> list[float]:
-    """What one pod takes of an empty node, resource by resource and driver by driver."""
+    """What one pod takes of an empty node: of each resource, driver and disk."""
     has = resources.allocatable(template.node)
     shares = [
         amount / has[name]
@@ -46,8 +47,27 @@ def _shares(group: PodGroup, template: Template) -> list[float]:
         limit = limits.get(driver)
         if limit:
             shares.append(slots / limit)
+    disks = {room.storage_class: room.capacity for room in template.storage}
+    for name, size in group.held.storage.items():
+        if disks.get(name):
+            shares.append(size / disks[name])
     return shares
 
 
 def _share(group: PodGroup, has: dict[str, int], names: tuple[str, ...]) -> float:
     return sum(group.requests(name) / has[name] for name in names if has[name])
+
+
+def _size(group: PodGroup) -> tuple[int, ...]:
+    slots, stored = sum(group.held.slots.values()), sum(group.held.storage.values())
+    return (slots, stored, group.requests("cpu"), group.requests("memory"))
+
+
+ExistingOrder: TypeAlias = Callable[[PodGroup], tuple[int, ...]]
+
+ON_EXISTING: tuple[ExistingOrder, ...] = (
+    lambda _: (),  # as they came
+    _size,
+    lambda group: tuple(-one for one in _size(group)),
+)
+"""Orders in which pods of one priority fill the nodes there are."""

@@ -1,14 +1,20 @@
 """The plan as a document: what was bought, how near it is to the least, who is left and why."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from tonnage.filters import inter_pod_affinity
 from tonnage.scaleup import bounds
-from tonnage.scaleup.candidates import Candidate, Candidates
-from tonnage.scaleup.plan import Bounds, GroupLimit, NewNode, ScaleUp
+from tonnage.scaleup.candidates import (
+    Candidate,
+    Candidates,
+    pool_resource,
+    storage_resource,
+)
+from tonnage.scaleup.expanders import Option
+from tonnage.scaleup.plan import Bounds, GroupLimit, GroupStorage, NewNode, ScaleUp
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.snapshot.rows import Ints
 from tonnage.snapshot.slots import UNLIMITED
@@ -44,12 +50,30 @@ def _binding(snapshot: Snapshot, rows: npt.NDArray[np.intp]) -> str:
         limits = slots.limit.data[rows]
         if (limits != UNLIMITED).all():
             shares[slots.name] = _share(slots.used.data[rows], limits)
+    for pool in snapshot.slot_pools.columns if snapshot.slot_pools is not None else ():
+        free = pool.free.data[rows]
+        if (free != UNLIMITED).all():
+            shares[pool_resource(pool.name)] = _share(pool.taken(rows), free)
+    ledger = snapshot.storage_ledger
+    for name in ledger.class_names if ledger is not None else ():
+        if ledger is not None and all(ledger.of_its_own(name, row) for row in rows.tolist()):
+            has = ledger.capacity(name)[rows]
+            shares[storage_resource(name)] = _share(has - ledger.left(name, rows), has)
     return max(shares, key=lambda name: shares[name])
 
 
 def _share(used: Ints, has: Ints) -> float:
     total = int(has.sum())
     return int(used.sum()) / total if total else 0.0
+
+
+def reason(chosen: Option, options: Sequence[Option], expander: str) -> str:
+    """Why the group was chosen, in one line."""
+    nodes = f"{chosen.node_count} node{'s' if chosen.node_count != 1 else ''}"
+    pods = f"{chosen.pod_count} pod{'s' if chosen.pod_count != 1 else ''}"
+    if len(options) == 1:
+        return f"the only group that helps: {nodes} for {pods}"
+    return f"{expander} of {len(options)} groups: {nodes} for {pods}"
 
 
 def group_limits(candidates: Candidates) -> tuple[GroupLimit, ...]:
@@ -59,6 +83,21 @@ def group_limits(candidates: Candidates) -> tuple[GroupLimit, ...]:
         )
         for candidate in candidates
         for limit in candidate.template.limits
+    )
+
+
+def group_storage(candidates: Candidates, classes: Collection[str]) -> tuple[GroupStorage, ...]:
+    return tuple(
+        GroupStorage(
+            group=candidate.name,
+            storage_class=room.storage_class,
+            capacity=room.capacity,
+            largest=room.largest,
+            source=room.source,
+        )
+        for candidate in candidates
+        for room in candidate.template.storage
+        if room.storage_class in classes
     )
 
 
@@ -92,4 +131,7 @@ def _demand(
     amounts = {name: amount for name, amount in pods.requests.items() if amount}
     if not group.apart:
         amounts.update(group.held.slots)
+        amounts.update(candidates.pool_amounts(group))
+        stored = group.held.storage
+        amounts.update({storage_resource(name): size for name, size in stored.items() if size})
     return bounds.Demand(count, amounts, most)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tonnage.filters import pipeline
 from tonnage.filters.features import Features
+from tonnage.scaleup import apart
 from tonnage.scaleup import caps as rules
 from tonnage.scaleup.caps import PLENTY, Caps
 from tonnage.scaleup.podgroups import Placed, PodGroup
@@ -32,6 +33,7 @@ class Packing:
         self,
         snapshot: Snapshot,
         template: TemplateRow,
+        features: Features,
         *,
         prefix: str,
         first_number: int,
@@ -47,12 +49,14 @@ class Packing:
         self._first_number = first_number
         self._taken: dict[int, int] = {}
         self._fresh = fresh
+        self._features = features
 
     def another(self) -> "Packing":
         """An empty packing of the same template, on the snapshot as it is now."""
         return Packing(
             self.snapshot,
             self.template,
+            self._features,
             prefix=self._prefix,
             first_number=self._first_number,
             fresh=self._fresh,
@@ -109,7 +113,7 @@ class Packing:
         rows, amounts = chosen + self.first, counts[chosen]
         taken = self._taken.get(id(group), 0)
         if group.apart:
-            self.snapshot.place(group.sample, self.name_of(int(rows[0])))
+            apart.place(self.snapshot, group, int(rows[0]), self._features)
         else:
             imagined.hold(self.snapshot, group.held, rows, amounts)
         if heights is not None:
@@ -156,6 +160,7 @@ def pack(
     packing = Packing(
         snapshot,
         template,
+        features,
         prefix=prefix,
         first_number=first_number,
         fresh={} if fresh is None else fresh,
@@ -211,7 +216,7 @@ def _place_all(
 def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.intp]) -> Ints:
     """How many pods of the group there is room for on each row, by count alone."""
     columns = snapshot.columns
-    room = columns.allocatable[PODS].data[span] - columns.used[PODS].data[span]
+    room: Ints = columns.allocatable[PODS].data[span] - columns.used[PODS].data[span]
     pods = group.sample.pods
     for name, amount in pods.requests.items():
         if amount:
@@ -222,6 +227,10 @@ def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.i
         column = snapshot.slots.driver(driver)
         free = column.limit.data[span] - column.used.data[span] - column.held.data[span]
         room = np.minimum(room, free // slots)
+    if group.held.slots and snapshot.slot_pools is not None:
+        room = snapshot.slot_pools.within(room, group.held.slots, span)
+    if group.held.storage and snapshot.storage_ledger is not None:
+        room = snapshot.storage_ledger.within(room, group.held.storage, span)
     if pods.ports:
         free_ports = np.ones(snapshot.table.size, dtype=np.int64)
         free_ports[list(snapshot.host_ports.conflicts(pods.ports))] = 0
@@ -231,7 +240,7 @@ def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.i
 
 def _place_group(packing: Packing, group: PodGroup, features: Features, limit: int) -> None:
     snapshot = packing.snapshot
-    wanted = packing.remaining(group)
+    wanted = min(packing.remaining(group), _shared_room(packing, group))
     room = headroom(snapshot, group, packing.rows)
     fresh = packing.fresh_room(group)
     caps = rules.of(snapshot, group, features, template=packing.template, rows=packing.rows)
@@ -259,6 +268,14 @@ def _place_group(packing: Packing, group: PodGroup, features: Features, limit: i
         added = np.full(more, fresh, dtype=np.int64)
         counts = np.concatenate((counts, first_fit(added, left)))
     packing.put(group, counts)
+
+
+def _shared_room(packing: Packing, group: PodGroup) -> int:
+    """How many pods find storage that all new nodes share, if they take of any."""
+    ledger = packing.snapshot.storage_ledger
+    if ledger is None or not group.held.storage:
+        return PLENTY
+    return ledger.shared_room(group.held.storage, packing.template.row)
 
 
 def _fill_one_row(

@@ -6,7 +6,7 @@ import numpy as np
 
 from tonnage.filters import pipeline
 from tonnage.filters.features import Features
-from tonnage.scaleup import packing
+from tonnage.scaleup import apart, packing
 from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools
@@ -50,12 +50,15 @@ def _place_group(
         return []
     if group.apart:
         row = int(np.flatnonzero(fitting)[0])
-        snapshot.place(group.sample, snapshot.name_of(row))
+        apart.place(snapshot, group, row, features)
         return [Placed(group, (group.sample,), row)]
     if group.interacting:
         return _place_one_by_one(snapshot, group, features, rows, fitting)
     room = packing.headroom(snapshot, group, slice(0, len(fitting)))
-    counts = packing.first_fit(np.where(fitting, room, 0), group.size)
+    room = np.where(fitting, room, 0)
+    if group.held.storage and snapshot.storage_ledger is not None:
+        room = snapshot.storage_ledger.within_shared(group.held.storage, room)
+    counts = packing.first_fit(room, group.size)
     chosen = np.flatnonzero(counts)
     imagined.hold(snapshot, group.held, chosen, counts[chosen])
     placed, taken = [], 0

@@ -81,6 +81,25 @@ class GroupLimit(_Whole, frozen=True, kw_only=True):
     source: str
 
 
+class GroupStorage(_Whole, frozen=True, kw_only=True):
+    """Bytes a new node of a group has for a storage class that pods want, and who says so."""
+
+    group: str
+    storage_class: str
+    capacity: int
+    largest: int
+    source: str
+
+
+class GroupPool(_Whole, frozen=True, kw_only=True):
+    """Slots that the drivers of a pool share on a new node of a group, and who says so."""
+
+    group: str
+    pool: str
+    free: int
+    source: str
+
+
 class Bounds(_Whole, frozen=True, kw_only=True):
     """No plan for the same pods on the chosen groups buys less than this."""
 
@@ -97,6 +116,8 @@ class Plan(_Whole, frozen=True, kw_only=True):
     fit_on_existing: tuple[Placement, ...] = ()
     not_helped: tuple[NotHelped, ...] = ()
     limits: tuple[GroupLimit, ...] = ()
+    pools: tuple[GroupPool, ...] = ()
+    storage: tuple[GroupStorage, ...] = ()
     bounds: Bounds = Bounds(nodes=0, cost_per_hour=None, gap=0.0)
     partial: bool = False
     warnings: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ at again, until no group helps any of them.
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,12 +23,14 @@ from tonnage.scaleup import (
     outcome,
     packing,
     placing,
+    pooling,
+    storing,
     weighing,
 )
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.options import Options
-from tonnage.scaleup.plan import GroupDelta, NotHelped, Placement, Plan, Step
+from tonnage.scaleup.plan import GroupDelta, GroupPool, NotHelped, Placement, Plan, Step
 from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools
@@ -44,7 +47,11 @@ OutsideExpanders: TypeAlias = Callable[
 
 
 class Request(NamedTuple):
-    """Everything a decision is made from. `out_of_time` may end it early with a partial plan."""
+    """Everything a decision is made from. `out_of_time` may end it early with a partial plan.
+
+    `upcoming` are nodes to count on that are not there yet, by group; `coming_up` nodes that are
+    there in part, each with its group.
+    """
 
     snapshot: Snapshot
     pending: Sequence[PodGroup]
@@ -54,6 +61,7 @@ class Request(NamedTuple):
     upcoming: Mapping[str, int]
     options: Options
     features: Features
+    coming_up: Mapping[str, str] = MappingProxyType({})
     warnings: Sequence[str] = ()
     out_of_time: Callable[[], bool] = lambda: False
     outside: OutsideExpanders = lambda _: {}
@@ -67,7 +75,7 @@ def plan(request: Request) -> Plan:
     """
     best: Plan | None = None
     groups = list(request.pending)
-    for order in EXISTING_ORDERS:
+    for order in orders.ON_EXISTING:
         request.snapshot.fork()
         try:
             planner = _Planner(request, groups, order)
@@ -90,7 +98,7 @@ class _Planner:
     """Keeps the snapshot, the pods left and the purchases of a plan in the making in step."""
 
     def __init__(
-        self, request: Request, groups: list[PodGroup], existing_order: "ExistingOrder"
+        self, request: Request, groups: list[PodGroup], existing_order: orders.ExistingOrder
     ) -> None:
         self._request = request
         self._groups = groups
@@ -99,9 +107,27 @@ class _Planner:
         self._snapshot = request.snapshot
         self._options = request.options
         self._features = request.features
+        self._stored = storing.wanted(groups)
         self._candidates = Candidates(
-            request.snapshot, request.groups, request.templates, request.options, request.features
+            request.snapshot,
+            request.groups,
+            request.templates,
+            request.options,
+            request.features,
+            ledger=self._stored,
         )
+        storing.open_ledger(
+            request.snapshot,
+            self._stored,
+            self._candidates,
+            templates=request.templates,
+            coming_up=request.coming_up,
+        )
+        self._pools: tuple[GroupPool, ...] = ()
+        if not request.options.as_upstream:
+            self._pools = pooling.open_pools(
+                request.snapshot, request.groups, self._candidates, request.options.pools
+            )
         self._bought: dict[str, dict[int, list[PodRecord]]] = {}
         self._placed: Counter[int] = Counter()
         self._option_pods: dict[str, list[PodRecord]] = {}
@@ -175,7 +201,9 @@ class _Planner:
             candidate = self._candidates[chosen.group]
             column = feasible[:, candidate.position]
             groups = [self._left[index] for index in np.flatnonzero(column).tolist()]
-            if self._buy(candidate, groups, _reason(chosen, options, self._options.expander)):
+            if self._buy(
+                candidate, groups, outcome.reason(chosen, options, self._options.expander)
+            ):
                 return True
             # Only a promise that came to nothing, never a packing, gets here.
             options = [option for option in options if option.group != chosen.group]
@@ -333,7 +361,10 @@ class _Planner:
     def _buy_from(
         self, candidate: Candidate, deltas: dict[str, int], packed: packing.Packing, reason: str
     ) -> bool:
-        """Buy of several groups, if every pod of the packing finds a place on their nodes too."""
+        """Buy of several groups, if every pod finds a place on their nodes too, and all are used.
+
+        Groups may be alike and yet differ a little, in storage say.
+        """
         rows: dict[str, list[int]] = {}
         for name, delta in deltas.items():
             if delta:
@@ -344,7 +375,8 @@ class _Planner:
         order = list({id(one.group): one.group for one in packed.placed}.values())
         mask = self._mask([row for found in rows.values() for row in found])
         fits, left = placing.place(self._snapshot, order, self._features, rows=mask)
-        if sum(len(one.pods) for one in fits) < packed.pod_count:
+        used = np.unique([one.row for one in fits])
+        if sum(len(one.pods) for one in fits) < packed.pod_count or len(used) < mask.sum():
             return False
         self._snapshot.commit()
         tried = {id(group) for group in order}
@@ -421,6 +453,8 @@ class _Planner:
             fit_on_existing=tuple(self._on_existing),
             not_helped=tuple(self._not_helped()),
             limits=outcome.group_limits(self._candidates),
+            pools=self._pools,
+            storage=outcome.group_storage(self._candidates, self._stored),
             bounds=outcome.least(
                 self._candidates,
                 [
@@ -433,6 +467,7 @@ class _Planner:
             partial=self._partial,
             warnings=(*self._request.warnings, *(one.message for one in self._expander.notices)),
         )
+        found = storing.with_warnings(found, self._snapshot, self._groups)
         self.improvable = self._could_be_better(found)
         return found
 
@@ -461,27 +496,3 @@ class _Planner:
                 full=full,
             )
         ]
-
-
-def _reason(chosen: expanders.Option, options: Sequence[expanders.Option], expander: str) -> str:
-    """Why the group was chosen, in one line."""
-    nodes = f"{chosen.node_count} node{'s' if chosen.node_count != 1 else ''}"
-    pods = f"{chosen.pod_count} pod{'s' if chosen.pod_count != 1 else ''}"
-    if len(options) == 1:
-        return f"the only group that helps: {nodes} for {pods}"
-    return f"{expander} of {len(options)} groups: {nodes} for {pods}"
-
-
-def _size(group: PodGroup) -> tuple[int, int, int]:
-    slots = sum(group.held.slots.values())
-    return (slots, group.requests("cpu"), group.requests("memory"))
-
-
-ExistingOrder: TypeAlias = Callable[[PodGroup], tuple[int, ...]]
-
-EXISTING_ORDERS: tuple[ExistingOrder, ...] = (
-    lambda _: (),  # as they came
-    _size,
-    lambda group: tuple(-one for one in _size(group)),
-)
-"""Orders in which pods of one priority fill the nodes there are."""

@@ -7,7 +7,7 @@ sets its pod apart.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from tonnage.objects import intree, selectors, volumes
@@ -17,6 +17,7 @@ from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeCl
 from tonnage.objects.volumes import PodVolume
 from tonnage.snapshot.imagined import Held
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
+from tonnage.snapshot.storage_ledger import size_of
 
 ClaimKey = tuple[str, str]
 
@@ -59,8 +60,14 @@ class Placed(NamedTuple):
     row: int
 
 
-def group(snapshot: Snapshot, pending: Iterable[PodRecord]) -> list[PodGroup]:
-    """Sort pending pods into groups, each in the order of its first member."""
+def group(
+    snapshot: Snapshot, pending: Iterable[PodRecord], *, ledger: Collection[str] = ()
+) -> list[PodGroup]:
+    """Sort pending pods into groups, each in the order of its first member.
+
+    `ledger` are storage classes whose volumes take of what nodes have. Where some volume that is
+    there may serve such a claim, it depends on the node whether it takes anything.
+    """
     records = list(pending)
     shared = _shared_claims(snapshot, records)
     reserved = _reserved_claims(snapshot)
@@ -68,13 +75,23 @@ def group(snapshot: Snapshot, pending: Iterable[PodRecord]) -> list[PodGroup]:
     lone: set[Hashable] = set()
     for record in records:
         facts = _volume_facts(snapshot, record, shared, reserved)
+        if ledger and record.volumes and _may_be_served(snapshot, record, ledger):
+            facts = None
         key: Hashable = (record.pods.identity, facts)
         if facts is None:
             key = record.key
             lone.add(key)
         members.setdefault(key, []).append(record)
     return [
-        PodGroup(found, Held(found[0].pods, slots_of(snapshot, found[0])), apart=key in lone)
+        PodGroup(
+            found,
+            Held(
+                found[0].pods,
+                slots_of(snapshot, found[0]),
+                storage_of(snapshot, found[0], ledger) if ledger else {},
+            ),
+            apart=key in lone,
+        )
         for key, found in members.items()
     ]
 
@@ -85,6 +102,48 @@ def slots_of(snapshot: Snapshot, record: PodRecord) -> dict[str, int]:
         return {}
     found = volumes.slots(record.meta, record.volumes, snapshot.storage, placed=False)
     return dict(Counter(use.driver for use in dict.fromkeys((*found.uses, *found.migrated))))
+
+
+def storage_of(snapshot: Snapshot, record: PodRecord, ledger: Collection[str]) -> dict[str, int]:
+    """Bytes by storage class that the pod's claims take where new volumes are made for them."""
+    found: Counter[str] = Counter()
+    for claim in unbound_claims(snapshot, record):
+        if claim.class_name in ledger:
+            found[claim.class_name] += size_of(claim)
+    return dict(found)
+
+
+def storage_of_template_pod(pod: Pod, ledger: Collection[str]) -> dict[str, int]:
+    """The same for a pod that comes with its node: its ephemeral volumes are yet to be claimed."""
+    found: Counter[str] = Counter()
+    for volume in pod.spec.volumes if ledger else ():
+        source = volume.ephemeral
+        if source is not None and source.volume_claim_template is not None:
+            claim = PersistentVolumeClaim(spec=source.volume_claim_template.spec)
+            if claim.class_name in ledger:
+                found[claim.class_name] += size_of(claim)
+    return dict(found)
+
+
+def unbound_claims(snapshot: Snapshot, record: PodRecord) -> Iterable[PersistentVolumeClaim]:
+    """Claims of the pod that no volume is set for, each once."""
+    for name in dict.fromkeys(volume.claim for volume in record.volumes):
+        claim = snapshot.storage.claim(record.meta.namespace, name)
+        if claim is not None and not claim.spec.volume_name:
+            yield claim
+
+
+def _may_be_served(snapshot: Snapshot, record: PodRecord, ledger: Collection[str]) -> bool:
+    """Whether a volume that is there may serve a claim that else takes of the ledger."""
+    storage = snapshot.storage
+    return any(
+        claim.class_name in ledger
+        and (
+            storage.has_open_volumes(claim.class_name)
+            or storage.reserved_for(record.meta.namespace, claim.metadata.name)
+        )
+        for claim in unbound_claims(snapshot, record)
+    )
 
 
 def slots_of_template_pod(snapshot: Snapshot, pod: Pod) -> dict[str, int]:

@@ -91,7 +91,10 @@ def _prospects(
     rooms = np.array([candidates.room(group) for group in groups])
     cpu = np.array([group.requests("cpu") for group in groups]) * sizes
     memory = np.array([group.requests("memory") for group in groups]) * sizes
-    awkward = np.array([group.interacting or group.apart for group in groups])
+    sharing = {id(group) for group in candidates.sharing_storage(groups)}
+    awkward = np.array(
+        [group.interacting or group.apart or id(group) in sharing for group in groups]
+    )
     fits = feasible.astype(np.int64)
     alone = -(-sizes[:, None] // np.maximum(rooms, 1)) * fits
     totals = np.stack((sizes @ fits, cpu @ fits, memory @ fits))
@@ -141,8 +144,8 @@ def _likeness(
     feasible: Bools,
     limit: int,
 ) -> Hashable:
-    """Equal for candidates that packing cannot tell apart; where pods look at labels, none is."""
-    if any(group.interacting for group in fitting):
+    """Equal for candidates that packing cannot tell apart; where labels may tell, none is."""
+    if any(group.interacting for group in fitting) or candidates.sharing_storage(fitting):
         return candidate.name
     return (
         tuple(sorted(candidates.supply(candidate).capacity.items())),

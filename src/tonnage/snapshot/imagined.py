@@ -6,7 +6,8 @@ rows by the class and the number, without a record each.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +24,11 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 class Held(NamedTuple):
-    """A class of pods and the slots each of them takes, by driver."""
+    """A class of pods and what each of them takes: slots by driver, bytes by storage class."""
 
     pods: PodClass
     slots: Mapping[str, int]
+    storage: Mapping[str, int] = MappingProxyType({})
 
 
 class TemplateRow(NamedTuple):
@@ -48,9 +50,12 @@ def add_template(
     starting: Iterable[tuple[Pod, Mapping[str, int]]],
     *,
     host_keys: Iterable[str] = (HOSTNAME,),
+    storage: Callable[[Pod], Mapping[str, int]] = lambda _: {},
 ) -> TemplateRow:
-    """Take a template in, with its starting pods and the slots each of them takes."""
-    held = tuple(Held(snapshot.record_of(pod).pods, dict(slots)) for pod, slots in starting)
+    """Take a template in, with its starting pods and the slots and storage each of them takes."""
+    held = tuple(
+        Held(snapshot.record_of(pod).pods, dict(slots), storage(pod)) for pod, slots in starting
+    )
     row = snapshot.table.allocate(shadow=True)
     snapshot.undo_by(snapshot.table.release, row)
     snapshot.columns.set(row, node)
@@ -144,6 +149,8 @@ def _change_columns(
     used[PODS].data[rows] += counts
     for driver, slots in group.slots.items():
         snapshot.slots.driver(driver).used.data[rows] += slots * counts
+    if group.storage and snapshot.storage_ledger is not None:
+        snapshot.storage_ledger.take(rows, counts, group.storage)
 
 
 def _count(

@@ -83,6 +83,9 @@ class OpenVolumes:
         """The rank that stands for no volume: larger than all others."""
         return len(self._volumes)
 
+    def ranked(self, rank: int) -> PersistentVolume:
+        return self._volumes[rank]
+
     def withdraw(self, name: str) -> None:
         self._there[self._ranks[name]] = False
         self._firsts.clear()

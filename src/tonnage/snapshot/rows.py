@@ -56,6 +56,11 @@ class RowTable:
         self._columns.append(column)
         return column
 
+    @property
+    def taken(self) -> Bools:
+        """Rows that hold a node or a template."""
+        return self._taken.data[: self.size]
+
     def drop(self, columns: Iterable[Column[Any]]) -> None:
         """Forget columns nobody reads any more."""
         gone = {id(column) for column in columns}

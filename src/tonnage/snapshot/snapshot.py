@@ -7,7 +7,7 @@ date by the change; nothing is ever recounted.
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
 from tonnage.snapshot.rows import RowTable
 from tonnage.snapshot.slots import SlotLedger
 from tonnage.snapshot.storage import StorageState
+from tonnage.snapshot.storage_ledger import StorageLedger
+
+if TYPE_CHECKING:
+    from tonnage.snapshot.slot_pools import SlotPools
 
 __all__ = ["FINISHED", "NOWHERE", "Change", "NodeRecord", "PodRecord", "Snapshot"]
 
@@ -63,6 +67,8 @@ class Snapshot:
         self._limits_in_doubt = False
         self.slots = SlotLedger(self.table, appeared=self._driver_appeared)
         self.storage = StorageState()
+        self.storage_ledger: StorageLedger | None = None
+        self.slot_pools: SlotPools | None = None
         self.anti_terms = AntiTerms()
         self.counters = PodCounters(self.table)
         self._classes = PodClasses(
@@ -342,6 +348,10 @@ class Snapshot:
     def claim_users(self, namespace: str, name: str) -> Iterable[PodRecord]:
         """Pods on nodes that use the claim."""
         return self._claim_users.get((namespace, name), {}).values()
+
+    def used_claims(self) -> Iterable[tuple[tuple[str, str], Iterable[PodRecord]]]:
+        """Claims that pods on nodes use, each with the pods."""
+        return ((key, users.values()) for key, users in self._claim_users.items())
 
     def _link_claim(self, claim: PersistentVolumeClaim) -> None:
         key = (claim.metadata.namespace, claim.metadata.name)

@@ -74,6 +74,9 @@ class StorageState:
         """Volumes that name the claim, of whatever class."""
         return self._reserved.get((namespace, claim), ())
 
+    def has_open_volumes(self, class_name: str) -> bool:
+        return bool(self._open.get(class_name))
+
     def open_volumes(self, class_name: str) -> OpenVolumes:
         """Volumes of the class that any claim may take."""
         arranged = self._open_arranged.get(class_name)
@@ -105,6 +108,9 @@ class StorageState:
     def capacities(self) -> Iterator[CSIStorageCapacity]:
         for of_class in self._capacities.values():
             yield from of_class.values()
+
+    def capacities_of(self, class_name: str) -> Iterable[CSIStorageCapacity]:
+        return self._capacities.get(class_name, {}).values()
 
     def capacity_index(self, class_name: str) -> "CapacityIndex":
         """The capacities of a class, arranged for asking "where is there room for this much"."""

@@ -21,10 +21,10 @@ from tonnage.objects.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
-from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
+from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec, SlotPool
 from tonnage.objects.storage import CSINode, PersistentVolumeClaim
 from tonnage.objects.workloads import DaemonSet, DaemonSetSpec
-from tonnage.testing import builders
+from tonnage.testing import builders, local_storage
 from tonnage.testing.clusters import random_cluster, rules
 from tonnage.testing.clusters.dice import Dice
 from tonnage.testing.clusters.storage import DRIVERS, EBS, IN_TREE, LOCAL, PD, ZONES
@@ -59,6 +59,8 @@ def random_scenario(seed: int) -> RandomScenario:
     objects += _groups(dice, [node.metadata.name for node in nodes])
     if dice.chance(0.2):
         objects.append(_daemon_set(dice))
+    if dice.chance(0.4):
+        objects = list(local_storage.laid_over(dice, objects))
     return RandomScenario(objects=tuple(objects), gates=base.gates, options=_options(dice))
 
 
@@ -73,6 +75,17 @@ def _options(dice: Dice) -> dict[str, object]:
         "maxNodesPerScaleUp": dice.weighted({1000: 8, dice.between(1, 4): 1}),
         "coresTotal": dice.weighted({320_000: 12, dice.between(8, 100): 1}),
         "randomSeed": dice.between(0, 9),
+        "pools": [_pool(dice)] if dice.chance(0.2) else [],
+    }
+
+
+def _pool(dice: Dice) -> dict[str, object]:
+    members = {driver: dice.between(1, 2) for driver in dice.some((EBS, PD, LOCAL), least=2)}
+    return {
+        "name": "shared",
+        "size": dice.between(1, 9),
+        "members": members,
+        "occupied": dice.between(0, 2),
     }
 
 
@@ -272,6 +285,7 @@ def _group(
             target_size=min(most, size + dice.between(1, 2)) if dice.chance(0.12) else None,
             scaling="zeroOrMax" if dice.chance(0.12) else "any",
             limits=limits,
+            pools=(msgspec.convert(_pool(dice), SlotPool),) if dice.chance(0.1) else (),
             nodes=tuple(nodes or ()),
             price_per_hour=f"0.{dice.between(1, 9)}" if dice.chance(0.6) else None,
             template=template,

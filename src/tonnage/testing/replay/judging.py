@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from tonnage.filters.features import Features
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects.pods import Pod
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan, Step
 from tonnage.testing.reference import ReferenceVerdict, verdict
-from tonnage.testing.reference.outcomes import SUCCESS
+from tonnage.testing.reference.outcomes import SUCCESS, UNSCHEDULABLE
 from tonnage.testing.replay import accounts
 from tonnage.testing.replay.stage import Stage, Violation
 
@@ -17,6 +19,9 @@ DEPENDING_ON_OTHERS = frozenset(
     {"PodTopologySpread", "InterPodAffinity", "VolumeRestrictions", "NodePorts"}
 )
 """Filters that may refuse an empty node today and take it tomorrow."""
+
+STORAGE, POOLS = "VolumeBinding", "SlotPools"
+"""The filters that speak for what kube-scheduler does not know of."""
 
 _PROBE = "a-node-to-ask-about"
 
@@ -141,10 +146,11 @@ class _Judge:
             detail = f"{where}nobody waits by that name any more"
             yield Violation(rule="placement", subject=name, detail=detail)
             return
-        found = verdict(self._cluster, pod, node)
+        found = self._verdict(pod, node)
         if found.code != SUCCESS:
             detail = f"{where}{node} says {_said(found)}"
             yield Violation(rule="placement", subject=name, detail=detail)
+        self._stage.stores.take(pod, node)
         self._cluster.place(pod, node, assume_volumes=False)
 
     def _help_for(self, pod: Pod) -> str | None:
@@ -152,7 +158,7 @@ class _Judge:
         bought = {node.name for one in self._plan.scale_ups for node in one.nodes}
         for node in self._cluster.nodes:
             takes_pods = node in self._existing or node in bought
-            if takes_pods and verdict(self._cluster, pod, node).code == SUCCESS:
+            if takes_pods and self._verdict(pod, node).code == SUCCESS:
                 return node
         for group in self._stage.templates:
             room = accounts.room(self._stage, self._plan, group)
@@ -160,11 +166,28 @@ class _Judge:
                 return f"one more node of {group}"
         return None
 
+    def _verdict(self, pod: Pod, node: str) -> ReferenceVerdict:
+        """What kube-scheduler says, and then what it does not know of."""
+        found = verdict(self._cluster, pod, node)
+        if found.code != SUCCESS and found.plugin not in DEPENDING_ON_OTHERS:
+            return found
+        for plugin, judge in ((STORAGE, self._stage.stores), (POOLS, self._stage.shared_slots)):
+            refusal = judge.refusal(pod, node)
+            if refusal is not None:
+                return _refused(found, plugin, refusal)
+        return found
+
     def _on_empty(self, pod: Pod, group: str) -> ReferenceVerdict:
         self._stage.add(group, _PROBE)
-        found = verdict(self._cluster, pod, _PROBE)
+        found = self._verdict(pod, _PROBE)
         self._stage.remove(_PROBE)
         return found
+
+
+def _refused(found: ReferenceVerdict, plugin: str, reason: str) -> ReferenceVerdict:
+    return msgspec.structs.replace(
+        found, phase="Filter", plugin=plugin, code=UNSCHEDULABLE, reasons=(reason,)
+    )
 
 
 def _said(found: ReferenceVerdict) -> str:

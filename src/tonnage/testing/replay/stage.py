@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from tonnage.filters.features import Features
-from tonnage.groups import nodegroups, readiness, templates
+from tonnage.groups import nodegroups, readiness, storage_rooms, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group, Template
 from tonnage.groups.policy import GroupPolicy
@@ -26,8 +26,11 @@ from tonnage.objects.storage import (
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup import deciding
 from tonnage.scaleup.options import Options
+from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.reference import Cluster, choosing
 from tonnage.testing.reference.inventory import Storage, key
+from tonnage.testing.replay.shared_slots import SharedSlots
+from tonnage.testing.replay.stores import Stores
 
 T = TypeVar("T")
 
@@ -91,17 +94,27 @@ class Stage:
         for pod in pods:
             if pod.spec.node_name:
                 pods_by_node[pod.spec.node_name].append(pod)
-        self.templates: dict[str, Template] = templates.build(
+        memory = memory or TemplateMemory()
+        built = templates.build(
             list(self.groups.values()),
             nodes=nodes,
             csinodes=csinodes,
             pods_by_node=pods_by_node,
             daemonsets=_of(held, DaemonSet),
-            memory=memory or TemplateMemory(),
+            memory=memory,
             policy=policy,
             now=now,
             wanted=_wanted_drivers(candidates, self.cluster.storage),
-        ).by_group
+        )
+        if not options.as_upstream:
+            built = storage_rooms.furnish(
+                built,
+                groups=list(self.groups.values()),
+                nodes=nodes,
+                storage=Snapshot.of(held).storage,
+                memory=memory,
+            )
+        self.templates: dict[str, Template] = built.by_group
         self.readiness = readiness.assess(
             list(self.groups.values()),
             self.templates,
@@ -110,7 +123,14 @@ class Stage:
             policy=policy,
             now=now,
         )
-        self._bring_up()
+        coming_up = {} if options.as_upstream else dict(self._coming_up())
+        for node, name in coming_up.items():
+            self._complete(node, self.templates[name])
+        counted = () if options.as_upstream else candidates
+        self.stores = Stores(self.cluster, self.templates, counted, coming_up=coming_up)
+        lookup = _Lookup(self.cluster.storage)
+        self.shared_slots = SharedSlots(self.cluster, lookup, self.groups, options)
+        self._add_upcoming(set(coming_up))
         self.starting_nodes = [hosted.node for hosted in self.cluster.nodes.values()]
 
     def add(self, group: str, name: str) -> None:
@@ -118,6 +138,8 @@ class Stage:
         template = self.templates[group]
         node, csinode = _copy(template, name, as_upstream=self.options.as_upstream)
         self.cluster.add_node(node, csinode)
+        self.stores.add(group, name, template.daemon_pods)
+        self.shared_slots.add(name, template)
         for pod in template.daemon_pods:
             self._start(pod, name)
 
@@ -126,6 +148,8 @@ class Stage:
         for pod in list(self.cluster.nodes[name].pods):
             self.cluster.remove(pod)
         del self.cluster.nodes[name]
+        self.stores.remove(name)
+        self.shared_slots.remove(name)
 
     def may_be_scaled(self, group: str) -> bool:
         """Whether the group is known, has a template and is healthy, in a healthy cluster."""
@@ -137,15 +161,18 @@ class Stage:
             and group in self.templates
         )
 
-    def _bring_up(self) -> None:
-        """Nodes on their way: those that are there are what they will be, the others are added."""
+    def _coming_up(self) -> Iterator[tuple[str, str]]:
+        """Nodes that are there in part, each with its group."""
+        for name, found in self.readiness.groups.items():
+            if name in self.templates:
+                yield from ((node, name) for node in found.coming_up_nodes)
+
+    def _add_upcoming(self, there: set[str]) -> None:
+        """Nodes on their way of which nothing is there yet."""
         for name, found in self.readiness.groups.items():
             if name not in self.templates:
                 continue
-            upcoming_count = found.upcoming
-            for node in found.coming_up_nodes if not self.options.as_upstream else ():
-                self._complete(node, self.templates[name])
-                upcoming_count -= 1
+            upcoming_count = found.upcoming - len(there.intersection(found.coming_up_nodes))
             numbered = (f"{name}-upcoming-{number}" for number in itertools.count(1))
             free = (one for one in numbered if one not in self.cluster.nodes)
             for upcoming in list(itertools.islice(free, upcoming_count)):

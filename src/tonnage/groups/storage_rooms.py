@@ -1,0 +1,222 @@
+"""How much storage of its own a node that does not exist yet will have, class by class.
+
+Drivers publish capacity for nodes that run. For the next node of a group it comes from the first
+of these: the operator's template, the provider's, an object published for template nodes, the
+group's live nodes, what those had when there were any. What is declared comes before what live
+nodes show, because these tell what they have left, not what they began with.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.model import (
+    LIVE,
+    OVERRIDE,
+    PROVIDER,
+    PUBLISHED,
+    REMEMBERED,
+    TEMPLATE_NODE_LABEL,
+    Group,
+    StorageRoom,
+    Template,
+)
+from tonnage.groups.templates import Templates
+from tonnage.groups.topology import HOSTNAME
+from tonnage.objects import quantities, selectors
+from tonnage.objects.nodes import Node
+from tonnage.objects.scenarios import GroupTemplate
+from tonnage.objects.storage import CSIStorageCapacity, PersistentVolume, StorageClass
+from tonnage.snapshot import storage_ledger
+from tonnage.snapshot.openvolumes import affinity_of
+from tonnage.snapshot.storage import StorageState
+from tonnage.snapshot.storage_ledger import POOL_ANNOTATION, Room
+
+
+def furnish(
+    built: Templates,
+    *,
+    groups: Sequence[Group],
+    nodes: Iterable[Node],
+    storage: StorageState,
+    memory: TemplateMemory,
+) -> Templates:
+    """The templates with the storage their nodes would have, also those to be remembered.
+
+    `memory` is what was remembered before this round.
+    """
+    classes = storage_ledger.tracked(storage)
+    if not classes:
+        return built
+    published = _Published(storage, classes)
+    by_name = {node.metadata.name: node for node in nodes}
+    found = dict(built.by_group)
+    remembered = dict(built.memory.groups)
+    for group in groups:
+        past = memory.groups.get(group.id)
+        before = past.template.storage if past is not None else ()
+        template = found.get(group.id)
+        host_keys = (HOSTNAME, *(template.host_keys if template is not None else ()))
+        members = [by_name[name] for name in group.nodes if name in by_name]
+        live = _best(room for node in members for room in published.of_node(node, host_keys))
+        if template is not None:
+            sources = _sources(group, template, published, live, before)
+            rooms = tuple(room for room in sources if room.storage_class in classes)
+            found[group.id] = msgspec.structs.replace(template, storage=_first_of_each(rooms))
+        kept = remembered.get(group.id)
+        if kept is not None:
+            seen = _first_of_each((*_from(live, REMEMBERED), *before))
+            remembered[group.id] = msgspec.structs.replace(
+                kept, template=msgspec.structs.replace(kept.template, storage=seen)
+            )
+    return msgspec.structs.replace(
+        built,
+        by_group=found,
+        memory=msgspec.structs.replace(built.memory, groups=remembered),
+    )
+
+
+def _sources(
+    group: Group,
+    template: Template,
+    published: "_Published",
+    live: Iterable[Room],
+    before: Iterable[StorageRoom],
+) -> Iterator[StorageRoom]:
+    yield from _from(_declared(group.template_override), OVERRIDE)
+    yield from _from(_declared(group.provider_template), PROVIDER)
+    yield from _from(published.for_template(template.node), PUBLISHED)
+    yield from _from(live, LIVE)
+    yield from before
+
+
+def _declared(template: GroupTemplate | None) -> Iterator[Room]:
+    for one in template.storage_capacity if template is not None else ():
+        capacity = quantities.value(one.capacity)
+        size = one.maximum_volume_size
+        yield Room(
+            one.storage_class_name, capacity, capacity if size is None else quantities.value(size)
+        )
+
+
+def _from(rooms: Iterable[Room], source: str) -> Iterator[StorageRoom]:
+    for name, capacity, largest in rooms:
+        yield StorageRoom(storage_class=name, capacity=capacity, largest=largest, source=source)
+
+
+def _first_of_each(rooms: Iterable[StorageRoom]) -> tuple[StorageRoom, ...]:
+    found: dict[str, StorageRoom] = {}
+    for room in rooms:
+        found.setdefault(room.storage_class, room)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _best(rooms: Iterable[Room]) -> list[Room]:
+    """For each class the most that any node has: what others lack, something else has taken."""
+    found: dict[str, Room] = {}
+    for room in rooms:
+        other = found.get(room.storage_class, room)
+        found[room.storage_class] = Room(
+            room.storage_class,
+            max(room.capacity, other.capacity),
+            max(room.largest, other.largest),
+        )
+    return list(found.values())
+
+
+def _together(rooms: Iterable[Room]) -> list[Room]:
+    """Several of one class on one node are several disks."""
+    found: dict[str, Room] = {}
+    for room in rooms:
+        other = found.get(room.storage_class, Room(room.storage_class, 0, 0))
+        found[room.storage_class] = Room(
+            room.storage_class,
+            room.capacity + other.capacity,
+            max(room.largest, other.largest),
+        )
+    return list(found.values())
+
+
+class _Published:
+    """Capacity objects of the classes, found by a label and value of the nodes they speak of."""
+
+    def __init__(self, storage: StorageState, classes: Mapping[str, StorageClass]) -> None:
+        self._classes = classes
+        self._by_label: dict[tuple[str, str], list[CSIStorageCapacity]] = defaultdict(list)
+        self._of_templates: dict[tuple[str, str], list[CSIStorageCapacity]] = defaultdict(list)
+        for name in classes:
+            for capacity in storage.capacities_of(name):
+                self._keep(capacity)
+        self._volumes: dict[tuple[str, str, str], int] = defaultdict(int)
+        if self._by_label:
+            for volume in storage.volumes.values():
+                if volume.class_name in classes:
+                    self._keep_volume(volume)
+
+    def for_template(self, node: Node) -> list[Room]:
+        """What is published for template nodes like this one, each class from the best object."""
+        return _best(_rooms(self._matching(self._of_templates, node, node.metadata.labels)))
+
+    def of_node(self, node: Node, host_keys: Sequence[str]) -> Iterator[Room]:
+        """What a node that runs had when it was empty, by objects that speak of it alone."""
+        here = {key: node.metadata.labels[key] for key in host_keys if key in node.metadata.labels}
+        left = _together(_rooms(self._matching(self._by_label, node, here)))
+        for room in left:
+            sharing = [other for other in left if self._share(room, other)]
+            taken = max(
+                sum(self._volumes.get((one.storage_class, *label), 0) for one in sharing)
+                for label in here.items()
+            )
+            whole = room.largest >= room.capacity
+            largest = room.capacity + taken if whole else room.largest
+            yield Room(room.storage_class, room.capacity + taken, largest)
+
+    def _share(self, one: Room, other: Room) -> bool:
+        """As in the ledger: classes of a driver share a pool by name, or if they have the same."""
+        first, second = self._classes[one.storage_class], self._classes[other.storage_class]
+        if first.provisioner != second.provisioner:
+            return False
+        named = [each.metadata.annotations.get(POOL_ANNOTATION) for each in (first, second)]
+        return named[0] == named[1] if any(named) else one.capacity == other.capacity
+
+    def _keep(self, capacity: CSIStorageCapacity) -> None:
+        topology = capacity.node_topology
+        if topology is None or not selectors.is_valid(topology):
+            return
+        labels = dict(topology.match_labels)
+        if TEMPLATE_NODE_LABEL not in labels:
+            for label in labels.items():
+                self._by_label[label].append(capacity)
+            return
+        others = [label for label in labels.items() if label[0] != TEMPLATE_NODE_LABEL]
+        first = others[0] if others else (TEMPLATE_NODE_LABEL, labels[TEMPLATE_NODE_LABEL])
+        self._of_templates[first].append(capacity)
+
+    def _keep_volume(self, volume: PersistentVolume) -> None:
+        affinity = affinity_of(volume)
+        if affinity is None or len(affinity.node_selector_terms) != 1:
+            return
+        size = quantities.value(volume.spec.capacity.get("storage", 0))
+        for one in affinity.node_selector_terms[0].match_expressions:
+            if one.operator == "In" and len(one.values) == 1:
+                self._volumes[volume.class_name, one.key, one.values[0]] += size
+
+    @staticmethod
+    def _matching(
+        index: Mapping[tuple[str, str], list[CSIStorageCapacity]],
+        node: Node,
+        labels: Mapping[str, str],
+    ) -> Iterator[CSIStorageCapacity]:
+        found = {
+            id(capacity): capacity for label in labels.items() for capacity in index.get(label, ())
+        }
+        for capacity in found.values():
+            if selectors.matches(capacity.node_topology, node.metadata.labels):
+                yield capacity
+
+
+def _rooms(capacities: Iterable[CSIStorageCapacity]) -> Iterator[Room]:
+    rooms = (storage_ledger.room_of(capacity) for capacity in capacities)
+    return (room for room in rooms if room is not None)

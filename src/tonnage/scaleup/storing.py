@@ -1,0 +1,102 @@
+"""Storage in a plan: the ledger is opened, pods take of it, and what kube-scheduler would not see.
+
+kube-scheduler checks each claim alone against what is published. Where a plan leaves a node alone
+because its storage is used up, kube-scheduler may still send a pod there: that is worth a warning.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from tonnage.groups.model import StorageRoom, Template
+from tonnage.scaleup import packing, podgroups
+from tonnage.scaleup.candidates import Candidates
+from tonnage.scaleup.plan import Plan
+from tonnage.scaleup.podgroups import PodGroup
+from tonnage.snapshot import published_storage
+from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.snapshot import Snapshot
+from tonnage.snapshot.storage_ledger import Room, StorageLedger, size_of
+
+
+def wanted(groups: Iterable[PodGroup]) -> frozenset[str]:
+    """Storage classes that the pods take of."""
+    return frozenset(name for group in groups for name in group.held.storage)
+
+
+def open_ledger(
+    snapshot: Snapshot,
+    classes: Collection[str],
+    candidates: Candidates,
+    *,
+    templates: Mapping[str, Template],
+    coming_up: Mapping[str, str],
+) -> None:
+    """Begin to count what is taken of these classes, until the fork is reverted.
+
+    `coming_up` has nodes that are not all there yet, each with its group.
+    """
+    if not classes:
+        return
+    published_storage.open_ledger(
+        snapshot,
+        classes,
+        templates={one.row.row: _rooms(one.template.storage) for one in candidates},
+        coming_up={
+            snapshot.nodes[node].row: _rooms(templates[group].storage)
+            for node, group in coming_up.items()
+            if node in snapshot.nodes and group in templates
+        },
+    )
+    ledger = snapshot.storage_ledger
+    assert ledger is not None
+    one_pod = np.ones(1, dtype=np.int64)
+    for one in candidates:
+        for held in one.row.starting:
+            ledger.take(np.array([one.row.row]), one_pod, held.storage)
+
+
+def with_warnings(plan: Plan, snapshot: Snapshot, groups: Iterable[PodGroup]) -> Plan:
+    """The plan, warning where kube-scheduler would put more on its nodes than they can store."""
+    if snapshot.storage_ledger is None:
+        return plan
+    names = {fit.node for fit in plan.all_on_existing}
+    names.update(node.name for one in plan.scale_ups for node in one.nodes)
+    rows = np.zeros(snapshot.table.size, dtype=np.bool_)
+    rows[[snapshot.nodes[name].row for name in names]] = True
+    warnings = _warnings(snapshot, snapshot.storage_ledger, groups, rows)
+    return msgspec.structs.replace(plan, warnings=(*plan.warnings, *warnings))
+
+
+def _warnings(
+    snapshot: Snapshot, ledger: StorageLedger, groups: Iterable[PodGroup], rows: Bools
+) -> Iterator[str]:
+    """One for each class of which some row has too little left."""
+    full: dict[str, Bools] = {}
+    for group in groups:
+        plain = PodGroup(group.members, group.held._replace(storage={}), apart=group.apart)
+        offered = rows & (packing.headroom(snapshot, plain, slice(0, len(rows))) > 0)
+        claims = [
+            claim
+            for claim in podgroups.unbound_claims(snapshot, group.sample)
+            if claim.class_name in group.held.storage
+        ]
+        for claim in claims:
+            offered &= ledger.largest(claim.class_name) >= size_of(claim)
+        for name in group.held.storage:
+            short = offered & (ledger.left(name) < group.held.storage[name])
+            full[name] = full.get(name, False) | short
+    for name, short in sorted(full.items()):
+        count = int(short.sum())
+        if count:
+            node = snapshot.name_of(int(np.flatnonzero(short)[0]))
+            others = f" and {count - 1} more" if count > 1 else ""
+            yield (
+                f"storage class {name}: {node}{others} will be too full for another pod with such"
+                " volumes, yet kube-scheduler, which looks at each claim alone, may send one there"
+            )
+
+
+def _rooms(rooms: Iterable[StorageRoom]) -> list[Room]:
+    return [Room(room.storage_class, room.capacity, room.largest) for room in rooms]

@@ -1,0 +1,93 @@
+"""Slots that several drivers share: a machine may have one number for all of them.
+
+A pool belongs to a row and counts what its members use there, each with its weight. What they use
+is in the columns of the drivers already, so there is nothing to keep in step.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tonnage.snapshot.rows import Column, Ints, RowTable
+from tonnage.snapshot.slots import UNLIMITED, SlotLedger
+from tonnage.snapshot.snapshot import Snapshot
+
+
+class Pool(NamedTuple):
+    """A pool of one node: `free` slots for what its members attach, all of them together."""
+
+    name: str
+    members: tuple[tuple[str, int], ...]
+    free: int
+
+
+class PoolColumn:
+    """Pools of one name and the same members, on all rows that have one."""
+
+    def __init__(self, pool: Pool, table: RowTable, slots: SlotLedger) -> None:
+        self.name = pool.name
+        self.weights = dict(pool.members)
+        self.free: Column[np.int64] = table.column(np.int64, UNLIMITED)
+        self._slots = slots
+
+    def weight(self, wanted: Mapping[str, int]) -> int:
+        """Slots that so many volumes of each driver take."""
+        return sum(self.weights.get(driver, 0) * count for driver, count in wanted.items())
+
+    def taken(self, rows: slice | npt.NDArray[np.intp]) -> Ints:
+        """Slots in use on the rows, by pods or by attachments."""
+        taken: Ints = np.zeros(len(self.free.data[rows]), dtype=np.int64)
+        for driver, weight in self.weights.items():
+            column = self._slots.driver(driver)
+            taken += weight * (column.used.data[rows] + column.held.data[rows])
+        return taken
+
+    def left(self, rows: slice | npt.NDArray[np.intp]) -> Ints:
+        left: Ints = self.free.data[rows] - self.taken(rows)
+        return left
+
+
+class SlotPools:
+    """Every pool of every row, by name and members; lives as long as the fork it was set in."""
+
+    def __init__(self) -> None:
+        self.columns: list[PoolColumn] = []
+
+    def of(self, wanted: Mapping[str, int]) -> Iterable[tuple[PoolColumn, int]]:
+        """Pools that these volumes take slots of, with how many they take."""
+        for column in self.columns:
+            weight = column.weight(wanted)
+            if weight:
+                yield column, weight
+
+    def within(
+        self, room: Ints, wanted: Mapping[str, int], rows: slice | npt.NDArray[np.intp]
+    ) -> Ints:
+        """How many pods of `room` the pools have slots for, if each wants so many volumes."""
+        for column, weight in self.of(wanted):
+            room = np.minimum(room, column.left(rows) // weight)
+        return room
+
+
+def set_pools(snapshot: Snapshot, by_row: Mapping[int, Sequence[Pool]]) -> None:
+    """Give rows their pools, until the fork is reverted; rows copied from them have them too."""
+    pools = SlotPools()
+    known: dict[tuple[str, tuple[tuple[str, int], ...]], PoolColumn] = {}
+    for row, found in by_row.items():
+        for pool in found:
+            key = (pool.name, pool.members)
+            if key not in known:
+                known[key] = PoolColumn(pool, snapshot.table, snapshot.slots)
+                pools.columns.append(known[key])
+            known[key].free.data[row] = pool.free
+    if pools.columns:
+        snapshot.slot_pools = pools
+        snapshot.undo_by(_clear, snapshot)
+
+
+def _clear(snapshot: Snapshot) -> None:
+    if snapshot.slot_pools is not None:
+        snapshot.table.drop(column.free for column in snapshot.slot_pools.columns)
+    snapshot.slot_pools = None

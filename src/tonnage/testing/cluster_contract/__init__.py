@@ -1,0 +1,26 @@
+"""What a Kubernetes API does for our client, as tests that each API inherits.
+
+class TestRealServer(ClusterContract):
+    @asynccontextmanager
+    async def connected(self):
+        yield Client(...), SystemClock()
+
+The same cases, with the same results, on the embedded API and on a real kube-apiserver with its
+controllers. What controllers do takes them a while, so it is waited for; everything else holds at
+once. Nodes of these tests have no kubelet, and their pods no scheduler.
+"""
+
+from tonnage.testing.cluster_contract.changing import ChangingContract
+from tonnage.testing.cluster_contract.deleting import DeletingContract
+from tonnage.testing.cluster_contract.reading import ReadingContract
+from tonnage.testing.cluster_contract.stage import Stage
+from tonnage.testing.cluster_contract.verbs import VerbsContract
+from tonnage.testing.cluster_contract.watching import WatchingContract
+
+__all__ = ["ClusterContract", "Stage"]
+
+
+class ClusterContract(
+    ReadingContract, WatchingContract, ChangingContract, DeletingContract, VerbsContract
+):
+    """An API's tests derive from this, and say how to get `connected`."""
