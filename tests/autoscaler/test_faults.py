@@ -190,7 +190,7 @@ async def test_a_right_given_back_is_used(clock: VirtualClock) -> None:
         started(server)
         cloud = Cloud(server)
         put_pod(server, "web")
-        server.script("GET", ALL_PODS, *forbidden(2))  # type: ignore[arg-type]
+        server.script("GET", ALL_PODS, *forbidden(6))  # type: ignore[arg-type]
         async with running(a_program(server, cloud, clock), server, clock) as program:
             await clock.sleep(20)
             assert program.autoscaler.document["message"] == "Pod objects cannot be read"
@@ -296,6 +296,44 @@ async def test_a_group_that_refuses_is_backed_off_and_another_one_helps(
                 if each["scaleUp"]["status"] == "Backoff"
             ]
             assert backed_off == [name for name in ("a", "b") if name != cloud.asked[0][1]]
+
+
+async def test_a_refusal_that_passes_is_asked_again_at_the_next_scan_without_back_off(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        refused_at: list[float] = []
+
+        async def refuse_once() -> None:
+            cloud.before_increase = None
+            refused_at.append(clock.monotonic())
+            raise ProviderError("throttled", cause="transient")
+
+        cloud.before_increase = refuse_once
+        put_pod(server, "web")
+        async with autoscaling(server, cloud, clock, scanInterval=10) as program:
+            put_pod(server, "api")  # which wakes the loop before the scan
+            await clock.sleep(5)
+            assert cloud.asked == []
+            await until(lambda: bool(cloud.asked), clock=clock)
+            assert 10 <= clock.monotonic() - refused_at[0] < 21
+            assert status(server)["nodeGroups"][0]["scaleUp"]["status"] != "Backoff"
+            failed = metric(
+                program, "cluster_autoscaler_failed_scale_ups_total", reason="transientError"
+            )
+            assert failed == 1
+
+
+async def test_a_refresh_that_fails_in_passing_counts_as_transient(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.refresh_fails = ProviderError("throttled", cause="transient")
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(30)
+            assert program.autoscaler.document["message"] == "transientError: throttled"
 
 
 async def test_a_provider_that_does_not_answer_is_given_up_in_time(clock: VirtualClock) -> None:

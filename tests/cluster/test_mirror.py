@@ -386,14 +386,14 @@ async def test_a_missing_right_is_recorded_and_leaves_the_other_kinds_alone(
             assert not nodes.stale
 
 
-async def test_a_missing_right_is_asked_for_once_a_minute(clock: VirtualClock) -> None:
+async def test_a_missing_right_is_soon_asked_for_only_once_a_minute(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         server.script("GET", ATTACHMENTS, *[answer(forbidden)] * 100)
         mirror = a_mirror(server, clock)
         mirror.add(VolumeAttachment)
         async with running(mirror):
             await clock.sleep(600)
-            assert 8 <= len(server.requests) <= 13
+            assert 12 <= len(server.requests) <= 17
 
 
 async def test_a_right_given_back_is_noticed(clock: VirtualClock) -> None:
@@ -419,6 +419,19 @@ async def test_a_right_taken_away_keeps_what_is_known_and_resumes_later(
             server.put(PODS, pod("web-2"))
             await until(lambda: names(cache) == ["web-1", "web-2"], clock=clock)
             assert (cache.obstacle, cache.status.relists) == (None, 0)
+
+
+async def test_a_server_that_refuses_everything_while_it_starts_is_believed_only_for_seconds(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        server.put(PODS, pod("web-1"))
+        async with pods_of(server, clock) as cache:
+            server.script("GET", ALL_PODS, *[answer(forbidden)] * 3)
+            server.end_watches()
+            await until(lambda: cache.obstacle is not None, clock=clock)
+            # Nothing happens to pods meanwhile, so that only the open watch can tell.
+            await until(lambda: cache.obstacle is None, clock=clock, within=10)
 
 
 async def test_a_kind_the_server_lacks_is_an_obstacle(clock: VirtualClock) -> None:

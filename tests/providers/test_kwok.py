@@ -9,12 +9,11 @@ from tests.cluster.apiserver import ApiServer, Json, answer, status
 from tonnage.clock import SystemClock
 from tonnage.cluster.calls import Patience
 from tonnage.errors import InputError, ProviderError
-from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.providers import kwok_groups
 from tonnage.providers.kwok import KwokProvider
-from tonnage.providers.kwok_objects import GROUP_LABEL, STOCK_ANNOTATION
+from tonnage.providers.kwok_objects import CSI_NODE_ANNOTATION, GROUP_LABEL, STOCK_ANNOTATION
 from tonnage.providers.protocol import Provider
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -66,6 +65,11 @@ def put_node(server: ApiServer, node: Node, *, group: str, ready: bool = True) -
 
 def made(server: ApiServer, collection: str) -> list[Json]:
     return [obj for path, obj in server.objects.items() if path.startswith(collection + "/")]
+
+
+def annotated(group: NodeGroup, annotations: dict[str, str]) -> NodeGroup:
+    meta = msgspec.structs.replace(group.metadata, annotations=annotations)
+    return msgspec.structs.replace(group, metadata=meta)
 
 
 async def target(provider: KwokProvider) -> int:
@@ -127,15 +131,28 @@ async def test_startup_taints_are_put_on_new_nodes(clock):
 
 
 @pytest.mark.parametrize(
-    ("csi_nodes", "drivers"),
-    [("registered", [["d"]]), ("empty", [[]]), ("absent", [])],
+    ("annotations", "drivers"),
+    [
+        ({}, [["d"]]),
+        ({CSI_NODE_ANNOTATION: "registered"}, [["d"]]),
+        ({CSI_NODE_ANNOTATION: "empty"}, [[]]),
+        ({CSI_NODE_ANNOTATION: "absent"}, []),
+    ],
 )
-async def test_a_csinode_comes_with_the_node_as_told(clock, csi_nodes, drivers):
+async def test_a_csinode_comes_with_the_node_as_the_group_says(clock, annotations, drivers):
     async with ApiServer() as server:
-        await grown(server, clock, csi_nodes=csi_nodes)
+        group = annotated(declared("a", template=TEMPLATE), annotations)
+        await provider(server, clock, group).increase("a", 1)
         found = made(server, CSI_NODES)
     listed = [one.get("spec", {}).get("drivers", []) for one in found]
     assert [[driver["name"] for driver in each] for each in listed] == drivers
+
+
+@pytest.mark.parametrize("annotation", [CSI_NODE_ANNOTATION, STOCK_ANNOTATION])
+async def test_an_annotation_that_says_nothing_known_is_refused(clock, annotation):
+    async with ApiServer() as server:
+        with pytest.raises(InputError, match=annotation):
+            provider(server, clock, annotated(declared("a"), {annotation: "soon"}))
 
 
 async def test_a_csinode_is_owned_by_its_node(clock):
@@ -318,9 +335,7 @@ async def test_two_replicas_together_never_pass_the_maximum(clock):
 
 
 async def test_a_group_out_of_stock_says_so_on_the_instances_that_are_missing(clock):
-    group = msgspec.structs.replace(
-        declared("a"), metadata=ObjectMeta(name="a", annotations={STOCK_ANNOTATION: "1"})
-    )
+    group = annotated(declared("a"), {STOCK_ANNOTATION: "1"})
     async with ApiServer() as server:
         kwok = provider(server, clock, group)
         await kwok.increase("a", 3)

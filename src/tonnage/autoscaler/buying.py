@@ -46,6 +46,14 @@ class Buyer:
         self._clock = clock
         self._write_down = write_down
         self._told: dict[str, tuple[str, float]] = {}
+        self._resting: dict[str, float] = {}
+
+    @property
+    def resting(self) -> frozenset[str]:
+        """Groups whose provider refused for a cause that passes: asked again at the next scan."""
+        now = self._clock.monotonic()
+        self._resting = {name: until for name, until in self._resting.items() if now < until}
+        return frozenset(self._resting)
 
     async def buy(self, plan: Plan, provided: Provided, config: Config, *, now: float) -> bool:
         """Carry out the plan's steps. False if it was overtaken: then decide again at once."""
@@ -161,14 +169,11 @@ class Buyer:
             await self._hands.increase(group.id, delta, reason=reason)
         except ProviderError as error:
             self._registry.gave_up(group.id, delta)
-            failure = Failure(code="cloudProviderError", message=str(error)[:500])
-            backoff = self._registry.failed(group.id, failure, now=now, patience=config.patience)
-            self._metrics.failed_scale_up("cloudProviderError")
+            seconds = self._leave_alone(group, error, config, now=now)
             self._hands.tell(
                 self._about,
                 "FailedToScaleUpGroup",
-                f"Scale-up failed for group {group.id}: {error}; "
-                f"not tried again for {backoff.duration:g}s",
+                f"Scale-up failed for group {group.id}: {error}; not tried again for {seconds:g}s",
                 warning=True,
             )
             return False
@@ -177,6 +182,21 @@ class Buyer:
             message = f"Scale-up: group {group.id} size set to {size}"
             self._hands.tell(self._about, "ScaledUpGroup", message)
         return True
+
+    def _leave_alone(
+        self, group: Group, error: ProviderError, config: Config, *, now: float
+    ) -> float:
+        """Ask nothing of the group for the seconds given back; how many depends on the cause."""
+        if error.retryable:
+            self._metrics.failed_scale_up("transientError")
+            self._resting[group.id] = self._clock.monotonic() + config.scan_interval
+            return config.scan_interval
+        self._metrics.failed_scale_up("cloudProviderError")
+        failure = Failure(
+            error_class=error.cause, code="cloudProviderError", message=str(error)[:500]
+        )
+        backoff = self._registry.failed(group.id, failure, now=now, patience=config.patience)
+        return backoff.duration
 
     def _tell_helped(self, step: Step, bought: Mapping[str, str]) -> None:
         groups = [bought[one.group] for one in step.scale_ups if one.group in bought]

@@ -35,6 +35,7 @@ class Cleaner:
         self._about = about
         self._metrics = metrics
         self._told_unready: dict[str, tuple[str, ...]] = {}
+        self._told_problems: set[str] = set()
         self._leaving: set[str] = set()
         """Nodes we had deleted that are still there, also if their provider has yet to say so."""
 
@@ -56,6 +57,13 @@ class Cleaner:
                 )
                 self._metrics.failed_creations(one.failure.code or "other", one.nodes)
             self._hands.tell(self._about, reason, message, warning=True)
+
+    def tell_problems(self, groups: Sequence[Group]) -> None:
+        """Say what is wrong with the declaration of groups, each thing once."""
+        now = {problem for group in groups for problem in group.problems}
+        for problem in sorted(now - self._told_problems):
+            self._hands.tell(self._about, "NodeGroupProblem", problem, warning=True)
+        self._told_problems = now
 
     async def clear(self, observation: Observation, provided: Provided) -> bool:
         """Delete machines that failed or never registered; give back what no machine stands for.

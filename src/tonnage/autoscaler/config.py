@@ -40,6 +40,8 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     legacy_attach_limits: bool = False
     decision_file: str = ""
     decision_file_size: int = 100_000_000
+    decision_recording_size: int = 1_000_000
+    """Bytes, compressed, of what a decision came from; none is kept of a decision with more."""
     max_inactivity: float = 600.0
     max_failing_time: float = 900.0
 
@@ -63,6 +65,11 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.decision_file_size <= 0:
             raise InputError(
                 f"`decisionFileSize`: {self.decision_file_size}: expected bytes, more than 0"
+            )
+        if self.decision_recording_size < 0:
+            raise InputError(
+                f"`decisionRecordingSize`: {self.decision_recording_size}: expected bytes, "
+                "or 0 to record nothing"
             )
         if self.steps_per_loop < 0:
             raise InputError(f"`stepsPerLoop`: {self.steps_per_loop}: expected 0, for all, or more")

@@ -6,14 +6,19 @@ tools everybody has, and `tonnage why` reads it.
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from tonnage.autoscaler.report import Decision
+from tonnage.autoscaler.report import Decision, Done
+from tonnage.scaleup.plan import Plan
 
 KEPT = 100
 """Decisions in memory."""
+
+RECORDED = 20
+"""The newest of them, which can be replayed."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,11 +33,25 @@ class DecisionLog:
         self.last: deque[Decision] = deque(maxlen=KEPT)
         self.problem = ""
 
+    def is_news(self, plan: Plan, done: Sequence[Done]) -> bool:
+        """Whether a decision would be kept."""
+        return bool(done) or not self.last or self.last[-1].plan != plan
+
+    def without_recordings(self) -> list[Decision]:
+        """The newest decisions for those who only want to read."""
+        return [msgspec.structs.replace(one, recording=b"") for one in self.last]
+
     def keep(self, decision: Decision, *, file: str, max_bytes: int) -> None:
         """Keep a decision. What goes wrong with the file costs only the file."""
-        if self.last and not decision.done and self.last[-1].plan == decision.plan:
+        if not self.is_news(decision.plan, decision.done):
             return
         self.last.append(decision)
+        if len(self.last) > RECORDED and self.last[-RECORDED - 1].recording:
+            self.last[-RECORDED - 1] = msgspec.structs.replace(
+                self.last[-RECORDED - 1],
+                recording=b"",
+                not_recorded=f"{RECORDED} decisions have been made since",
+            )
         self.problem = ""
         if not file:
             return

@@ -7,34 +7,30 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
-from tonnage.autoscaler import outside
 from tonnage.autoscaler.acting import Hands, NotLeadingError
 from tonnage.autoscaler.buying import Buyer
+from tonnage.autoscaler.choosing import Chooser, Question
 from tonnage.autoscaler.cleaning import Cleaner
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.decisions import DecisionLog
+from tonnage.autoscaler.keeping import Keeper
 from tonnage.autoscaler.metrics import Metrics
 from tonnage.autoscaler.provided import Asking, Provided
-from tonnage.autoscaler.report import Decision, Report, SlotCount
+from tonnage.autoscaler.report import Report
 from tonnage.autoscaler.state import State, StateStore
-from tonnage.autoscaler.status import LAST_UPDATED, StatusKeeper, go_time, text
+from tonnage.autoscaler.surveying import Surveyor
+from tonnage.autoscaler.telling import Teller
 from tonnage.autoscaler.untainting import Untainter
-from tonnage.autoscaler.world import PodsByNode, World
+from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder
-from tonnage.cluster.records import ConfigMap, ObjectReference
-from tonnage.errors import ClusterError, InputError, ProviderError, TonnageError
+from tonnage.cluster.records import ObjectReference
+from tonnage.errors import ClusterError, ProviderError, TonnageError
 from tonnage.filters.features import Features
-from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.registry import Observation, Registry, Sighting, restored
-from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
-from tonnage.objects.storage import CSIDriver, CSINode
-from tonnage.objects.workloads import DaemonSet
 from tonnage.providers.protocol import Provider
 from tonnage.scaleup import deciding
 from tonnage.scaleup.deciding import Look
@@ -42,8 +38,6 @@ from tonnage.scaleup.plan import Plan
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.standing import Trust
 from tonnage.service.steadytime import SteadyTime
-from tonnage.snapshot.slots import UNLIMITED
-from tonnage.snapshot.snapshot import PodRecord
 
 _log = logging.getLogger(__name__)
 
@@ -86,14 +80,28 @@ class Autoscaler:
         self._hands = Hands(self._asking, leading=leading, recorder=recorder, dry_run=dry_run)
         self._untainter = Untainter(world, self._hands, client=client, clock=clock)
         self._store = StateStore(client, namespace=namespace)
-        self._memory = TemplateMemory()
-        self._status = StatusKeeper()
+        self._surveyor = Surveyor(world)
+        self._chooser = Chooser(world, clock=clock)
+        self._keeper = Keeper(world, self._surveyor, clock=clock)
+        self._teller = Teller(client, metrics=metrics, namespace=namespace, mode=self._mode)
         self._problems: list[str] = []
-        self.report: Report | None = None
-        self.document: dict[str, Any] = {"autoscalerStatus": "Initializing"}
-        self.decisions = DecisionLog()
         self.active_at = self.succeeded_at = clock.monotonic()
         self._begin(State())
+
+    @property
+    def report(self) -> Report | None:
+        """The last round."""
+        return self._teller.report
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The last round for operators."""
+        return self._teller.document
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """The last decisions."""
+        return self._keeper.log
 
     async def run(self) -> None:
         """Loop until cancelled; to be called whenever we become leader."""
@@ -142,6 +150,7 @@ class Autoscaler:
         features = self._features(config)
         self._problems = list(filter(None, (self._config.problem, self.decisions.problem)))
         self._hands.done = []
+        self._keeper.forget()
         self._hands.timeout = config.provider_timeout
         self._world.configure(config, features, schedulers=config.allowed_scheduler_names)
         trust = self._world.trust(csi_aware=config.csi_aware)
@@ -165,11 +174,12 @@ class Autoscaler:
     ) -> bool:
         now = self._time.now()
         with self._metrics.timed("updateClusterState"):
-            found = self._look(provided, trust, config, now)
+            blind = bool(trust.blind_to_volumes)
+            found = self._surveyor.look(provided, config=config, now=now, blind=blind)
             observation = self._observe(found, provided, config, now)
-        self._memory = found.templates.memory
         self._problems.extend(provided.problems.values())
         self._cleaner.tell(observation)
+        self._cleaner.tell_problems(provided.groups)
         changed = await self._cleaner.clear(observation, provided)
         hold = "" if found.readiness.healthy else found.readiness.reason
         plan: Plan | None = None
@@ -182,7 +192,12 @@ class Autoscaler:
                 # Sizes are no longer what was looked at.
                 settled = False
             else:
-                plan = self._plan(found, provided, observation, config, features)
+                if self._hands.done:
+                    # Something was tried in vain, and the world went on meanwhile.
+                    found = self._surveyor.look(provided, config=config, now=now, blind=blind)
+                question = self._question(provided, observation, config, features)
+                plan = await self._plan(found, question)
+                self._keeper.note(plan, found, question, now=now)
                 settled = await self._carry_out(plan, provided, observation, config, now)
         report = Report(
             now=now,
@@ -196,41 +211,14 @@ class Autoscaler:
             waiting=len(self._world.waiting),
             waiting_with_volumes=sum(bool(record.volumes) for record in found.pending),
             problems=tuple(self._problems),
-            slots=self._slots(provided),
+            slots=self._surveyor.slots(provided.groups),
         )
-        self._keep(report)
         await self._save()
         await self._finish(report, config)
+        await self._keeper.keep(report, config)
         return settled
 
-    def _look(self, provided: Provided, trust: Trust, config: Config, now: float) -> Look:
-        world = self._world
-        blind = bool(trust.blind_to_volumes)
-
-        def counts(record: PodRecord) -> bool:
-            return record.key in world.waiting and not (blind and record.volumes)
-
-        def pod(key: str) -> Any:
-            return world.pod(key)
-
-        cluster = deciding.Cluster(
-            snapshot=world.snapshot,
-            groups=provided.groups,
-            nodes=list(world.cache(Node)),
-            csinodes=list(world.cache(CSINode)),
-            daemonsets=list(world.cache(DaemonSet)),
-            drivers=list(world.cache(CSIDriver)),
-            pods_by_node=PodsByNode(world.pods_by_node),
-            pod=pod,
-        )
-        return deciding.look(
-            cluster, options=config, now=now, memory=self._memory, live=True, counts=counts
-        )
-
     def _observe(self, found: Look, provided: Provided, config: Config, now: float) -> Observation:
-        nodes = found.cluster.nodes
-        registered = {node.metadata.name for node in nodes}
-        registered.update(node.spec.provider_id for node in nodes if node.spec.provider_id)
         return self._registry.observe(
             [
                 Sighting(
@@ -243,57 +231,27 @@ class Autoscaler:
                 )
                 for group in provided.groups
             ],
-            registered=frozenset(registered),
+            registered=self._surveyor.registered,
             policy=deciding.policy_of(config, live=True),
             patience=config.patience,
             now=now,
         )
 
-    def _plan(
-        self,
-        found: Look,
-        provided: Provided,
-        observation: Observation,
-        config: Config,
-        features: Features,
-    ) -> Plan:
-        end = self._clock.monotonic() + (config.time_budget or float("inf"))
-        skipped = _skipped(provided, observation)
+    def _question(
+        self, provided: Provided, observation: Observation, config: Config, features: Features
+    ) -> Question:
+        return Question(
+            config=config,
+            features=features,
+            skipped=self._skipped(provided, observation),
+            upcoming={name: one.upcoming for name, one in observation.groups.items()},
+        )
 
-        def decide(look: Look) -> Plan:
-            return deciding.decide_standing(
-                look,
-                options=config,
-                features=features,
-                skipped=skipped,
-                upcoming={name: one.upcoming for name, one in observation.groups.items()},
-                out_of_time=lambda: self._clock.monotonic() >= end,
-                outside=asked,
-            )
-
-        with self._metrics.timed("scaleUp"), outside.expanders(config) as asked:
-            try:
-                plan = decide(found)
-            except Exception as error:
-                if isinstance(error, InputError):
-                    raise
-                _log.exception("decision failed; pods are now tried one by one")
-                plan = decide(found._replace(pending=self._decidable(found, decide)))
-        self._problems.extend(plan.warnings)
+    async def _plan(self, found: Look, question: Question) -> Plan:
+        with self._metrics.timed("scaleUp"):
+            plan, left_out = await self._chooser.plan(found, question)
+        self._problems.extend((*left_out, *plan.warnings))
         return plan
-
-    def _decidable(self, found: Look, decide: Callable[[Look], Plan]) -> list[PodRecord]:
-        """The pods that can be decided on; one that cannot must not stop the others."""
-        good: list[PodRecord] = []
-        for record in found.pending:
-            try:
-                decide(found._replace(pending=[record]))
-            except Exception as error:
-                problem = f"Pod {record.key}: not decided on: {type(error).__name__}: {error}"
-                self._problems.append(problem)
-            else:
-                good.append(record)
-        return good
 
     async def _carry_out(
         self,
@@ -317,16 +275,26 @@ class Autoscaler:
         if settled:
             self._buyer.tell_not_helped(plan.not_helped)
         if config.enforce_node_group_min_size and not plan.scale_ups:
-            skipped = _skipped(provided, observation)
+            skipped = self._skipped(provided, observation)
             await self._buyer.reach_minimum(provided, skipped, config, now=now)
         return settled
+
+    def _skipped(self, provided: Provided, observation: Observation) -> dict[str, str]:
+        """Groups that may not be scaled up, and why."""
+        return {
+            **dict.fromkeys(self._buyer.resting, "its provider refused a moment ago"),
+            **{
+                name: one.skip_reason for name, one in observation.groups.items() if one.skip_reason
+            },
+            **dict.fromkeys(provided.problems, "its provider did not answer for it"),
+        }
 
     # Around the decision.
 
     def _begin(self, state: State) -> None:
         self._registry = Registry(restored(state.registry, now=self._time.now()))
         if state.memory.groups:
-            self._memory = state.memory
+            self._surveyor.memory = state.memory
         about = self._about(self._config.current)
         self._cleaner = Cleaner(
             self._world, self._hands, self._registry, about=about, metrics=self._metrics
@@ -348,13 +316,14 @@ class Autoscaler:
             self._begin(await self._store.load())
         except ClusterError as error:
             _log.warning("stored state not read", extra={"error": str(error)})
-            self._begin(State(memory=self._memory))
+            self._begin(State(memory=self._surveyor.memory))
 
     async def _save(self) -> None:
         if self._hands.dry_run:
             return
         try:
-            await self._store.save(State(registry=self._registry.state, memory=self._memory))
+            memory = self._surveyor.memory
+            await self._store.save(State(registry=self._registry.state, memory=memory))
         except errors.Conflict as error:
             await self._store.forget()
             raise NotLeadingError(
@@ -373,8 +342,6 @@ class Autoscaler:
         return f"no node is known, and the provider has {running} machines running"
 
     def _held(self, hold: str, trust: Trust, provided: Provided | None = None) -> Report:
-        if self.report is None or self.report.held != hold:
-            _log.warning("nothing is decided", extra={"why": hold})
         return Report(
             now=self._time.now(),
             held=hold,
@@ -387,48 +354,12 @@ class Autoscaler:
     def _failed(self, error: Exception, *, kind: str) -> None:
         self._metrics.error(kind)
         _log.error("round failed", extra={"kind": kind, "error": str(error)})
-        trust = self._world.trust(csi_aware=True)
-        report = self._held(f"{kind}: {error}", trust)
-        self.report = report
-        self._metrics.take(report)
-        self.document = self._status.document(report, mode=self._mode())
-
-    def _keep(self, report: Report) -> None:
-        plan = report.plan
-        if plan is not None and (plan.steps or plan.not_helped or report.done):
-            config = self._config.current
-            self.decisions.keep(
-                Decision(time=go_time(report.now), plan=plan, done=report.done),
-                file=config.decision_file,
-                max_bytes=config.decision_file_size,
-            )
+        self._teller.take(self._held(f"{kind}: {error}", self._world.trust(csi_aware=True)))
 
     async def _finish(self, report: Report, config: Config) -> None:
-        """Tell what the round came to."""
-        self.report = report
-        self._metrics.take(report)
-        self.document = self._status.document(report, mode=self._mode())
-        if not config.write_status_configmap or self._hands.dry_run:
-            return
-        name, shown = config.status_config_map_name, text(self.document)
-        change = {
-            "metadata": {"annotations": {LAST_UPDATED: go_time(report.now)}},
-            "data": {"status": shown},
-        }
-        try:
-            try:
-                await self._client.patch(ConfigMap, name, change, namespace=self._namespace)
-            except errors.NotFound:
-                meta = ObjectMeta(
-                    name=name,
-                    namespace=self._namespace,
-                    annotations={LAST_UPDATED: go_time(report.now)},
-                )
-                await self._client.create(
-                    ConfigMap, ConfigMap(metadata=meta, data={"status": shown})
-                )
-        except ClusterError as error:
-            _log.warning("status not written", extra={"error": str(error)})
+        self._teller.take(report)
+        if config.write_status_configmap and not self._hands.dry_run:
+            await self._teller.write(config)
 
     def _mode(self) -> Mapping[str, object]:
         return {
@@ -445,25 +376,6 @@ class Autoscaler:
             name=config.status_config_map_name,
         )
 
-    def _slots(self, provided: Provided) -> dict[tuple[str, str], SlotCount]:
-        snapshot = self._world.snapshot
-        counts: dict[tuple[str, str], SlotCount] = {}
-        for group in provided.groups:
-            rows = [snapshot.nodes[name].row for name in group.nodes if name in snapshot.nodes]
-            for driver in snapshot.slots.drivers() if rows else ():
-                limit, taken = driver.limit.data[rows], snapshot.slots.taken(driver)[rows]
-                listed = driver.listed.data[rows]
-                if not listed.any() and not taken.any():
-                    continue
-                known = limit != UNLIMITED
-                counts[group.id, driver.name] = SlotCount(
-                    used=int(taken.sum()),
-                    limit=int(limit[known].sum()),
-                    free=int(np.maximum(limit[known] - taken[known], 0).sum()),
-                    unlimited_nodes=int((listed & ~known).sum()),
-                )
-        return counts
-
     async def _pause(self) -> None:
         """Until a pod finds no node, and a moment longer for its siblings; or the scan interval."""
         config = self._config.current
@@ -475,14 +387,8 @@ class Autoscaler:
         await self._clock.sleep(config.batch_window)
 
 
-def _skipped(provided: Provided, observation: Observation) -> dict[str, str]:
-    """Groups that may not be scaled up, and why."""
-    skipped = {name: one.skip_reason for name, one in observation.groups.items() if one.skip_reason}
-    return {**skipped, **dict.fromkeys(provided.problems, "its provider did not answer for it")}
-
-
 def _kind(error: TonnageError) -> str:
     """Upstream's name for what went wrong."""
     if isinstance(error, ProviderError):
-        return "cloudProviderError"
+        return "transientError" if error.retryable else "cloudProviderError"
     return "apiCallError" if isinstance(error, ClusterError) else "internalError"

@@ -1,7 +1,7 @@
 """Metrics: cluster-autoscaler's names where the meaning is the same, `tonnage_` for the rest."""
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -10,7 +10,7 @@ from tonnage.autoscaler.report import Report
 from tonnage.autoscaler.waits import DriverWaits
 from tonnage.clock import Clock
 from tonnage.groups.model import UNKNOWN
-from tonnage.groups.readiness import COMING_UP, UNREADY
+from tonnage.groups.readiness import COMING_UP, READY, UNREADY, Readiness
 
 _UPSTREAM = "cluster_autoscaler"
 _OURS = "tonnage"
@@ -18,6 +18,23 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 _LATENCY = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 _WAITS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
 _ERRORS = ("cloudProviderError", "apiCallError", "internalError", "transientError")
+
+
+class _Rows:
+    """A gauge by its labels; from round to round only what differs is touched."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._values: dict[tuple[str, ...], float] = {}
+
+    def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
+        """These and no others from here on."""
+        for labels in self._values.keys() - values.keys():
+            self._gauge.remove(*labels)
+        for labels, value in values.items():
+            if self._values.get(labels) != value:
+                self._gauge.labels(*labels).set(value)
+        self._values = dict(values)
 
 
 class Metrics:
@@ -30,6 +47,9 @@ class Metrics:
         def gauge(name: str, text: str, *labels: str, prefix: str = _UPSTREAM) -> Gauge:
             return Gauge(f"{prefix}_{name}", text, labels, registry=registry)
 
+        def rows(name: str, text: str, *labels: str, prefix: str = _UPSTREAM) -> _Rows:
+            return _Rows(gauge(name, text, *labels, prefix=prefix))
+
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"{_UPSTREAM}_{name}", text, labels, registry=registry)
 
@@ -37,11 +57,11 @@ class Metrics:
         self._nodes = gauge("nodes_count", "Nodes by state.", "state")
         self._group_count = gauge("node_groups_count", "Node groups.", "node_group_type")
         self._pods = gauge("unschedulable_pods_count", "Pods without a node.", "type")
-        self._min = gauge("node_group_min_count", "Smallest size of a group.", "node_group")
-        self._max = gauge("node_group_max_count", "Largest size of a group.", "node_group")
-        self._target = gauge("node_group_target_count", "Nodes wanted of a group.", "node_group")
-        self._healthy = gauge("node_group_healthiness", "Whether a group is healthy.", "node_group")
-        self._backoff = gauge(
+        self._min = rows("node_group_min_count", "Smallest size of a group.", "node_group")
+        self._max = rows("node_group_max_count", "Largest size of a group.", "node_group")
+        self._target = rows("node_group_target_count", "Nodes wanted of a group.", "node_group")
+        self._healthy = rows("node_group_healthiness", "Whether a group is healthy.", "node_group")
+        self._backoff = rows(
             "node_group_backoff_status", "Whether a group is backed off.", "node_group", "reason"
         )
         self._activity = gauge("last_activity", "When something was last done.", "activity")
@@ -75,27 +95,25 @@ class Metrics:
             "not_helped_pods", "Pods nothing is bought for, by whether volumes are why.",
             "because_of_volumes", prefix=_OURS,
         )  # fmt: skip
-        self._used = gauge(
-            "slots_used", "Attach slots taken.", "node_group", "driver", prefix=_OURS
-        )
-        self._free = gauge("slots_free", "Attach slots left.", "node_group", "driver", prefix=_OURS)
-        self._limit = gauge(
+        self._used = rows("slots_used", "Attach slots taken.", "node_group", "driver", prefix=_OURS)
+        self._free = rows("slots_free", "Attach slots left.", "node_group", "driver", prefix=_OURS)
+        self._limit = rows(
             "slots_limit", "Attach slots of nodes that have a limit.", "node_group", "driver",
             prefix=_OURS,
         )  # fmt: skip
-        self._source = gauge(
+        self._source = rows(
             "limit_source", "Where the limit of a new node comes from.", "node_group", "driver",
             "source", prefix=_OURS,
         )  # fmt: skip
-        self._unknown = gauge(
+        self._unknown = rows(
             "unknown_limits", "Drivers of a group whose limit nobody knows.", "node_group",
             prefix=_OURS,
         )  # fmt: skip
-        self._coming_up = gauge(
+        self._coming_up = rows(
             "coming_up_nodes", "Nodes that lack a driver and have time to get it.", "node_group",
             prefix=_OURS,
         )  # fmt: skip
-        self._unready_drivers = gauge(
+        self._unready_drivers = rows(
             "driver_unready_nodes", "Nodes that did not get a driver in time.", "driver",
             prefix=_OURS,
         )  # fmt: skip
@@ -112,6 +130,7 @@ class Metrics:
             registry=registry,
         )
 
+        self._counted: Readiness | None = None
         self._waits = DriverWaits()
         self._waited = Histogram(
             f"{_OURS}_readiness_wait_seconds",
@@ -198,53 +217,52 @@ class Metrics:
             self._waiting_volumes.set(report.waiting_with_volumes)
             self._take_plan(report)
         if report.slots is not None:
-            for one in (self._used, self._free, self._limit):
-                one.clear()
-            for (group, driver), slots in report.slots.items():
-                self._used.labels(group, driver).set(slots.used)
-                self._free.labels(group, driver).set(slots.free)
-                self._limit.labels(group, driver).set(slots.limit)
+            slots = report.slots.items()
+            self._used.replace({labels: one.used for labels, one in slots})
+            self._free.replace({labels: one.free for labels, one in slots})
+            self._limit.replace({labels: one.limit for labels, one in slots})
 
     def _take_groups(self, report: Report) -> None:
         if report.provided is None:
             return
-        for one in (self._min, self._max, self._target):
-            one.clear()
-        self._group_count.labels("autoscaled").set(len(report.provided.groups))
-        for group in report.provided.groups:
-            self._min.labels(group.id).set(group.min_size)
-            self._max.labels(group.id).set(group.max_size)
-            self._target.labels(group.id).set(group.target)
+        groups = report.provided.groups
+        self._group_count.labels("autoscaled").set(len(groups))
+        self._min.replace({(group.id,): group.min_size for group in groups})
+        self._max.replace({(group.id,): group.max_size for group in groups})
+        self._target.replace({(group.id,): group.target for group in groups})
 
     def _take_nodes(self, report: Report) -> None:
         if report.readiness is None or report.observation is None:
             return
-        nodes = report.readiness.nodes.values()
-        groups = report.readiness.groups.values()
         standings = report.observation.groups.values()
-        suspended = sum(one.suspended for one in groups)
-        unready = sum(one.state == UNREADY for one in nodes) - suspended
-        self._nodes.labels("ready").set(sum(one.state == "ready" for one in nodes))
-        self._nodes.labels("unready").set(unready)
-        self._nodes.labels("notStarted").set(sum(one.state == COMING_UP for one in nodes))
-        self._nodes.labels("suspended").set(suspended)
         self._nodes.labels("unregistered").set(sum(one.unregistered for one in standings))
         self._nodes.labels("longUnregistered").set(sum(len(one.overdue) for one in standings))
-        for gauge in (self._healthy, self._backoff, self._coming_up, self._unready_drivers):
-            gauge.clear()
-        for standing in standings:
-            self._healthy.labels(standing.group).set(standing.healthy)
-            if standing.backoff is not None:
-                code = standing.backoff.failure.code or standing.backoff.failure.error_class
-                self._backoff.labels(standing.group, code).set(1)
+        self._healthy.replace({(one.group,): one.healthy for one in standings})
+        self._backoff.replace(
+            {
+                (one.group, one.backoff.failure.code or one.backoff.failure.error_class): 1
+                for one in standings
+                if one.backoff is not None
+            }
+        )
+        if report.readiness is not self._counted:
+            self._counted = report.readiness
+            self._count_nodes(report.readiness)
+
+    def _count_nodes(self, readiness: Readiness) -> None:
+        nodes = readiness.nodes.values()
+        states = Tally(one.state for one in nodes)
+        suspended = sum(one.suspended for one in readiness.groups.values())
+        self._nodes.labels("ready").set(states[READY])
+        self._nodes.labels("unready").set(states[UNREADY] - suspended)
+        self._nodes.labels("notStarted").set(states[COMING_UP])
+        self._nodes.labels("suspended").set(suspended)
         coming_up = Tally(one.group or "" for one in nodes if one.state == COMING_UP)
-        for name, count in coming_up.items():
-            self._coming_up.labels(name).set(count)
+        self._coming_up.replace({(name,): count for name, count in coming_up.items()})
         lacking = Tally(
             driver for one in nodes if one.state == UNREADY for driver in one.missing_drivers
         )
-        for driver, count in lacking.items():
-            self._unready_drivers.labels(driver).set(count)
+        self._unready_drivers.replace({(name,): count for name, count in lacking.items()})
 
     def _take_plan(self, report: Report) -> None:
         assert report.plan is not None
@@ -254,9 +272,7 @@ class Metrics:
         )
         self._not_helped.labels("true").set(because[True])
         self._not_helped.labels("false").set(because[False])
-        self._source.clear()
-        self._unknown.clear()
-        unknown = Tally(one.group for one in report.plan.limits if one.source == UNKNOWN)
-        for one in report.plan.limits:
-            self._source.labels(one.group, one.driver, one.source).set(1)
-            self._unknown.labels(one.group).set(unknown[one.group])
+        limits = report.plan.limits
+        self._source.replace({(one.group, one.driver, one.source): 1 for one in limits})
+        unknown = Tally(one.group for one in limits if one.source == UNKNOWN)
+        self._unknown.replace({(one.group,): unknown[one.group] for one in limits})

@@ -11,7 +11,7 @@ from tonnage.scaleup.deciding import OutsideExpanders
 def expanders(config: Config) -> Iterator[OutsideExpanders | None]:
     """Expanders that ask somebody else, if there is an address; the connection lasts one decision.
 
-    Everything else waits meanwhile, so whoever is asked has to be quick.
+    They wait for the answer, so whoever decides with them does it in a thread of its own.
     """
     if not config.grpc_expander_url:
         yield None

@@ -1,5 +1,6 @@
 """All of it put together: caches, lease, loop and HTTP, until somebody says stop."""
 
+import gc
 import logging
 import random
 from collections.abc import Callable
@@ -11,8 +12,9 @@ import msgspec
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.loop import Autoscaler
 from tonnage.autoscaler.metrics import Metrics
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import KINDS, World
 from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder
 from tonnage.cluster.lease import Hooks, LeaderLease, Timing
@@ -115,7 +117,8 @@ class Program:
             registry=self.metrics.registry,
             documents={
                 "/status": lambda: self.autoscaler.document,
-                "/debug/decisions": lambda: list(self.autoscaler.decisions.last),
+                "/debug/decisions": self.autoscaler.decisions.without_recordings,
+                "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
                 "/debug/snapshot": self.snapshot,
             },
         )
@@ -127,13 +130,26 @@ class Program:
                 await self.server.start()
                 stack.push_async_callback(self.server.close)
                 _log.info("listening", extra={"port": self.server.port})
-            helpers = running.beside(self.world.mirror.run(), self.recorder.run())
+            helpers = running.beside(
+                self.world.mirror.run(), self.recorder.run(), self._spare_the_collector()
+            )
             await stack.enter_async_context(helpers)
             work = self._one_round if self._settings.once else self.autoscaler.run
             if self._elects:
                 await running.lead_again_and_again(self.lease, work, clock=self._clock)
             else:
                 await work()
+
+    async def _spare_the_collector(self) -> None:
+        """Once everything is known, keep the garbage collector from going through it for ever.
+
+        With 150,000 pods each of its rounds would take a fifth of a second, in the midst of ours.
+        """
+        for kind in KINDS:
+            cache: Cache[Any] = self.world.cache(kind)
+            await cache.wait_synced()
+        gc.collect()
+        gc.freeze()
 
     async def _one_round(self) -> None:
         deadline = self._clock.monotonic() + _ONCE_WITHIN

@@ -29,6 +29,7 @@ class Asking:
     def __init__(self, provider: Provider, *, clock: Clock) -> None:
         self.provider = provider
         self._clock = clock
+        self._told: dict[str, tuple[list[Instance], list[Machine]]] = {}
 
     async def within(self, answer: Awaitable[T], *, seconds: float, what: str) -> T:
         try:
@@ -57,13 +58,20 @@ class Asking:
             except ProviderError as error:
                 problems[group.id] = str(error)
             else:
-                machines[group.id] = [_machine(one) for one in told]
+                machines[group.id] = self._machines(group.id, list(told))
             if group.id in problems:
                 groups.append(group)
         return Provided(groups, machines, options, problems)
 
     async def groups(self, *, seconds: float) -> list[Group]:
         return list(await self.within(self.provider.groups(), seconds=seconds, what="groups"))
+
+    def _machines(self, group: str, told: list[Instance]) -> list[Machine]:
+        """The machines of a group; mostly they are those of the last round."""
+        before = self._told.get(group)
+        if before is None or before[0] != told:
+            before = self._told[group] = told, [_machine(one) for one in told]
+        return before[1]
 
     async def _completed(self, group: Group) -> Group:
         template, price = group.provider_template, group.price_per_hour

@@ -26,11 +26,17 @@ class Done(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Decision(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """A plan that asked for something or left somebody out, and what became of it."""
+    """A plan that asked for something or left somebody out, and what became of it.
+
+    `recording` is what it came from, packed as `recording` does it; without it,
+    `not_recorded` says why.
+    """
 
     time: str
     plan: Plan
     done: tuple[Done, ...] = ()
+    recording: bytes = b""
+    not_recorded: str = ""
 
 
 class Report(NamedTuple):

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import yaml
-
 from tonnage.autoscaler.report import Report
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, UNREADY, GroupReadiness
 from tonnage.groups.registry import GroupStanding
+from tonnage.service import plainyaml
 
 KEY = "status"
 LAST_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
@@ -92,11 +91,11 @@ class StatusKeeper:
 
 def text(document: Mapping[str, Any]) -> str:
     """The document as YAML that fits into an object, if need be without the groups."""
-    shown = yaml.safe_dump(dict(document), sort_keys=True)
+    shown = plainyaml.dump(document)
     if len(shown) <= _LARGEST:
         return shown
     groups = len(document["nodeGroups"])
-    return yaml.safe_dump(
+    return plainyaml.dump(
         {**document, "nodeGroups": [], "message": f"{groups} node groups are too many to list"}
     )
 

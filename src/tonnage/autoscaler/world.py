@@ -5,26 +5,41 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tonnage.autoscaler.noticing import Noticing
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import Pace
 from tonnage.cluster.watching import Change, EventType
 from tonnage.filters.features import Features
+from tonnage.objects.kinds import KubeObject
+from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    StorageClass,
+)
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup import deciding
 from tonnage.scaleup.options import Options
 from tonnage.service.standing import OF_SCHEDULING, StandingCluster
-from tonnage.snapshot.snapshot import FINISHED
+from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, DaemonSet)
+
+_OF_TEMPLATES: tuple[type, ...] = (
+    CSIDriver, StorageClass, CSIStorageCapacity, PersistentVolume, DaemonSet,
+)  # fmt: skip
+"""Beside nodes, what templates are made from."""
 
 
 class World(StandingCluster):
     """Adds what waits and what runs where.
 
     `waiting` are the pods the scheduler found no node for, by namespace/name, each with the moment
-    we learned of it; a new one sets `woken`.
+    we learned of it; a new one sets `woken`, and so does a node that comes to more.
     """
 
     def __init__(
@@ -53,7 +68,30 @@ class World(StandingCluster):
         self.waiting: dict[str, float] = {}
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
+        self._noticing = Noticing(self.woken.set)
         self.cache(Pod).subscribe(self._take_pod)
+        self.cache(Pod).subscribe(self._noticing.pod)
+        self.cache(Node).subscribe(self._noticing.node)
+        self.cache(CSINode).subscribe(self._noticing.csinode)
+        for kind in _OF_TEMPLATES:
+            self.cache(kind).subscribe(self._noticing.other)
+
+    @property
+    def revision(self) -> int:
+        """Moves whenever templates or the readiness of nodes may have."""
+        return self._noticing.revision
+
+    def objects(self) -> list[KubeObject]:
+        """Everything that counts, in an order from which the same snapshot would come again."""
+        rows = {name: record.row for name, record in self.snapshot.nodes.items()}
+        nodes = sorted(self.cache(Node), key=lambda node: rows.get(node.metadata.name, 0))
+        others = (obj for kind in KINDS if kind is not Node for obj in self._caches[kind])
+        return [one for one in (*nodes, *others) if not self.is_rejected(one)]
+
+    def unplaced(self) -> list[PodRecord]:
+        """The pods that wait, as the snapshot holds them; it leaves out those that do not count."""
+        found = (self.snapshot.pods.get(key) for key in self.waiting)
+        return [record for record in found if record is not None and record.pending]
 
     def configure(
         self, options: Options, features: Features, *, schedulers: Iterable[str] = ()

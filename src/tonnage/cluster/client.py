@@ -9,9 +9,10 @@ else is changed with `patch`, which leaves alone what it does not name.
 """
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from enum import StrEnum
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -91,6 +92,19 @@ class Client:
         )  # fmt: skip
         return _decode(call, await self._caller.answer(call), _Version).git_version
 
+    async def group_versions(self, group: str) -> tuple[str, ...]:
+        """The versions an API group is served in, preferred first; none if it is not served."""
+        path = f"/apis/{quote(group, safe='')}"
+        call = Call(
+            verb="get", kind="", group="", what=path, method="GET", path=path, repeatable=True
+        )
+        try:
+            found = _decode(call, await self._caller.answer(call), _Group)
+        except errors.NotFound:
+            return ()
+        served = [one.version for one in (found.preferred_version, *found.versions) if one.version]
+        return tuple(dict.fromkeys(served))
+
     async def get(self, kind: type[T] | Resource[T], name: str, *, namespace: str = "") -> T:
         resource = of(kind)
         call = _call(resource, "get", name=name, namespace=namespace)
@@ -154,9 +168,11 @@ class Client:
         resource_version: str,
         initial_events: bool = False,
         inactivity: float = 90.0,
+        opened: Callable[[], None] | None = None,
     ) -> AsyncGenerator[watching.WatchEvent[T]]:
         """What happens after a version; with `initial_events`, everything that is there before.
 
+        `opened` is called when the server has agreed, which may be long before it tells anything.
         Ends when the server ends it, after five to ten minutes. Not repeated on failure: whoever
         watches knows from where to go on.
         """
@@ -173,7 +189,7 @@ class Client:
         if resource_version:
             query += (("resourceVersion", resource_version),)
         call = _call(resource, "watch", namespace=selection.namespace, query=query)
-        return watching.events(self._caller, call, resource, inactivity=inactivity)
+        return watching.events(self._caller, call, resource, inactivity=inactivity, opened=opened)
 
     async def create(self, kind: type[T] | Resource[T], obj: T) -> T:
         """Create an object in the namespace its metadata names."""
@@ -400,3 +416,12 @@ class _Page(msgspec.Struct, kw_only=True):
 
 class _Version(msgspec.Struct, rename="camel", kw_only=True):
     git_version: str = ""
+
+
+class _Served(msgspec.Struct, kw_only=True):
+    version: str = ""
+
+
+class _Group(msgspec.Struct, rename="camel", kw_only=True):
+    versions: list[_Served] = []
+    preferred_version: _Served = msgspec.field(default_factory=_Served)

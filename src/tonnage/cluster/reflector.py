@@ -4,7 +4,8 @@
 sync    -> follow    the watch from the version of the list, resumed at the last seen one
 follow  -> follow    the server ends the watch, the connection is cut, the server is silent
 follow  -> sync      the version is forgotten (410), or resuming keeps failing
-any     -> blocked   a right or the kind is missing; tried again slowly, from where we were
+any     -> blocked   a right or the kind is missing; tried again, slowly if it stays so, from where
+                     we were
 """
 
 import logging
@@ -29,6 +30,9 @@ _STREAM_ATTEMPTS = 2
 """Streaming lists that may fail in a row before pages are used instead."""
 _RESUME_ATTEMPTS = 5
 """Resumed watches that the server may answer with nonsense before everything is listed anew."""
+
+_PASSING_REFUSALS = 4
+"""Refusals in a row that may be those of a server that has started and not read its roles yet."""
 
 _log = logging.getLogger(__name__)
 
@@ -147,6 +151,7 @@ class Reflector(Generic[T]):
             self._selection,
             resource_version=self._cache.resource_version,
             inactivity=self._pace.inactivity,
+            opened=self._allowed,
         )
         async with aclosing(watch) as events:
             async for event in events:
@@ -168,13 +173,18 @@ class Reflector(Generic[T]):
             "kind synced", extra={"kind": self._cache.resource.kind, "objects": len(self._cache)}
         )
 
+    def _allowed(self) -> None:
+        """The server lets us watch; a quiet kind may have nothing to tell for long after that."""
+        if self._cache.obstacle is not None:
+            self._cache.obstacle = None
+            _log.info("kind can be read", extra={"kind": self._cache.resource.kind})
+
     def _recovered(self) -> None:
         """The watch works; whatever went wrong before is over."""
-        if self._backoff.failures or self._cache.obstacle is not None:
+        if self._backoff.failures:
             self._backoff.reset()
             self._cache.failures = 0
             self._cache.last_error = ""
-            self._cache.obstacle = None
             _log.info("watch recovered", extra={"kind": self._cache.resource.kind})
 
     def _ended(self) -> float:
@@ -214,4 +224,7 @@ class Reflector(Generic[T]):
             )
         self._cache.failures += 1
         self._cache.last_error = str(error)
+        wait = self._backoff.next()
+        if self._backoff.failures <= _PASSING_REFUSALS:
+            return wait
         return self._pace.blocked_wait * self._rng.uniform(0.8, 1.2)

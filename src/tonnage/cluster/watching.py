@@ -5,7 +5,7 @@ looking into the object, then the object by its kind; an object that does not de
 event of its own, so that one bad object never stops the stream.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
 from enum import StrEnum
 from typing import Generic, TypeAlias
@@ -54,27 +54,37 @@ WatchEvent: TypeAlias = Change[T] | Unreadable | Bookmark
 
 
 async def events(
-    caller: Caller, call: Call, resource: Resource[T], *, inactivity: float
+    caller: Caller,
+    call: Call,
+    resource: Resource[T],
+    *,
+    inactivity: float,
+    opened: Callable[[], None] | None = None,
 ) -> AsyncGenerator[WatchEvent[T]]:
     """The events of one watch, until the server ends it.
 
     Silence for `inactivity` seconds is `ConnectionFailed`: a peer that vanished says nothing. A
     line cut by the end of the stream is dropped; whoever resumes gets it whole.
     """
-    async with aclosing(_lines(caller, call, inactivity=inactivity)) as lines:
+    lines = _lines(caller, call, inactivity=inactivity, opened=opened)
+    async with aclosing(lines):
         async for line in lines:
             yield _event(line, call, resource)
 
 
-async def _lines(caller: Caller, call: Call, *, inactivity: float) -> AsyncGenerator[bytes]:
+async def _lines(
+    caller: Caller, call: Call, *, inactivity: float, opened: Callable[[], None] | None
+) -> AsyncGenerator[bytes]:
     patience = caller.patience.timeout
-    async with AsyncExitStack() as opened:
+    async with AsyncExitStack() as stack:
         async with caller.bounded(call, seconds=patience):
             answer = caller.transport.stream(call.request)
-            stream = await opened.enter_async_context(answer)
+            stream = await stack.enter_async_context(answer)
             if stream.status != 200:
                 body = b"".join([chunk async for chunk in stream.chunks])
                 raise refusal(call, stream.status, headers=stream.headers, body=body)
+        if opened is not None:
+            opened()
         rest = b""
         while True:
             async with caller.bounded(call, seconds=inactivity):

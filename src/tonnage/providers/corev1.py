@@ -1,6 +1,6 @@
-"""Nodes and Pods in the protobuf encoding of Kubernetes, for servers that want them as bytes.
+"""Nodes and Pods in the protobuf encoding of Kubernetes, for servers that speak it.
 
-Only the fields of `corev1_slice.proto` that our records have are sent. Field names are the
+Only the fields of `corev1_slice.proto` that our records have are sent or read. Field names are the
 same on both sides, so records are walked along the descriptors; what has to be translated is
 quantities, times, and that a volume's source is a message of its own.
 
@@ -8,13 +8,13 @@ Importing this needs the package protobuf, of the extra `grpc`.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -36,6 +36,14 @@ def encode_pod(pod: Pod) -> bytes:
     message = wire.Pod()
     _fill(message, pod)
     return message.SerializeToString(deterministic=True)
+
+
+def decode_node(data: bytes) -> Node:
+    """The Node in such bytes; ValueError if it is none."""
+    try:
+        return msgspec.convert(_plain(wire.Node.FromString(data)), Node)
+    except (DecodeError, msgspec.ValidationError) as error:
+        raise ValueError(str(error)) from error
 
 
 _Put: TypeAlias = Callable[[Any, Any], None]
@@ -128,3 +136,31 @@ def _put_time(into: wire.Time, text: str) -> None:
         raise ValueError(f"time {text!r}: expected one with a time zone")
     into.seconds = int(moment.timestamp() // 1)
     into.nanos = moment.microsecond * 1000
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    """A message as it would stand in JSON; a field that is not set is absent."""
+    found: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        inner = field.message_type
+        if inner is None:
+            found[field.name] = list(value) if field.is_repeated else value
+        elif inner.GetOptions().map_entry:
+            of = inner.fields_by_name["value"].message_type
+            found[field.name] = {key: _valued(of, one) for key, one in value.items()}
+        elif field.is_repeated:
+            found[field.name] = [_valued(inner, one) for one in value]
+        else:
+            found[field.name] = _valued(inner, value)
+    return found
+
+
+def _valued(kind: Descriptor | None, value: Any) -> Any:
+    if kind is None:
+        return value
+    if kind is _QUANTITY:
+        return value.string
+    if kind is _TIME:
+        moment = datetime.fromtimestamp(value.seconds, UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _plain(value)

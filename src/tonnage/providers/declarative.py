@@ -13,6 +13,7 @@ from tonnage.groups import nodegroups
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
+from tonnage.providers import sizes
 from tonnage.providers.protocol import GroupOptions, Instance
 
 
@@ -74,45 +75,21 @@ class DeclarativeProvider:
 
     async def increase(self, group: str, delta: int) -> None:
         known = self._group(group)
-        _require_positive(known, "increased", delta)
-        target = known.target + delta
-        if target > known.max_size:
-            raise ProviderError(
-                f"group {group}: {target} nodes asked for, its maximum is {known.max_size}"
-            )
-        if known.all_or_nothing and target != known.max_size:
-            raise ProviderError(
-                f"group {group}: {target} nodes asked for, it has either none or {known.max_size}"
-            )
-        self._set_target(known, target)
+        sizes.check_increase(known, delta)
+        self._set_target(known, known.target + delta)
 
     async def delete(self, group: str, nodes: Sequence[str]) -> None:
         known = self._group(group)
-        strangers = sorted(set(nodes) - set(known.nodes))
-        if strangers:
-            raise ProviderError(f"group {group}: not its nodes: {', '.join(strangers)}")
+        sizes.check_own(known, nodes)
         going = set(nodes) - self._leaving
-        target = known.target - len(going)
-        if going and target < known.min_size:
-            raise ProviderError(
-                f"group {group}: {target} nodes would be left, its minimum is {known.min_size}"
-            )
-        if going and known.all_or_nothing and target:
-            raise ProviderError(
-                f"group {group}: {target} nodes would be left, it needs all or none"
-            )
+        sizes.check_deletion(known, going)
         self._leaving |= going
-        self._set_target(known, target)
+        self._set_target(known, known.target - len(going))
 
     async def decrease_target(self, group: str, delta: int) -> None:
         known = self._group(group)
-        _require_positive(known, "decreased", delta)
-        target, there = known.target - delta, len(self._staying(known))
-        if target < there:
-            raise ProviderError(
-                f"group {group}: a target of {target} is below the {there} nodes that are there"
-            )
-        self._set_target(known, target)
+        sizes.check_decrease(known, delta, there=len(self._staying(known)))
+        self._set_target(known, known.target - delta)
 
     def _group(self, name: str) -> Group:
         try:
@@ -125,8 +102,3 @@ class DeclarativeProvider:
 
     def _set_target(self, group: Group, target: int) -> None:
         self._groups[group.id] = msgspec.structs.replace(group, target=target)
-
-
-def _require_positive(group: Group, verb: str, delta: int) -> None:
-    if delta <= 0:
-        raise ProviderError(f"group {group.id}: cannot be {verb} by {delta}; expected 1 or more")

@@ -15,7 +15,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -36,9 +36,6 @@ from tonnage.providers.protocol import GroupOptions, Instance, InstanceError, In
 
 LEDGER = "tonnage-kwok-groups"
 OUT_OF_STOCK = "OutOfStock"
-
-CSINodes: TypeAlias = Literal["registered", "empty", "absent"]
-"""What comes with a new node: its template's drivers registered, none of them yet, no CSINode."""
 
 GroupSource: TypeAlias = Callable[[], Awaitable[Sequence[NodeGroup]]]
 
@@ -65,7 +62,6 @@ class KwokProvider:
         namespace: str,
         rng: random.Random,
         ledger: str = LEDGER,
-        csi_nodes: CSINodes = "registered",
         startup_taints: Sequence[Taint] = (),
         timeout: float = 60.0,
     ) -> None:
@@ -73,7 +69,6 @@ class KwokProvider:
         self._clock = clock
         self._rng = rng
         self._ledger = Ledger(client, name=ledger, namespace=namespace)
-        self._csi_nodes = csi_nodes
         self._startup_taints = tuple(startup_taints)
         self._timeout = timeout
         self._source = node_groups if callable(node_groups) else None
@@ -235,9 +230,8 @@ class KwokProvider:
     async def _make(self, group: NodeGroup, name: str) -> None:
         try:
             node = await self._create_node(group, name)
-            if self._csi_nodes != "absent":
-                with_drivers = self._csi_nodes == "registered"
-                csi_node = kwok_objects.csi_node(group, node, with_drivers=with_drivers)
+            csi_node = kwok_objects.csi_node(group, node)
+            if csi_node is not None:
                 await _create_if_absent(self._client.create(CSINode, csi_node))
         except ClusterError as error:
             self._errors[name] = _instance_error(error)
@@ -384,5 +378,7 @@ def _failures(what: str) -> Iterator[None]:
         yield
     except TimeoutError as error:
         raise ProviderError(f"kwok provider: {what}: not done in time") from error
+    except (errors.TooManyRequests, errors.Conflict) as error:
+        raise ProviderError(f"kwok provider: {what}: {error}", cause="transient") from error
     except ClusterError as error:
         raise ProviderError(f"kwok provider: {what}: {error}") from error

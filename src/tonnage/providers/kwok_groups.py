@@ -11,10 +11,15 @@ from tonnage.objects.scenarios import NodeGroup
 
 async def from_config_map(client: Client, name: str, *, namespace: str) -> tuple[NodeGroup, ...]:
     """The NodeGroups in all keys of a ConfigMap; one that cannot be used is an `InputError`."""
-    stored = await client.get(ConfigMap, name, namespace=namespace)
+    return parsed(await client.get(ConfigMap, name, namespace=namespace))
+
+
+def parsed(stored: ConfigMap) -> tuple[NodeGroup, ...]:
+    """The same of a ConfigMap that is at hand."""
+    name = f"{stored.metadata.namespace}/{stored.metadata.name}"
     collector = Collector(lenient=False)
     for key in sorted(stored.data):
-        _collect(f"ConfigMap {namespace}/{name}: data.{key}", stored.data[key], collector)
+        _collect(f"ConfigMap {name}: data.{key}", stored.data[key], collector)
     return tuple(obj for obj in collector.result().objects if isinstance(obj, NodeGroup))
 
 

@@ -82,7 +82,8 @@ class Ledger:
                 continue
             return after
         raise ProviderError(
-            f"ConfigMap {self._namespace}/{self._name}: others were {_ATTEMPTS} times faster"
+            f"ConfigMap {self._namespace}/{self._name}: others were {_ATTEMPTS} times faster",
+            cause="transient",
         )
 
     async def _read(self) -> ConfigMap | None:

@@ -14,10 +14,14 @@ from tonnage.objects.storage import CSINode, CSINodeSpec
 
 GROUP_LABEL = "kwok.tonnage.dev/group"
 STOCK_ANNOTATION = "kwok.tonnage.dev/stock"
+CSI_NODE_ANNOTATION = "kwok.tonnage.dev/csi-node"
 HOSTNAME = "kubernetes.io/hostname"
 
 NEVER_UPDATED = "NodeStatusNeverUpdated"
 """The reason that the node lifecycle controller gives for a node nobody ever spoke for."""
+
+CSI_NODE_STATES = ("registered", "empty", "absent")
+"""What comes with a new node: its template's drivers registered, none of them yet, no CSINode."""
 
 _GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 
@@ -35,6 +39,12 @@ def check(group: NodeGroup) -> NodeGroup:
         raise InputError(
             f"NodeGroup {name}: metadata.annotations[{STOCK_ANNOTATION}]: expected a number of"
             f" machines, found {stock!r}"
+        )
+    told = group.metadata.annotations.get(CSI_NODE_ANNOTATION)
+    if told is not None and told not in CSI_NODE_STATES:
+        raise InputError(
+            f"NodeGroup {name}: metadata.annotations[{CSI_NODE_ANNOTATION}]: expected"
+            f" {', '.join(CSI_NODE_STATES)}, found {told!r}"
         )
     return group
 
@@ -70,13 +80,16 @@ def node(group: NodeGroup, name: str, *, startup_taints: Sequence[Taint] = ()) -
     )
 
 
-def csi_node(group: NodeGroup, owner: Node, *, with_drivers: bool) -> CSINode:
-    """What the node's kubelet would publish, the drivers of the template registered or not."""
+def csi_node(group: NodeGroup, owner: Node) -> CSINode | None:
+    """What the node's kubelet has published when the node appears, if anything."""
+    state = group.metadata.annotations.get(CSI_NODE_ANNOTATION, "registered")
+    if state == "absent":
+        return None
     template = group.spec.template.csi_node if group.spec.template is not None else None
     template = template or CSINode()
     name = owner.metadata.name
     reference = OwnerReference(api_version="v1", kind="Node", name=name, uid=owner.metadata.uid)
-    drivers = template.spec.drivers if with_drivers else ()
+    drivers = template.spec.drivers if state == "registered" else ()
     return CSINode(
         metadata=ObjectMeta(
             name=name,

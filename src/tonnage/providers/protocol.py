@@ -1,7 +1,8 @@
 """What is asked of whoever runs the machines: a file, Cluster API, AWS, a program behind gRPC.
 
-Everything may take a while or fail, so everything is awaited; failures are `ProviderError`. What
-comes back are values: decisions are made from them, never from the provider itself.
+Everything may take a while or fail, so everything is awaited; failures are `ProviderError`, whose
+`cause` says whether to ask again soon. What comes back are values: decisions are made from them,
+never from the provider itself.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,9 @@ class GroupOptions(Record, frozen=True, kw_only=True):
 class Provider(Protocol):
     """Groups by id. An unknown id, and a request that cannot be met, is a `ProviderError`.
 
-    A request either happens as a whole or, when it is refused, changes nothing.
+    A request either happens as a whole or, when it is refused, changes nothing. One that fails for
+    a `transient` cause is made again within seconds, so that cause promises that nothing has
+    happened; where nobody knows, it is `other`, and the group is left alone for a while.
     """
 
     async def refresh(self) -> None:
@@ -86,7 +89,8 @@ class Provider(Protocol):
     async def delete(self, group: str, nodes: Sequence[str]) -> None:
         """Delete these nodes, by name, and lower the target by as many; not below the minimum.
 
-        A node that is on its way out already is passed over.
+        A machine that no node has registered for is meant by its instance's id. A node that is on
+        its way out already is passed over.
         """
         ...
 

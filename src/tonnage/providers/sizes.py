@@ -20,6 +20,13 @@ def check_increase(group: Group, delta: int) -> None:
         )
 
 
+def check_own(group: Group, nodes: Collection[str], *, instances: Collection[str] = ()) -> None:
+    """Refuse nodes, and ids of machines that no node has registered for, that are not its own."""
+    strangers = sorted(set(nodes) - set(group.nodes) - set(instances))
+    if strangers:
+        raise ProviderError(f"group {group.id}: not its nodes: {', '.join(strangers)}")
+
+
 def check_deletion(group: Group, going: Collection[str]) -> None:
     """Refuse a deletion that leaves less than the minimum or part of an all-or-nothing group."""
     target = group.target - len(going)

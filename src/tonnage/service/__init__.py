@@ -2,9 +2,12 @@
 
 configfile   a YAML file that is read again when it changes
 logs         structured logs on standard error
-serving      health, readiness, metrics and status over HTTP
+serving      health, readiness, metrics and status over HTTP; questions and answers, with TLS
+certificates the certificate to serve with, read again when it changes
 cachemetrics the caches of a mirror as metrics
 running      signals, and work that only the leader does
+plainyaml    plain values as YAML, in a hurry
 readonly     a way to the API server on which nothing can be changed
+standing     the cluster in a snapshot that the watch feeds
 steadytime   a wall clock that no step disturbs
 """

@@ -1,19 +1,44 @@
-"""What a shell tells over HTTP: is it alive, is it ready, its metrics and its status."""
+"""What a shell tells over HTTP: is it alive, is it ready, its metrics and its status.
 
+Some also answer questions that are put to them: a body comes in, a body goes out. Those who
+listen beyond loopback do so with a certificate.
+"""
+
+import logging
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, exposition
 
+from tonnage.clock import Clock, SystemClock
 from tonnage.errors import InputError
+from tonnage.service.certificates import Certificates
 
 Probe: TypeAlias = Callable[[], str]
 """What is wrong, or an empty text."""
 
 Document: TypeAlias = Callable[[], object]
 """Made when it is asked for; told as JSON."""
+
+
+class Reply(NamedTuple):
+    """JSON for whoever asked."""
+
+    body: bytes
+    status: int = 200
+
+
+Question: TypeAlias = Callable[[bytes], Awaitable[Reply]]
+"""Answers the body of a POST; `InputError` says what is wrong with it."""
+
+LARGEST_BODY = 8 * 2**20
+_BODY_PATIENCE = 30.0
+"""Seconds for a body to arrive; whoever is slower holds a connection for nothing."""
+
+_log = logging.getLogger(__name__)
 
 
 class Server:
@@ -27,22 +52,32 @@ class Server:
         ready: Probe,
         registry: CollectorRegistry,
         documents: Mapping[str, Document],
+        questions: Mapping[str, Question] | None = None,
+        certificates: Certificates | None = None,
+        largest_body: int = LARGEST_BODY,
+        clock: Clock | None = None,
     ) -> None:
         self._host, self._asked_port = split(address)
         self._registry = registry
+        self._certificates = certificates
+        self._clock = clock or SystemClock()
         self.port = 0
-        application = web.Application()
+        application = web.Application(client_max_size=largest_body)
         for path in ("/healthz", "/livez", "/health-check"):
             application.router.add_get(path, _probe(alive))
         application.router.add_get("/readyz", _probe(ready))
         application.router.add_get("/metrics", self._metrics)
         for path, document in documents.items():
             application.router.add_get(path, _document(document))
-        self._runner = web.AppRunner(application, shutdown_timeout=1.0)
+        for path, question in (questions or {}).items():
+            application.router.add_post(path, self._question(question))
+        # No log of every access: it would be written even where nobody reads it.
+        self._runner = web.AppRunner(application, shutdown_timeout=1.0, access_log=None)
 
     async def start(self) -> None:
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host or None, self._asked_port)
+        context = self._certificates.context if self._certificates else None
+        site = web.TCPSite(self._runner, self._host or None, self._asked_port, ssl_context=context)
         try:
             await site.start()
         except OSError as error:
@@ -58,6 +93,38 @@ class Server:
         encode, content_type = exposition.choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
 
+    def _question(self, question: Question) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            if self._unknown_client(request):
+                return _told(error_reply("a client certificate is required", status=403))
+            try:
+                async with self._clock.timeout(_BODY_PATIENCE):
+                    body = await request.read()
+            except web.HTTPRequestEntityTooLarge as error:
+                return _told(error_reply(f"the body is too large: {error.text}", status=413))
+            except TimeoutError:
+                return _told(error_reply("the body did not arrive in time", status=408))
+            try:
+                return _told(await question(body))
+            except InputError as error:
+                return _told(error_reply(str(error), status=400))
+            except Exception:
+                _log.exception("question not answered", extra={"path": request.path})
+                return _told(error_reply("internal error, see the log", status=500))
+
+        return answer
+
+    def _unknown_client(self, request: web.Request) -> bool:
+        if self._certificates is None or not self._certificates.clients_are_checked:
+            return False
+        connection = request.get_extra_info("ssl_object")
+        return not (isinstance(connection, ssl.SSLObject) and connection.getpeercert())
+
+
+def error_reply(message: str, *, status: int) -> Reply:
+    """Why there is no answer, as JSON of one field, spelt as kube-scheduler spells it."""
+    return Reply(msgspec.json.encode({"Error": message}), status)
+
 
 def split(address: str) -> tuple[str, int]:
     """Host and port of `:8085`, `127.0.0.1:8085` or `[::1]:8085`."""
@@ -65,6 +132,10 @@ def split(address: str) -> tuple[str, int]:
     if not colon or not port.isdigit() or int(port) > 65535:
         raise InputError(f"address {address!r}: expected HOST:PORT or :PORT")
     return host.strip("[]"), int(port)
+
+
+def _told(reply: Reply) -> web.Response:
+    return web.Response(body=reply.body, status=reply.status, content_type="application/json")
 
 
 def _probe(probe: Probe) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -5,19 +5,23 @@ The autoscaler, the scheduler and the extender all decide on one. It lives with 
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache, Obstacle
 from tonnage.cluster.client import EVERYTHING, Client, Selection
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.reflector import Pace
-from tonnage.cluster.resources import Named
+from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.watching import Change, EventType
 from tonnage.filters.features import Features
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
+from tonnage.objects.sharing import Sharing
 from tonnage.objects.storage import (
     CSIDriver,
     CSINode,
@@ -50,6 +54,9 @@ OF_SCHEDULING: tuple[type, ...] = (
 """All that the filters look at."""
 
 UNFINISHED = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
+
+_SHARED_AMONG = 500_000
+"""Pods after which their parts are shared anew: what only pods that are gone had is let go."""
 
 
 class Trust(NamedTuple):
@@ -88,9 +95,14 @@ class StandingCluster:
         self.snapshot = deciding.empty_snapshot(features)
         self.rejected: dict[tuple[str, str], str] = {}
         self._rebuild_wanted = False
+        self._deferred: list[Change[Any]] | None = None
         self._caches: dict[type, Cache[Any]] = {}
         for kind in kinds:
-            cache: Cache[Any] = self.mirror.add(kind, UNFINISHED if kind is Pod else EVERYTHING)
+            cache: Cache[Any] = (
+                self.mirror.add(_sharing_pods(), UNFINISHED)
+                if kind is Pod
+                else self.mirror.add(kind, EVERYTHING)
+            )
             self._caches[kind] = cache
             cache.subscribe(self._take)
 
@@ -101,6 +113,10 @@ class StandingCluster:
         """The pod of that namespace/name."""
         namespace, _, name = key.partition("/")
         return self.cache(Pod).get(name, namespace=namespace)
+
+    def is_rejected(self, obj: Named) -> bool:
+        """Whether the snapshot could not take the object."""
+        return bool(self.rejected) and _name(obj) in self.rejected
 
     @property
     def synced(self) -> bool:
@@ -139,8 +155,25 @@ class StandingCluster:
             self._features = features
             self._rebuild()
 
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Leave the snapshot alone inside the block, for who reads it in another thread.
+
+        What the watch tells meanwhile is taken in afterwards.
+        """
+        self._deferred = []
+        try:
+            yield
+        finally:
+            deferred, self._deferred = self._deferred, None
+            for change in deferred:
+                self._take(change)
+
     def _take(self, change: Change[Any]) -> None:
         """One change of the watch; whatever is wrong with the object, the others go on."""
+        if self._deferred is not None:
+            self._deferred.append(change)
+            return
         try:
             self._feed(change.type, change.object)
         except Exception as error:
@@ -180,6 +213,28 @@ class StandingCluster:
                 except Exception as error:
                     self._reject(obj, error)
         _log.info("snapshot built anew", extra={"left_out": len(self.rejected)})
+
+
+def _sharing_pods() -> Resource[Pod]:
+    """Pods whose equal parts are kept once; half the memory, in a large cluster."""
+    plain = of(Pod)
+    sharing, left = Sharing(), _SHARED_AMONG
+
+    def decode(data: bytes | msgspec.Raw) -> Pod:
+        nonlocal sharing, left
+        left -= 1
+        if left < 0:
+            sharing, left = Sharing(), _SHARED_AMONG
+        return sharing.pod(plain.decode(data))
+
+    return Resource(
+        Pod,
+        group=plain.group,
+        version=plain.version,
+        plural=plain.plural,
+        namespaced=plain.namespaced,
+        decode=decode,
+    )
 
 
 def _name(obj: Named) -> tuple[str, str]:

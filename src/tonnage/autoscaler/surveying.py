@@ -1,0 +1,133 @@
+"""What the cluster looks like before anything is decided; looked at anew only if something changed.
+
+Templates and readiness come from every node there is, so they are kept for as long as nothing that
+they come from has moved.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.provided import Provided
+from tonnage.autoscaler.report import SlotCount
+from tonnage.autoscaler.world import PodsByNode, World
+from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.model import Group
+from tonnage.groups.readiness import COMING_UP
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import CSIDriver, CSINode
+from tonnage.objects.workloads import DaemonSet
+from tonnage.scaleup import deciding
+from tonnage.scaleup.deciding import Look
+from tonnage.snapshot.slots import UNLIMITED
+from tonnage.snapshot.snapshot import Snapshot
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+_AT_LEAST_EVERY = 60.0
+"""Seconds after which to look again in any case: some nodes are only old enough by then."""
+
+
+class Surveyor:
+    """`memory` is what was ever seen of groups; `registered` the ids and names of all nodes.
+
+    `memory_before` is the memory that the last look began with.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.memory = self.memory_before = TemplateMemory()
+        self.registered: frozenset[str] = frozenset()
+        self._last: Look | None = None
+        self._last_at = 0.0
+        self._last_from: tuple[int, list[Group], Config] | None = None
+        self._rows: dict[str, tuple[tuple[str, ...], IntArray]] = {}
+        self._rows_from: tuple[Snapshot, int] | None = None
+        self._passing = False
+        """Whether some node is coming up: it turns unready by the passing of time alone."""
+
+    def look(self, provided: Provided, *, config: Config, now: float, blind: bool) -> Look:
+        """Look at what is known; `blind` leaves out the pods whose volumes cannot be judged."""
+        world = self._world
+        come_from = (world.revision, provided.groups, config)
+        known = self._last if self._may_stay(come_from, now) else None
+        found = deciding.look(
+            self._cluster(provided),
+            options=config,
+            now=now,
+            memory=self.memory,
+            live=True,
+            unplaced=[one for one in world.unplaced() if not (blind and one.volumes)],
+            known=known,
+        )
+        if known is None or found.readiness is not known.readiness:
+            self._last, self._last_at, self._last_from = found, now, come_from
+            self._passing = any(one.state == COMING_UP for one in found.readiness.nodes.values())
+            self.memory_before, self.memory = self.memory, found.templates.memory
+            nodes = found.cluster.nodes
+            names = {node.metadata.name for node in nodes}
+            ids = {node.spec.provider_id for node in nodes if node.spec.provider_id}
+            self.registered = frozenset(names | ids)
+        return found
+
+    def slots(self, groups: list[Group]) -> Mapping[tuple[str, str], SlotCount]:
+        """Slots taken and free of every driver, by group."""
+        snapshot = self._world.snapshot
+        counts: dict[tuple[str, str], SlotCount] = {}
+        for group in groups:
+            rows = self._rows_of(group)
+            for driver in snapshot.slots.drivers() if len(rows) else ():
+                limit, taken = driver.limit.data[rows], snapshot.slots.taken(driver)[rows]
+                listed = driver.listed.data[rows]
+                if not listed.any() and not taken.any():
+                    continue
+                known = limit != UNLIMITED
+                counts[group.id, driver.name] = SlotCount(
+                    used=int(taken.sum()),
+                    limit=int(limit[known].sum()),
+                    free=int(np.maximum(limit[known] - taken[known], 0).sum()),
+                    unlimited_nodes=int((listed & ~known).sum()),
+                )
+        return counts
+
+    def _rows_of(self, group: Group) -> IntArray:
+        """Where the group's nodes are in the snapshot."""
+        snapshot, revision = self._world.snapshot, self._world.revision
+        if self._rows_from != (snapshot, revision):
+            self._rows_from, self._rows = (snapshot, revision), {}
+        known = self._rows.get(group.id)
+        if known is None or known[0] != group.nodes:
+            found = [snapshot.nodes[name].row for name in group.nodes if name in snapshot.nodes]
+            known = self._rows[group.id] = group.nodes, np.array(found, dtype=np.int64)
+        return known[1]
+
+    def _may_stay(self, come_from: tuple[int, list[Group], Config], now: float) -> bool:
+        """Whether what was found last would be found again."""
+        return (
+            come_from == self._last_from
+            and now - self._last_at < _AT_LEAST_EVERY
+            and not self._passing
+        )
+
+    def _cluster(self, provided: Provided) -> deciding.Cluster:
+        world = self._world
+
+        def pod(key: str) -> Pod:
+            found = world.pod(key)
+            assert found is not None
+            return found
+
+        return deciding.Cluster(
+            snapshot=world.snapshot,
+            groups=provided.groups,
+            nodes=list(world.cache(Node)),
+            csinodes=list(world.cache(CSINode)),
+            daemonsets=list(world.cache(DaemonSet)),
+            drivers=list(world.cache(CSIDriver)),
+            pods_by_node=PodsByNode(world.pods_by_node),
+            pod=pod,
+        )
