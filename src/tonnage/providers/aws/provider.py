@@ -1,0 +1,276 @@
+"""Auto Scaling groups as node groups.
+
+A round of the loop costs one listing of the groups at most every minute (a page per hundred), and
+one look at the activities of each group that AWS does not fill. What changes when we change it is
+changed in memory at once, so nothing is bought twice in between.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.errors import ProviderError
+from tonnage.groups.model import Group
+from tonnage.objects.nodes import Node
+from tonnage.objects.scenarios import GroupTemplate
+from tonnage.providers import sizes
+from tonnage.providers.aws import prices, tags, templates
+from tonnage.providers.aws.calls import Calls
+from tonnage.providers.aws.config import AwsConfig
+from tonnage.providers.aws.discovery import Wanted
+from tonnage.providers.aws.machines import Machines
+from tonnage.providers.aws.tags import Told
+from tonnage.providers.protocol import GroupOptions, Instance, InstanceError, InstanceState
+
+LOOK_EVERY = 60.0
+"""Seconds for which a listing of the groups is good."""
+
+TYPE_FOR = 20 * 60.0
+"""Seconds for which the instance type of a launch template is good: versions move."""
+
+UNFULFILLED = "placeholder-cannot-be-fulfilled"
+_LEAVING = ("Terminating", "Terminated", "Detach")
+
+
+class _Known(NamedTuple):
+    group: Group
+    told: Told
+    zones: tuple[str, ...]
+    described: Any
+    ids: Mapping[str, str]
+    """Instance ids, each with its state as AWS calls it."""
+
+
+class AwsProvider:
+    """`nodes` gives the nodes of the cluster: they belong to the group their instance is in."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        wanted: Wanted,
+        *,
+        config: AwsConfig,
+        nodes: Callable[[], Iterable[Node]],
+        clock: Clock,
+    ) -> None:
+        self._calls = calls
+        self._wanted = wanted
+        self._config = config
+        self._nodes = nodes
+        self._clock = clock
+        self._machines = Machines(calls)
+        self._known: dict[str, _Known] = {}
+        self._looked_at: float | None = None
+        self._types: dict[str, tuple[float, str]] = {}
+        self._resized: dict[str, datetime] = {}
+        self._leaving: set[str] = set()
+
+    # Looking.
+
+    async def refresh(self) -> None:
+        now = self._clock.monotonic()
+        if self._looked_at is None or now - self._looked_at >= LOOK_EVERY:
+            described = await self._described()
+            self._known = {one["AutoScalingGroupName"]: self._read(one) for one in described}
+            self._leaving &= {id_ for known in self._known.values() for id_ in known.ids}
+            self._looked_at = now
+        self._assign()
+
+    async def groups(self) -> Sequence[Group]:
+        return [known.group for known in self._known.values()]
+
+    async def instances(self, group: str) -> Sequence[Instance]:
+        known = self._get(group)
+        by_instance = {_instance_of(node): node for node in self._nodes()}
+        zones = {one["InstanceId"]: one["AvailabilityZone"] for one in known.described["Instances"]}
+        found = []
+        for id_, lifecycle in known.ids.items():
+            node = by_instance.get(id_)
+            found.append(
+                Instance(
+                    id=node.spec.provider_id if node else f"aws:///{zones.get(id_, '')}/{id_}",
+                    state="deleting" if id_ in self._leaving else _state(lifecycle),
+                    node=node.metadata.name if node else "",
+                )
+            )
+        missing = known.group.target - sum(one.state != "deleting" for one in found)
+        error = await self._unfulfilled(group) if missing > 0 else None
+        found += [
+            Instance(id=f"aws:///{group}/i-placeholder-{number}", state="creating", error=error)
+            for number in range(1, missing + 1)
+        ]
+        return found
+
+    async def template(self, group: str) -> GroupTemplate | None:
+        known = self._get(group)
+        name = await self._instance_type(known)
+        if not name:
+            return None
+        await self._machines.learn([name])
+        machine = self._machines.get(name)
+        if machine is None:
+            raise ProviderError(f"group {group}: EC2 does not know its instance type {name}")
+        return templates.build(group, machine, known.told, zones=known.zones)
+
+    async def price(self, group: str) -> float | None:
+        name = await self._instance_type(self._get(group))
+        region = self._get(group).zones[0].rstrip("abcdefghij") if self._get(group).zones else ""
+        return prices.price(name, region=region, given=self._config.prices)
+
+    async def options(self, group: str) -> GroupOptions:
+        return self._get(group).told.options
+
+    # Changing.
+
+    async def increase(self, group: str, delta: int) -> None:
+        known = self._get(group).group
+        sizes.check_increase(known, delta)
+        await self._resize(known, known.target + delta)
+
+    async def delete(self, group: str, nodes: Sequence[str]) -> None:
+        known = self._get(group)
+        by_name = {node.metadata.name: node.spec.provider_id for node in self._nodes()}
+        found = {one.id: one for one in await self.instances(group)}
+        gone = {name for name in nodes if _id(by_name.get(name, name)) in self._leaving}
+        sizes.check_own(known.group, set(nodes) - gone, instances=found)
+        going = [name for name in dict.fromkeys(nodes) if name not in gone]
+        sizes.check_deletion(known.group, going)
+        placeholders = [name for name in going if "i-placeholder-" in name]
+        for name in going:
+            if name not in placeholders:
+                await self._terminate(group, _id(by_name.get(name, name)))
+        if placeholders:
+            now = self._get(group).group
+            await self._resize(now, now.target - len(placeholders))
+
+    async def decrease_target(self, group: str, delta: int) -> None:
+        known = self._get(group)
+        there = sum(id_ not in self._leaving for id_ in known.ids)
+        sizes.check_decrease(known.group, delta, there=there)
+        await self._resize(known.group, known.group.target - delta)
+
+    # Parts.
+
+    async def _described(self) -> list[Any]:
+        found = await self._calls.groups(filters=self._wanted.filters)
+        have = {one["AutoScalingGroupName"] for one in found}
+        named = [name for name in self._wanted.sizes if name not in have]
+        found += await self._calls.groups(names=named)
+        missing = set(named) - {one["AutoScalingGroupName"] for one in found}
+        if missing:
+            raise ProviderError(f"AWS: there is no Auto Scaling group {', '.join(sorted(missing))}")
+        return found
+
+    def _read(self, one: Any) -> _Known:
+        name = one["AutoScalingGroupName"]
+        told = tags.read({tag["Key"]: tag["Value"] for tag in one.get("Tags", [])}, group=name)
+        least, most = self._wanted.sizes.get(name, (one["MinSize"], one["MaxSize"]))
+        problems = list(told.problems)
+        zones = tuple(sorted(one.get("AvailabilityZones", [])))
+        if len(zones) > 1:
+            problems.append(
+                f"group {name}: spans {', '.join(zones)}: a new node is taken to be in {zones[0]};"
+                " volumes bound to a zone need a group for each zone"
+            )
+        group = Group(
+            id=name,
+            min_size=least,
+            max_size=most,
+            target=one["DesiredCapacity"],
+            problems=tuple(problems),
+        )
+        ids = {each["InstanceId"]: each["LifecycleState"] for each in one.get("Instances", [])}
+        return _Known(group, told, zones, one, ids)
+
+    def _assign(self) -> None:
+        """Say of each group which nodes of the cluster are its own."""
+        by_instance = {_instance_of(node): node.metadata.name for node in self._nodes()}
+        for name, known in self._known.items():
+            nodes = tuple(by_instance[id_] for id_ in known.ids if id_ in by_instance)
+            if nodes != known.group.nodes:
+                group = msgspec.structs.replace(known.group, nodes=nodes)
+                self._known[name] = known._replace(group=group)
+
+    async def _instance_type(self, known: _Known) -> str:
+        """The type a new instance would have; empty where AWS chooses among many by itself."""
+        name, now = known.group.id, self._clock.monotonic()
+        kept = self._types.get(name)
+        if kept is not None and now - kept[0] < TYPE_FOR:
+            return kept[1]
+        found = await self._type_now(known.described)
+        self._types[name] = (now, found)
+        return found
+
+    async def _type_now(self, described: Any) -> str:
+        mixed = described.get("MixedInstancesPolicy", {}).get("LaunchTemplate", {})
+        for override in mixed.get("Overrides", []):
+            if override.get("InstanceType"):
+                return str(override["InstanceType"])
+        specification = described.get("LaunchTemplate") or mixed.get("LaunchTemplateSpecification")
+        if specification:
+            data = await self._calls.launch_template(specification)
+            return str(data.get("InstanceType", ""))
+        if described.get("LaunchConfigurationName"):
+            data = await self._calls.launch_configuration(described["LaunchConfigurationName"])
+            return str(data.get("InstanceType", ""))
+        return ""
+
+    async def _unfulfilled(self, group: str) -> InstanceError | None:
+        """Why AWS does not make the instances it was asked for, if it has said so since."""
+        asked = self._resized.get(group)
+        for activity in await self._calls.activities(group):
+            started = activity.get("StartTime")
+            if asked is not None and started is not None and started < asked:
+                break
+            if activity.get("StatusCode") == "Failed":
+                message = str(activity.get("StatusMessage") or "AWS cannot provision instances")
+                quota = "quota" in message.lower() or "limit" in message.lower()
+                return InstanceError(
+                    error_class="quota" if quota else "outOfResources",
+                    code=UNFULFILLED,
+                    message=message,
+                )
+        return None
+
+    async def _resize(self, group: Group, target: int) -> None:
+        await self._calls.set_desired(group.id, target)
+        self._resized[group.id] = self._clock.now()
+        self._retarget(group, target)
+
+    async def _terminate(self, group: str, instance: str) -> None:
+        await self._calls.terminate(instance)
+        self._leaving.add(instance)
+        now = self._get(group).group
+        self._retarget(now, now.target - 1)
+
+    def _retarget(self, group: Group, target: int) -> None:
+        known = self._known[group.id]
+        changed = msgspec.structs.replace(group, target=target)
+        self._known[group.id] = known._replace(group=changed)
+        # What AWS made of it is worth a look before the minute is over.
+        self._looked_at = None
+
+    def _get(self, name: str) -> _Known:
+        known = self._known.get(name)
+        if known is None:
+            raise ProviderError(f"there is no group {name}")
+        return known
+
+
+def _instance_of(node: Node) -> str:
+    """The instance id in `aws:///ZONE/ID`; empty for a node of somebody else's."""
+    provider_id = node.spec.provider_id
+    return _id(provider_id) if provider_id.startswith("aws://") else ""
+
+
+def _id(provider_id: str) -> str:
+    return provider_id.rpartition("/")[2]
+
+
+def _state(lifecycle: str) -> InstanceState:
+    if lifecycle.startswith(_LEAVING):
+        return "deleting"
+    return "creating" if lifecycle.startswith("Pending") else "running"

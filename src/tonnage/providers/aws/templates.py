@@ -1,0 +1,65 @@
+"""A new node of an Auto Scaling group, before there is any: from its instance type and its tags."""
+
+from collections.abc import Sequence
+
+from tonnage.groups import catalogue
+from tonnage.objects.meta import Condition, ObjectMeta, Quantity
+from tonnage.objects.nodes import Node, NodeSpec, NodeStatus
+from tonnage.objects.scenarios import GroupTemplate
+from tonnage.objects.storage import CSINode, CSINodeSpec, NodeDriver, NodeDriverAllocatable
+from tonnage.providers.aws.machines import Machine
+from tonnage.providers.aws.tags import Told
+
+EBS_ZONE = "topology.ebs.csi.aws.com/zone"
+_ZONE = "topology.kubernetes.io/zone"
+_PODS = 110
+
+
+def build(group: str, machine: Machine, told: Told, *, zones: Sequence[str]) -> GroupTemplate:
+    """With several zones the first one stands for all, as upstream has it."""
+    name = f"{group}-asg-template"
+    zone = zones[0] if zones else ""
+    resources: dict[str, Quantity] = {
+        "pods": _PODS,
+        "cpu": machine.cpus,
+        "memory": machine.memory * 1024 * 1024,
+        **({"nvidia.com/gpu": machine.gpus} if machine.gpus else {}),
+        **told.resources,
+    }
+    labels = {
+        "kubernetes.io/arch": machine.architecture,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": name,
+        "node.kubernetes.io/instance-type": machine.name,
+        **({_ZONE: zone, EBS_ZONE: zone} if zone else {}),
+        **({"topology.kubernetes.io/region": zone.rstrip("abcdefghij")} if zone else {}),
+        **told.labels,
+    }
+    node = Node(
+        metadata=ObjectMeta(name=name, labels=labels),
+        spec=NodeSpec(taints=told.taints),
+        status=NodeStatus(
+            capacity=resources,
+            allocatable=resources,
+            conditions=(Condition(type="Ready", status="True"),),
+        ),
+    )
+    if told.drivers is None:
+        return GroupTemplate(node=node)
+    drivers = tuple(_driver(one, machine, node=name) for one in told.drivers)
+    return GroupTemplate(
+        node=node,
+        csi_node=CSINode(metadata=ObjectMeta(name=name), spec=CSINodeSpec(drivers=drivers)),
+    )
+
+
+def _driver(name: str, machine: Machine, *, node: str) -> NodeDriver:
+    if name != catalogue.EBS:
+        return NodeDriver(name=name, node_id=node)
+    slots = machine.ebs_slots
+    return NodeDriver(
+        name=name,
+        node_id=node,
+        topology_keys=(EBS_ZONE, _ZONE, "kubernetes.io/os"),
+        allocatable=NodeDriverAllocatable(count=slots) if slots else None,
+    )
