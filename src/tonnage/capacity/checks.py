@@ -1,0 +1,135 @@
+"""What is wrong with capacity objects in a cluster, whoever publishes them: for inspections.
+
+All are plain questions about objects at hand; none needs the controller to run.
+"""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from tonnage.capacity import grouping, learning
+from tonnage.capacity.desired import World
+from tonnage.capacity.grouping import Grouping
+from tonnage.capacity.learning import LabelIndex
+from tonnage.groups.model import TEMPLATE_NODE_LABEL
+from tonnage.objects import quantities
+from tonnage.objects.meta import Quantity, Record
+from tonnage.objects.storage import CSIStorageCapacity
+
+MUCH = Fraction(1, 10)
+"""A size that is off by more than this part of it differs much."""
+
+
+class Unmatched(Record, frozen=True, kw_only=True):
+    """An object for imagined nodes that no group's would match."""
+
+    object: CSIStorageCapacity
+
+
+class Uncovered(Record, frozen=True, kw_only=True):
+    """A class with capacity of single nodes, and groups whose imagined nodes have none."""
+
+    storage_class: str
+    provisioner: str
+    groups: tuple[str, ...]
+
+
+class Differing(Record, frozen=True, kw_only=True):
+    """An object for imagined nodes, and the most that a live node of the same kind has free."""
+
+    object: CSIStorageCapacity
+    published: Quantity
+    live: Quantity
+    node: str
+
+
+def unmatched(world: World) -> list[Unmatched]:
+    """Template objects that match no group: neither its nodes nor its template have the labels."""
+    index = LabelIndex(_samples(world))
+    return [
+        Unmatched(object=obj)
+        for obj in _of_templates(world.capacities)
+        if not index.matching(obj.node_topology)
+    ]
+
+
+def uncovered(world: World, groupings: Sequence[Grouping]) -> list[Uncovered]:
+    """Classes with per-node capacity that an autoscaler cannot scale up for, and the groups."""
+    looked_at = {one.metadata.name for one in world.drivers if one.spec.storage_capacity}
+    per_node = learning.sizes_of_nodes(world.capacities, world.nodes)
+    kinds, _ = grouping.kinds_of(world.nodes, world.node_groups, groupings)
+    index = LabelIndex({grouping.full_name(group): kind.sample for group, kind in kinds.items()})
+    found = []
+    for one in world.classes:
+        name = one.metadata.name
+        if one.provisioner not in looked_at or name not in per_node:
+            continue
+        covered = {
+            group
+            for obj in world.capacities
+            if obj.storage_class_name == name
+            for group in index.matching(obj.node_topology)
+        }
+        # Only where nodes have such disks would new ones have them.
+        groups = tuple(
+            grouping.shown(group)
+            for group, kind in kinds.items()
+            if grouping.full_name(group) not in covered
+            and any(node in per_node[name] for node in kind.nodes)
+        )
+        if groups:
+            found.append(Uncovered(storage_class=name, provisioner=one.provisioner, groups=groups))
+    return found
+
+
+def differing(world: World, *, much: Fraction = MUCH) -> list[Differing]:
+    """Template objects whose size is far from the most that a live node they stand for has.
+
+    Nodes in use show less than a new one has: where all of a group are, the published size may
+    well be right.
+    """
+    per_node = learning.sizes_of_nodes(
+        (one for one in world.capacities if not _is_of_templates(one)), world.nodes
+    )
+    labelled = {
+        node.metadata.name: {**node.metadata.labels, TEMPLATE_NODE_LABEL: "true"}
+        for node in world.nodes
+    }
+    index = LabelIndex(labelled)
+    found = []
+    for obj in _of_templates(world.capacities):
+        published = learning.size_of(obj)
+        sizes = per_node.get(obj.storage_class_name, {})
+        nodes = [name for name in index.matching(obj.node_topology) if name in sizes]
+        if published is None or not nodes:
+            continue
+        best = max(nodes, key=lambda name: quantities.exact(sizes[name].capacity))
+        live = sizes[best].capacity
+        gap = abs(quantities.exact(published.capacity) - quantities.exact(live))
+        if gap > much * max(quantities.exact(published.capacity), quantities.exact(live)):
+            found.append(Differing(object=obj, published=published.capacity, live=live, node=best))
+    return found
+
+
+def _of_templates(capacities: Iterable[CSIStorageCapacity]) -> list[CSIStorageCapacity]:
+    return [one for one in capacities if _is_of_templates(one)]
+
+
+def _is_of_templates(obj: CSIStorageCapacity) -> bool:
+    topology = obj.node_topology
+    return topology is not None and topology.match_labels.get(TEMPLATE_NODE_LABEL) == "true"
+
+
+def _samples(world: World) -> dict[str, dict[str, str]]:
+    """Labels of imagined nodes, after every node and every template there is."""
+    found = {
+        f"node {node.metadata.name}": grouping.imagined(
+            node.metadata.labels, name=node.metadata.name
+        )
+        for node in world.nodes
+    }
+    for group in world.node_groups:
+        template = group.template_override or group.provider_template
+        if template is not None:
+            meta = template.node.metadata
+            found[f"group {group.id}"] = grouping.imagined(meta.labels, name=meta.name)
+    return found

@@ -1,0 +1,265 @@
+"""One replica of the controller: caches, lease, HTTP, until somebody says stop."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from tonnage.capacity import sources
+from tonnage.capacity.changes import removals
+from tonnage.capacity.desired import Rules
+from tonnage.capacity.metrics import Metrics
+from tonnage.capacity.sources import FileGroups, GroupSource
+from tonnage.capacity.sync import Caches, Pace, Syncer
+from tonnage.capacity.writing import Outcome, Rate, Writer
+from tonnage.clock import Clock
+from tonnage.cluster.client import Client, Selection
+from tonnage.cluster.events import Recorder
+from tonnage.cluster.lease import Hooks, LeaderLease, Timing
+from tonnage.cluster.mirror import Mirror
+from tonnage.cluster.records import ConfigMap
+from tonnage.errors import ClusterError, InputError
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
+from tonnage.service import running
+from tonnage.service.cachemetrics import CacheCollector
+from tonnage.service.serving import Server
+
+COMPONENT = "tonnage-capacity-templates"
+LEASE_NAME = "tonnage-capacity-templates"
+
+_ONCE_WITHIN = 120.0
+"""Seconds for the caches to fill when there is to be only one look."""
+
+_log = logging.getLogger(__name__)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled when the process starts."""
+
+    rules: Rules
+    identity: str
+    address: str = ":8085"
+    leader_elect: bool = True
+    lease_name: str = LEASE_NAME
+    timing: Timing = Timing()
+    rate: Rate = Rate()
+    pace: Pace = Pace()
+    node_groups_configmap: str = ""
+    dry_run: bool = False
+    once: bool = False
+
+
+class Program:
+    """The controller as a process of its own."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        settings: Settings,
+        files: FileGroups | None,
+        clock: Clock,
+        rng: random.Random,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self.metrics = Metrics()
+        self.mirror = Mirror(client, clock=clock, rng=rng)
+        caches = Caches(
+            classes=self.mirror.add(StorageClass),
+            nodes=self.mirror.add(Node),
+            drivers=self.mirror.add(CSIDriver),
+            capacities=self.mirror.add(CSIStorageCapacity),
+        )
+        self.recorder = _recorder(client, settings.identity, clock=clock, new_id=new_id)
+        self.lease = _lease(
+            client, settings, clock=clock, rng=rng, hooks=Hooks(leading=self.metrics.leading)
+        )
+        self._elects = settings.leader_elect and not settings.dry_run
+        self.syncer = Syncer(
+            client,
+            caches,
+            self._source(caches, files),
+            rules=settings.rules,
+            clock=clock,
+            rng=rng,
+            metrics=self.metrics,
+            recorder=self.recorder,
+            leading=self.lease.leading if self._elects else lambda: True,
+            rate=settings.rate,
+            pace=settings.pace,
+            dry_run=settings.dry_run,
+        )
+        if self._config_maps is not None:
+            self._config_maps.subscribe(lambda _: self.syncer.wake())
+        self.metrics.registry.register(CacheCollector(self.mirror))
+        self.server = Server(
+            settings.address,
+            alive=str,
+            ready=self.unready,
+            registry=self.metrics.registry,
+            documents={"/status": self.status},
+        )
+
+    async def run(self) -> None:
+        """Until cancelled; one look and no HTTP if that is all that is wanted."""
+        async with AsyncExitStack() as stack:
+            if not self._settings.once:
+                await self.server.start()
+                stack.push_async_callback(self.server.close)
+                _log.info("listening", extra={"port": self.server.port})
+            helpers = running.beside(self.mirror.run(), self.recorder.run())
+            await stack.enter_async_context(helpers)
+            work = self._one_look if self._settings.once else self.syncer.run
+            if self._elects:
+                await running.lead_again_and_again(self.lease, work, clock=self._clock)
+            else:
+                await work()
+
+    def unready(self) -> str:
+        """Whether too little is known to publish."""
+        lacking = self.syncer.unsynced()
+        if lacking:
+            obstacles = [one.obstacle.message for one in self.mirror.status if one.obstacle]
+            return "; ".join((f"not synced: {', '.join(lacking)}", *obstacles))
+        return ""
+
+    def status(self) -> dict[str, object]:
+        """Everything the last look found."""
+        return {
+            "leader": self.lease.leader,
+            "unready": self.unready(),
+            "nodeGroups": self.syncer.groups_problem or "ok",
+            "report": self.syncer.report,
+        }
+
+    async def _one_look(self) -> None:
+        deadline = self._clock.monotonic() + _ONCE_WITHIN
+        while await self.syncer.once() is None:
+            if self._clock.monotonic() > deadline:
+                raise ClusterError(self.unready() or self.syncer.groups_problem)
+            await self._clock.sleep(0.2)
+        await self.recorder.flush()
+        report = self.syncer.report
+        if report is not None and report.failing:
+            name, error = next(iter(report.failing.items()))
+            raise ClusterError(
+                f"{len(report.failing)} objects not written, such as {name}: {error}"
+            )
+
+    def _source(self, caches: Caches, files: FileGroups | None) -> GroupSource:
+        name = self._settings.node_groups_configmap
+        self._config_maps = None
+        if name:
+            here = Selection(
+                namespace=self._settings.rules.namespace, fields=f"metadata.name={name}"
+            )
+            self._config_maps = self.mirror.add(ConfigMap, here)
+            return sources.from_config_map(self._config_maps, name, caches.nodes)
+        return sources.from_files(files, caches.nodes) if files is not None else sources.none()
+
+
+class Beside:
+    """The controller beside another shell, whose caches and provider it uses.
+
+    It has a lease of its own, so that whoever leads there need not lead here.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        groups: GroupSource,
+        *,
+        settings: Settings,
+        clock: Clock,
+        rng: random.Random,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._clock = clock
+        self._elects = settings.leader_elect and not settings.dry_run
+        self._recorder = _recorder(client, settings.identity, clock=clock, new_id=new_id)
+        self._lease = _lease(client, settings, clock=clock, rng=rng, hooks=Hooks())
+        self.syncer = Syncer(
+            client,
+            caches,
+            groups,
+            rules=settings.rules,
+            clock=clock,
+            rng=rng,
+            recorder=self._recorder,
+            leading=self._lease.leading if self._elects else lambda: True,
+            rate=settings.rate,
+            pace=settings.pace,
+            dry_run=settings.dry_run,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with running.beside(self._recorder.run()):
+            if self._elects:
+                await running.lead_again_and_again(self._lease, self.syncer.run, clock=self._clock)
+            else:
+                await self.syncer.run()
+
+
+async def uninstall(client: Client, settings: Settings, *, clock: Clock, rng: random.Random) -> int:
+    """Delete every object of ours, and say how many; not while a controller leads."""
+    lease = _lease(client, settings, clock=clock, rng=rng, hooks=Hooks())
+    started = asyncio.Event()
+    outcomes: list[Outcome] = []
+
+    async def work() -> None:
+        started.set()
+        here = Selection(namespace=settings.rules.namespace)
+        listing = await client.list(CSIStorageCapacity, here)
+        writer = Writer(client, clock=clock, rng=rng, rate=settings.rate)
+        outcomes.extend(await writer.carry_out(removals(listing.items, settings.rules)))
+
+    if settings.leader_elect:
+        leading = asyncio.ensure_future(lease.lead(work))
+        try:
+            async with clock.timeout(2 * settings.timing.lease_duration):
+                await started.wait()
+            await leading
+        except TimeoutError:
+            raise InputError(
+                f"Lease {settings.rules.namespace}/{settings.lease_name} is held by"
+                f" {lease.leader or 'nobody we know'}: stop the controller first, or it publishes"
+                " everything again"
+            ) from None
+        finally:
+            leading.cancel()
+            await asyncio.gather(leading, return_exceptions=True)
+    else:
+        await work()
+    failed = [one.error for one in outcomes if one.error]
+    if failed:
+        raise ClusterError(f"{len(failed)} objects not deleted, such as: {failed[0]}")
+    return len(outcomes)
+
+
+def _recorder(
+    client: Client, identity: str, *, clock: Clock, new_id: Callable[[], str]
+) -> Recorder:
+    return Recorder(client, component=COMPONENT, instance=identity, clock=clock, new_id=new_id)
+
+
+def _lease(
+    client: Client, settings: Settings, *, clock: Clock, rng: random.Random, hooks: Hooks
+) -> LeaderLease:
+    return LeaderLease(
+        client,
+        name=settings.lease_name,
+        namespace=settings.rules.namespace,
+        identity=settings.identity,
+        clock=clock,
+        rng=rng,
+        timing=settings.timing,
+        hooks=hooks,
+    )

@@ -1,0 +1,97 @@
+"""Node groups that may have no nodes yet: from files, and from a ConfigMap that is watched."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.records import ConfigMap
+from tonnage.errors import InputError, ProviderError
+from tonnage.files import load
+from tonnage.groups import nodegroups
+from tonnage.groups.model import Group
+from tonnage.objects.nodes import Node
+from tonnage.objects.scenarios import NodeGroup
+from tonnage.providers import kwok_groups
+from tonnage.providers.protocol import Provider
+
+GroupSource: TypeAlias = Callable[[], Awaitable[Sequence[Group]]]
+
+
+class FileGroups:
+    """NodeGroup manifests in files, read again when they change."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._files = tuple(files)
+        self._texts: tuple[bytes, ...] = ()
+        self._groups: tuple[NodeGroup, ...] = ()
+        self.read()
+
+    def read(self) -> tuple[NodeGroup, ...]:
+        texts = tuple(_bytes(name) for name in self._files)
+        if texts != self._texts:
+            loaded = load(self._files)
+            groups = tuple(one for one in loaded.objects if isinstance(one, NodeGroup))
+            if not groups:
+                raise InputError(f"{', '.join(self._files)}: there is no NodeGroup in it")
+            self._texts, self._groups = texts, groups
+        return self._groups
+
+
+def none() -> GroupSource:
+    """No node groups: only those groups count that have nodes."""
+
+    async def groups() -> Sequence[Group]:
+        return ()
+
+    return groups
+
+
+def from_files(files: FileGroups, nodes: Cache[Node]) -> GroupSource:
+    async def groups() -> Sequence[Group]:
+        return nodegroups.from_objects(files.read(), nodes)
+
+    return groups
+
+
+def from_config_map(cache: Cache[ConfigMap], name: str, nodes: Cache[Node]) -> GroupSource:
+    """Of a ConfigMap in a cache that holds only it."""
+
+    async def groups() -> Sequence[Group]:
+        stored = next((one for one in cache if one.metadata.name == name), None)
+        if stored is None:
+            raise InputError(f"ConfigMap {name}: it is not there, or not readable")
+        return nodegroups.from_objects(kwok_groups.parsed(stored), nodes)
+
+    return groups
+
+
+def from_provider(provider: Provider) -> GroupSource:
+    """Of a provider that somebody else refreshes; without a group it has not been yet."""
+
+    async def groups() -> Sequence[Group]:
+        found = []
+        told = await provider.groups()
+        if not told:
+            raise ProviderError("the provider has told of no node groups yet")
+        for group in told:
+            template = group.provider_template
+            if template is None:
+                try:
+                    template = await provider.template(group.id)
+                except ProviderError:
+                    # One group that cannot be asked about leaves the others alone.
+                    template = None
+            found.append(msgspec.structs.replace(group, provider_template=template))
+        return found
+
+    return groups
+
+
+def _bytes(name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}") from None

@@ -1,0 +1,69 @@
+"""Which news calls for a look: little of what happens in a cluster does.
+
+Heartbeats of nodes and the free space that drivers report every minute are not among it; they are
+taken in with the next look.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from tonnage.capacity import grouping
+from tonnage.capacity.desired import Rules, is_ours, opted_in
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.watching import Change, EventType
+from tonnage.groups.model import TEMPLATE_NODE_LABEL
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSIStorageCapacity, StorageClass
+
+
+def on_classes(cache: Cache[StorageClass], rules: Rules, wake: Callable[[], None]) -> None:
+    """Opting in or out, and what is asked for."""
+
+    def facts(one: StorageClass) -> Hashable:
+        if not opted_in(one, rules.convention):
+            return None
+        return one.provisioner, one.metadata.annotations[rules.convention.annotation]
+
+    cache.subscribe(_Watcher(facts, wake))
+
+
+def on_nodes(cache: Cache[Node], rules: Rules, wake: Callable[[], None]) -> None:
+    """Nodes that come to a group or leave it, be it by a label."""
+
+    def facts(one: Node) -> Hashable:
+        labels = one.metadata.labels
+        groups = grouping.keys_of(labels, rules.groupings)
+        return (groups, TEMPLATE_NODE_LABEL in labels) if groups else None
+
+    cache.subscribe(_Watcher(facts, wake))
+
+
+def on_objects(cache: Cache[CSIStorageCapacity], rules: Rules, wake: Callable[[], None]) -> None:
+    """Whatever happens to an object of ours, or took its name."""
+
+    def facts(one: CSIStorageCapacity) -> Hashable:
+        return one.metadata.resource_version if is_ours(one, rules) else None
+
+    cache.subscribe(_Watcher(facts, wake))
+
+
+class _Watcher:
+    """Wakes when the facts of an object are others than before; None is as if it were not there."""
+
+    def __init__(self, facts: Callable[[Any], Hashable], wake: Callable[[], None]) -> None:
+        self._facts = facts
+        self._wake = wake
+        self._known: dict[tuple[str, str], Hashable] = {}
+
+    def __call__(self, change: Change[Any]) -> None:
+        meta = change.object.metadata
+        key = (meta.namespace, meta.name)
+        gone = change.type is EventType.DELETED
+        facts = None if gone else self._facts(change.object)
+        if facts == self._known.get(key):
+            return
+        if facts is None:
+            del self._known[key]
+        else:
+            self._known[key] = facts
+        self._wake()
