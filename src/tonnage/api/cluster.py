@@ -66,14 +66,19 @@ def load(
     )
 
 
-def read(paths: Sequence[str | Path] | str | Path, *, lenient: bool = False) -> files.Loaded:
+def read(
+    paths: Sequence[str | Path] | str | Path,
+    *,
+    lenient: bool = False,
+    beside: frozenset[str] = frozenset(),
+) -> files.Loaded:
     """The objects in files, with what every real cluster has beside them.
 
     Pods live in namespaces, and a dump without Namespace objects does not mean there are none:
     those are added with the one label the API server gives them, and noted.
     """
     given = [paths] if isinstance(paths, str | Path) else paths
-    return with_namespaces(files.load(given, lenient=lenient))
+    return with_namespaces(files.load(given, lenient=lenient, beside=beside))
 
 
 def with_namespaces(loaded: files.Loaded) -> files.Loaded:

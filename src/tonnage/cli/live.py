@@ -10,6 +10,8 @@ import random
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import msgspec
+
 from tonnage.api.cluster import with_namespaces
 from tonnage.cli import printing, waiting
 from tonnage.clock import Clock, SystemClock
@@ -25,6 +27,7 @@ from tonnage.filters import features
 from tonnage.objects import nodes, pods, storage, workloads
 from tonnage.objects.decoding import collector_paused
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.meta import ObjectMeta, Record
 
 Consequences: TypeAlias = Mapping[type[KubeObject], str]
 """What answers lack without a kind; nothing for kinds without which there are none."""
@@ -59,14 +62,33 @@ WORKLOADS: Consequences = dict.fromkeys(
 """What an export has besides: who owns the pods, and what protects them."""
 
 
+class Document(Record, frozen=True, kw_only=True):
+    """An object of a kind that has no type here, as the server sent it."""
+
+    metadata: ObjectMeta
+    written: dict[str, Any]
+
+
+BESIDE = {
+    "Deployment": ("apps", "deployments", True),
+    "ClusterRole": ("rbac.authorization.k8s.io", "clusterroles", False),
+    "ClusterRoleBinding": ("rbac.authorization.k8s.io", "clusterrolebindings", False),
+}
+"""Kinds that only inspections look at: API group, plural, namespaced."""
+
+
 def load(
     *,
     environ: Mapping[str, str],
     kubeconfig: str | None = None,
     context: str | None = None,
     kinds: Consequences = NEEDED,
+    beside: bool = False,
 ) -> Loaded:
-    """All objects of these kinds; its Scenario has the version of the server."""
+    """All objects of these kinds; its Scenario has the version of the server.
+
+    With `beside`, documents of the kinds `BESIDE` too.
+    """
     try:
         access = config.find(environ=environ, kubeconfig_file=kubeconfig, context=context)
     except InputError as error:
@@ -77,7 +99,7 @@ def load(
     read = _Reading(access, environ=environ)
     with collector_paused():
         # It returns nothing: up to Python 3.12 asyncio.run makes a repr of what it is given.
-        asyncio.run(read.all(kinds))
+        asyncio.run(read.all(kinds, beside=beside))
     return with_namespaces(
         Loaded(
             objects=read.objects,
@@ -85,6 +107,7 @@ def load(
             scenario=ScenarioOptions(kubernetes_version=read.version),
             problems=read.problems,
             notes=read.notes,
+            beside=[one.written for one in read.documents],
         )
     )
 
@@ -96,11 +119,12 @@ class _Reading:
         self.objects: list[KubeObject] = []
         self.problems: list[Problem] = []
         self.notes: list[str] = []
+        self.documents: list[Document] = []
         self.version = ""
         self._access = access
         self._environ = environ
 
-    async def all(self, kinds: Consequences) -> None:
+    async def all(self, kinds: Consequences, *, beside: bool = False) -> None:
         clock: Clock = SystemClock()
         transport = HttpTransport(self._access, clock=clock, environ=self._environ)
         client = Client(transport, clock=clock, rng=random.Random())
@@ -109,6 +133,8 @@ class _Reading:
                 self.version = self._modelled(await client.version())
             for kind, consequence in kinds.items():
                 await self._kind(client, resources.of(kind), consequence)
+            for name in BESIDE if beside else ():
+                await self._documents_of(client, name)
         finally:
             await transport.close()
 
@@ -130,6 +156,24 @@ class _Reading:
                 if not consequence:
                     raise
                 printing.warn(f"{error}: going on without {kind.full_name}, {consequence}")
+
+    async def _documents_of(self, client: Client, name: str) -> None:
+        group, plural, namespaced = BESIDE[name]
+        kind = resources.Resource(
+            Document,
+            kind=name,
+            group=group,
+            version="v1",
+            plural=plural,
+            namespaced=namespaced,
+            decode=lambda data: _document(name, data),
+        )
+        with waiting.shown(f"listing {plural}"):
+            try:
+                async for page in client.pages(kind):
+                    self.documents += page.items
+            except (errors.Forbidden, errors.NotFound) as error:
+                printing.warn(f"{error}: going on without {kind.full_name}")
 
     async def _pages(self, client: Client, kind: Any) -> None:
         already = len(self.objects)
@@ -167,6 +211,12 @@ class _Reading:
                 " that is modelled"
             )
         return f"{nearest[0]}.{nearest[1]}"
+
+
+def _document(kind: str, data: bytes | msgspec.Raw) -> Document:
+    written = msgspec.json.decode(data)
+    metadata = msgspec.convert(written.get("metadata", {}), ObjectMeta)
+    return Document(metadata=metadata, written={**written, "kind": kind})
 
 
 def _number(told: str) -> tuple[int, int]:

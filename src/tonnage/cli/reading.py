@@ -124,10 +124,12 @@ def read(
     context: str | None = None,
     beside: tuple[str, ...] = (),
     workloads: bool = False,
+    documents: frozenset[str] = frozenset(),
 ) -> "Loaded":
     """What the files hold, or without any the live cluster; and the files `beside` either.
 
-    Problems and notes are printed. `workloads` asks a live cluster for those that own pods, too.
+    Problems and notes are printed. `workloads` asks a live cluster for those that own pods, too,
+    and `documents` names kinds without a type here to be kept as they are written.
     """
     from tonnage import api
 
@@ -135,11 +137,11 @@ def read(
         option = "--kubeconfig" if kubeconfig else "--context"
         raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
     if filenames:
-        loaded = api.read((*filenames, *beside), lenient=lenient)
+        loaded = api.read((*filenames, *beside), lenient=lenient, beside=documents)
     else:
-        loaded = _live(kubeconfig, context, workloads=workloads)
+        loaded = _live(kubeconfig, context, workloads=workloads, documents=bool(documents))
         if beside:
-            loaded = _joined(loaded, api.read(beside, lenient=lenient))
+            loaded = _joined(loaded, api.read(beside, lenient=lenient, beside=documents))
     for problem in loaded.problems:
         printing.warn(f"left out: {problem}")
     for text in loaded.notes:
@@ -147,11 +149,15 @@ def read(
     return loaded
 
 
-def _live(kubeconfig: str | None, context: str | None, *, workloads: bool) -> "Loaded":
+def _live(
+    kubeconfig: str | None, context: str | None, *, workloads: bool, documents: bool
+) -> "Loaded":
     from tonnage.cli import live
 
     kinds = {**live.NEEDED, **live.WORKLOADS} if workloads else live.NEEDED
-    return live.load(environ=os.environ, kubeconfig=kubeconfig, context=context, kinds=kinds)
+    return live.load(
+        environ=os.environ, kubeconfig=kubeconfig, context=context, kinds=kinds, beside=documents
+    )
 
 
 def _joined(cluster: "Loaded", beside: "Loaded") -> "Loaded":
@@ -170,4 +176,5 @@ def _joined(cluster: "Loaded", beside: "Loaded") -> "Loaded":
         scenario=scenario,
         problems=[*cluster.problems, *beside.problems],
         notes=[*cluster.notes, *beside.notes],
+        beside=[*cluster.beside, *beside.beside],
     )

@@ -34,8 +34,16 @@ _Key: TypeAlias = tuple[type[KubeObject], str, str]
 class Collector:
     """Gathers what one load finds. No two of its objects share kind, namespace and name."""
 
-    def __init__(self, *, lenient: bool = False, on_progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        lenient: bool = False,
+        beside: frozenset[str] = frozenset(),
+        on_progress: Progress | None = None,
+    ) -> None:
         self.notes: list[str] = []
+        self._beside = beside
+        self._documents: list[dict[str, Any]] = []
         self._lenient = lenient
         self._on_progress = on_progress
         self._objects: dict[_Key, KubeObject] = {}
@@ -92,6 +100,7 @@ class Collector:
             problems=self._problems,
             skipped=self._skipped,
             notes=notes,
+            beside=self._documents,
         )
 
     def _add(
@@ -185,7 +194,7 @@ class Collector:
             self._on_progress(place.file, self._kept)
 
     def _row(self, head: Head | None, document: object, *, around: "_Around") -> Kind | None:
-        """The registry's row for a document; counts it and gives `None` if it is of no use."""
+        """The registry's row for a document; `None` if it has none, and then it is counted."""
         if head is None:
             if documents.is_null(document):
                 return None
@@ -194,7 +203,11 @@ class Collector:
         api_version = _name("apiVersion", head.api_version or around.api_version, example="v1")
         kind = _name("kind", head.kind or around.kind, example="Pod")
         row = kinds.by_kind(api_version, kind)
-        if row is None:
+        if row is None and kind in self._beside:
+            # The kind may stand on the list around it only.
+            written = documents.plain(document)
+            self._documents.append({**written, "apiVersion": api_version, "kind": kind})
+        elif row is None:
             self._skip(api_version, kind)
         return row
 

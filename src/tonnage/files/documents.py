@@ -104,6 +104,11 @@ def decoded(document: object, row: Kind) -> KubeObject:
     return decoding.convert(document, row)
 
 
+def plain(document: object) -> dict[str, Any]:
+    """A document whose head was looked at, as plain values."""
+    return cast(dict[str, Any], msgspec.json.decode(document) if _is_json(document) else document)
+
+
 def is_null(document: object) -> bool:
     return document is None or (_is_json(document) and bytes(document).strip() == b"null")
 

@@ -1,6 +1,7 @@
 """What reading files gives: objects, settings, and an account of everything else."""
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 
@@ -42,3 +43,5 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """How many objects there were of kinds that have no bearing on scheduling."""
     notes: list[str] = []
     """What the user may want to know, though nothing is wrong."""
+    beside: list[dict[str, Any]] = []
+    """Documents of other kinds that were asked for, as they were written."""

@@ -23,6 +23,7 @@ def load(
     paths: Sequence[sources.PathLike],
     *,
     lenient: bool = False,
+    beside: frozenset[str] = frozenset(),
     stdin: BinaryIO | None = None,
     on_progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -31,8 +32,9 @@ def load(
 
     Strictly, the first object that cannot be used is an `InputError`. Leniently it is left out
     and listed in `problems`, and only a file that cannot be read at all is an `InputError`.
+    Objects of the kinds named by `beside`, which have no type here, are kept as written.
     """
-    collector = Collector(lenient=lenient, on_progress=on_progress)
+    collector = Collector(lenient=lenient, beside=beside, on_progress=on_progress)
     with collector_paused():
         for source in sources.find(paths):
             data = sources.read(source, stdin=stdin)

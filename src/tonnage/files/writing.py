@@ -22,7 +22,7 @@ def write(target: str, loaded: Loaded, *, name: str, taken_at: str) -> None:
 
     The file appears whole or not at all. `taken_at`, if known, becomes its creationTimestamp.
     """
-    lines = _pieces(loaded, name=name, taken_at=taken_at)
+    lines = pieces(loaded, name=name, taken_at=taken_at)
     if target == STANDARD_OUTPUT:
         for piece in lines:
             sys.stdout.buffer.write(piece)
@@ -42,16 +42,8 @@ def write(target: str, loaded: Loaded, *, name: str, taken_at: str) -> None:
         raise InputError(f"{target}: cannot be written: {error.strerror or error}") from error
 
 
-def manifest(obj: KubeObject) -> bytes:
-    """One object as JSON, with the names of its kind in front."""
-    row = kinds.of(obj)
-    head = msgspec.json.encode({"apiVersion": row.api_version, "kind": row.kind})
-    body = msgspec.json.encode(obj)
-    return head if body == b"{}" else head[:-1] + b"," + body[1:]
-
-
-def _pieces(loaded: Loaded, *, name: str, taken_at: str) -> Iterator[bytes]:
-    """Object by object, so that a large cluster is never in memory as text too."""
+def pieces(loaded: Loaded, *, name: str, taken_at: str) -> Iterator[bytes]:
+    """The Scenario object by object, so that a large cluster is never in memory as text too."""
     scenario = loaded.scenario or ScenarioOptions()
     settings = {
         "kubernetesVersion": scenario.kubernetes_version,
@@ -69,3 +61,11 @@ def _pieces(loaded: Loaded, *, name: str, taken_at: str) -> Iterator[bytes]:
     for position, one in enumerate(loaded.objects):
         yield (b"," if position else b"") + manifest(one)
     yield b"]" + closing + b"\n"
+
+
+def manifest(obj: KubeObject) -> bytes:
+    """One object as JSON, with the names of its kind in front."""
+    row = kinds.of(obj)
+    head = msgspec.json.encode({"apiVersion": row.api_version, "kind": row.kind})
+    body = msgspec.json.encode(obj)
+    return head if body == b"{}" else head[:-1] + b"," + body[1:]

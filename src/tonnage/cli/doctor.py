@@ -1,0 +1,237 @@
+"""`tonnage doctor`: what will go wrong with volumes in a cluster, and what to do about it."""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli import printing, reading
+
+if TYPE_CHECKING:
+    from tonnage.doctor.evidence import Evidence
+    from tonnage.doctor.findings import Finding
+    from tonnage.doctor.preview import Preview
+
+FOUND = 1
+"""The exit code when something is wrong with the cluster, not with the question."""
+
+
+@click.group(invoke_without_command=True)
+@reading.filename_option
+@reading.kubeconfig_option
+@reading.context_option
+@click.option(
+    "--node-groups",
+    metavar="FILE",
+    multiple=True,
+    help="NodeGroup manifests, or a KubeSchedulerConfiguration, beside the cluster; repeatable.",
+)
+@reading.version_option
+@reading.gates_option
+@click.option(
+    "--preview",
+    metavar="opt-in=DRIVER",
+    help="Say which nodes and pods it would affect if the driver opted in.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "never"]),
+    default="error",
+    show_default=True,
+    help="The least severity for which the exit code is 1.",
+)
+@printing.output_option
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    filenames: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    node_groups: tuple[str, ...],
+    kubernetes_version: str,
+    feature_gates: dict[str, bool],
+    preview: str | None,
+    fail_on: str,
+    form: printing.Format,
+) -> None:
+    """Find what will go wrong with volumes, before it does.
+
+    Looks at drivers that opted in, attach limits, startup taints, rights of autoscalers, extenders
+    and storage capacity. Every finding has a code that never changes its meaning: "tonnage doctor
+    explain CODE" says what it means and what to do. Nothing is changed.
+
+    \b
+    Examples:
+      tonnage doctor
+      tonnage doctor --context production --node-groups groups.yaml
+      tonnage doctor -f cluster/ -f kube-scheduler.yaml -o json
+      tonnage doctor --preview opt-in=ebs.csi.aws.com
+      tonnage doctor explain TON304
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    driver = _driver(preview)
+    evidence = gathered(
+        filenames,
+        kubeconfig=kubeconfig,
+        context=context,
+        beside=node_groups,
+        kubernetes_version=kubernetes_version,
+        feature_gates=feature_gates,
+    )
+    if driver is not None:
+        from tonnage.doctor import preview as previews
+
+        _print_preview(previews.opting_in(evidence, driver), form)
+        return
+    from tonnage.doctor import inspecting
+
+    findings = inspecting.inspect(evidence)
+    _print_findings(findings, form)
+    severities = {"error": {"error"}, "warning": {"error", "warning"}, "never": set()}[fail_on]
+    if any(one.severity in severities for one in findings):
+        ctx.exit(FOUND)
+
+
+@doctor.command()
+@click.argument("code", required=False)
+@printing.output_option
+def explain(code: str | None, form: printing.Format) -> None:
+    """Say what a finding's code means and what to do; all codes if none is given.
+
+    \b
+    Examples:
+      tonnage doctor explain TON304
+      tonnage doctor explain
+    """
+    from tonnage.doctor import codes
+
+    chosen = [codes.explained(code)] if code else list(codes.ALL.values())
+    if form in ("json", "yaml"):
+        rows = [
+            {"code": one.code, "title": one.title, "meaning": one.meaning, "fix": one.fix}
+            for one in chosen
+        ]
+        printing.print_document("FindingCodeList", form=form, codes=rows)
+    elif code is None:
+        printing.print_table(["CODE", "TITLE"], [[one.code, one.title] for one in chosen])
+    else:
+        (one,) = chosen
+        click.secho(f"{one.code}: {one.title}", bold=True)
+        click.echo(f"\n{click.wrap_text(one.meaning, 79)}\n")
+        click.echo(click.wrap_text(f"What to do: {one.fix}", 79))
+
+
+def gathered(
+    filenames: tuple[str, ...],
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    beside: tuple[str, ...] = (),
+    kubernetes_version: str = "",
+    feature_gates: dict[str, bool] | None = None,
+) -> "Evidence":
+    """What there is to look at, leniently: an object that cannot be read is told, and left out."""
+    from tonnage.doctor.evidence import KINDS_BESIDE, Evidence
+    from tonnage.files import ScenarioOptions
+    from tonnage.filters import features
+
+    loaded = reading.read(
+        filenames,
+        lenient=True,
+        kubeconfig=kubeconfig,
+        context=context,
+        beside=beside,
+        documents=KINDS_BESIDE,
+    )
+    scenario = loaded.scenario or ScenarioOptions()
+    return Evidence(
+        loaded.objects,
+        features=features.of_version(
+            kubernetes_version or scenario.kubernetes_version,
+            {**scenario.feature_gates, **(feature_gates or {})},
+        ),
+        now=time.time(),
+        beside=loaded.beside,
+    )
+
+
+def _driver(preview: str | None) -> str | None:
+    if preview is None:
+        return None
+    what, _, driver = preview.partition("=")
+    if what != "opt-in" or not driver:
+        raise click.BadParameter(f"{preview!r}: expected opt-in=DRIVER", param_hint="'--preview'")
+    return driver
+
+
+def _print_findings(findings: "list[Finding]", form: printing.Format) -> None:
+    if form in ("json", "yaml"):
+        printing.print_document(
+            "FindingList",
+            form=form,
+            findings=[
+                {
+                    "code": one.code,
+                    "severity": one.severity,
+                    "object": one.object,
+                    "message": one.message,
+                    "facts": one.facts,
+                }
+                for one in findings
+            ],
+        )
+        return
+    if not findings:
+        click.echo("Nothing found that will go wrong.")
+        return
+    printing.print_table(
+        ["CODE", "SEVERITY", "OBJECT", "FINDING"],
+        [[one.code, one.severity, one.object, one.message] for one in findings],
+        alarming={at for at, one in enumerate(findings) if one.severity == "error"},
+    )
+    click.echo('\nMeaning and remedy of each: "tonnage doctor explain CODE".')
+
+
+def _print_preview(found: "Preview", form: printing.Format) -> None:
+    if form in ("json", "yaml"):
+        printing.print_document(
+            "OptInPreview",
+            form=form,
+            driver=found.driver,
+            optedInAlready=found.opted_in_already,
+            nodes=list(found.nodes),
+            waiting=[
+                {"pod": one.pod, "fitsNow": one.fits_now, "fitsThen": one.fits_then}
+                for one in found.waiting
+            ],
+            running=list(found.running),
+            groups=list(found.groups),
+        )
+        return
+    if found.opted_in_already:
+        click.echo(f"{found.driver} has opted in already.")
+    click.echo(
+        f"{len(found.nodes)} of {found.nodes_in_all} nodes lack {found.driver} and would take no"
+        " pod with its volumes" + _named(found.nodes)
+    )
+    click.echo(f"{len(found.waiting)} waiting pods would fit on fewer nodes" + _end(found.waiting))
+    if found.waiting:
+        rows = [[one.pod, str(one.fits_now), str(one.fits_then)] for one in found.waiting]
+        printing.print_table(["POD", "FITS NOW", "FITS THEN"], rows)
+    click.echo(
+        f"{len(found.running)} pods run on such nodes; they stay, and could not come back"
+        + _named(found.running)
+    )
+    click.echo(f"{len(found.groups)} node groups could not grow for it" + _named(found.groups))
+
+
+def _named(names: tuple[str, ...], *, most: int = 10) -> str:
+    if not names:
+        return "."
+    rest = f", and {len(names) - most:,} more" if len(names) > most else ""
+    return f": {', '.join(names[:most])}{rest}."
+
+
+def _end(rows: tuple[object, ...]) -> str:
+    return ":" if rows else "."

@@ -1,0 +1,136 @@
+"""`tonnage rescue`: pods that hang because their node has more volumes than it can attach."""
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli import printing, reading
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.doctor.evidence import Evidence
+    from tonnage.doctor.rescue import Stuck
+
+
+@click.command()
+@reading.filename_option
+@reading.kubeconfig_option
+@reading.context_option
+@click.option(
+    "--after",
+    metavar="DURATION",
+    default="2m",
+    show_default=True,
+    help="How long a pod may take to start before it counts as stuck.",
+)
+@click.option("--evict", is_flag=True, help="Evict them, through the eviction API.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Evict at most so many.",
+)
+@printing.output_option
+def rescue(
+    filenames: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    after: str,
+    evict: bool,
+    budget: int,
+    form: printing.Format,
+) -> None:
+    """Find pods stuck in ContainerCreating because their node is over its attach limit.
+
+    Without --evict they are only shown. With it, as many as bring each node down to its limit are
+    evicted, those with the youngest claim first and the oldest last; disruption budgets are
+    respected. What schedules them again should know better: see tonnage extender.
+
+    \b
+    Examples:
+      tonnage rescue
+      tonnage rescue --evict --budget 2
+      tonnage rescue -f cluster.json -o json
+    """
+    from tonnage.cli.doctor import gathered
+    from tonnage.doctor import rescue as rescuing
+    from tonnage.scaleup import durations
+
+    if evict and filenames:
+        raise InputError("--evict needs a live cluster; -f reads files")
+    seconds = durations.seconds(after)
+    if seconds is None:
+        raise InputError(f"--after {after}: expected a duration such as 2m or 90s")
+    evidence = gathered(filenames, kubeconfig=kubeconfig, context=context)
+    stuck = rescuing.find(evidence, after=seconds)
+    _print(stuck, form)
+    if evict and any(one.surplus for one in stuck):
+        _evict(evidence, stuck, kubeconfig=kubeconfig, context=context, budget=budget)
+
+
+def _print(stuck: "list[Stuck]", form: printing.Format) -> None:
+    if form in ("json", "yaml"):
+        rows = [
+            {
+                "pod": one.pod,
+                "node": one.node,
+                "driver": one.driver,
+                "volumes": one.volumes,
+                "waitedSeconds": round(one.waited) if one.waited != float("inf") else None,
+                "surplus": one.surplus,
+            }
+            for one in stuck
+        ]
+        printing.print_document("StuckPodList", form=form, pods=rows)
+        return
+    if not stuck:
+        click.echo("No pod is stuck for want of an attach slot.")
+        return
+    printing.print_table(
+        ["POD", "NODE", "DRIVER", "VOLUMES", "WAITED", "TO EVICT"],
+        [
+            [
+                one.pod,
+                one.node,
+                one.driver,
+                str(one.volumes),
+                f"{one.waited:.0f} s" if one.waited != float("inf") else "unknown",
+                "yes" if one.surplus else "no",
+            ]
+            for one in stuck
+        ],
+    )
+
+
+def _evict(
+    evidence: "Evidence",
+    stuck: "list[Stuck]",
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    budget: int,
+) -> None:
+    import asyncio
+    import random
+
+    from tonnage.clock import SystemClock
+    from tonnage.cluster import config
+    from tonnage.cluster.client import Client
+    from tonnage.cluster.http import HttpTransport
+    from tonnage.doctor import rescue as rescuing
+    from tonnage.objects.pods import Pod
+
+    access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
+
+    async def main() -> None:
+        clock = SystemClock()
+        transport = HttpTransport(access, clock=clock, environ=os.environ)
+        try:
+            client = Client(transport, clock=clock, rng=random.Random())
+            await rescuing.evict(client, stuck, evidence.of(Pod), budget=budget, tell=printing.note)
+        finally:
+            await transport.close()
+
+    asyncio.run(main())

@@ -1,0 +1,14 @@
+"""What will go wrong with volumes in a cluster, found before it does.
+
+    evidence    the cluster and what runs in it, gathered once
+    programs    autoscalers and our own components, recognised by what they run
+    findings    one thing that is wrong, with its code
+    codes       every code: what it means and what to do about it
+    optin, limits, startup, access, extenders, capacities
+                the checks, by what they look at; each a function from evidence to findings
+    inspecting  all checks together
+    preview     who would be affected if a driver opted in
+    rescue      pods that hang because their node is over its limit
+
+Everything but the evictions of `rescue` is pure.
+"""

@@ -1,0 +1,61 @@
+"""Storage capacity of nodes that do not exist yet: `capacity.checks` as findings."""
+
+from collections.abc import Iterator
+
+from tonnage.capacity import checks
+from tonnage.capacity.desired import World
+from tonnage.doctor.evidence import Evidence
+from tonnage.doctor.findings import Finding, listed
+from tonnage.doctor.limits import INSTANCE_TYPE
+from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
+
+
+def without_templates(evidence: Evidence) -> Iterator[Finding]:
+    """Of no concern where only our own autoscaler runs: it learns from live nodes."""
+    others = [one for one in evidence.programs if one.does == "autoscaler" and not one.ours]
+    if not others and not evidence.request.groups:
+        return
+    for one in checks.uncovered(_world(evidence), ((INSTANCE_TYPE,),)):
+        yield Finding(
+            code="TON701",
+            severity="error" if others else "info",
+            object=f"StorageClass {one.storage_class}",
+            message=f"{one.provisioner} publishes what nodes have left, and nothing for new nodes"
+            f" of {listed(list(one.groups))}",
+            facts={"groups": list(one.groups)},
+        )
+
+
+def matching_nothing(evidence: Evidence) -> Iterator[Finding]:
+    for one in checks.unmatched(_world(evidence)):
+        yield Finding(
+            code="TON702",
+            severity="warning",
+            object=_named(one.object),
+            message="meant for new nodes, and matches those of no group",
+        )
+
+
+def far_off(evidence: Evidence) -> Iterator[Finding]:
+    for one in checks.differing(_world(evidence)):
+        yield Finding(
+            code="TON703",
+            severity="warning",
+            object=_named(one.object),
+            message=f"says {one.published} for a new node; {one.node} has {one.live} free",
+            facts={"published": one.published, "live": one.live, "node": one.node},
+        )
+
+
+def _world(evidence: Evidence) -> World:
+    return World(
+        classes=tuple(evidence.of(StorageClass)),
+        drivers=tuple(evidence.of(CSIDriver)),
+        nodes=tuple(evidence.nodes.values()),
+        node_groups=tuple(evidence.request.groups),
+        capacities=tuple(evidence.of(CSIStorageCapacity)),
+    )
+
+
+def _named(obj: CSIStorageCapacity) -> str:
+    return f"CSIStorageCapacity {obj.metadata.namespace}/{obj.metadata.name}"

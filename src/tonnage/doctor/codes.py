@@ -1,0 +1,266 @@
+"""Every code a finding can have. Codes are a contract: one may be added, none changes its meaning.
+
+The first digit is the theme: 1 opting in, 2 drivers, 3 limits, 4 startup taints, 5 rights,
+6 extenders, 7 storage capacity.
+"""
+
+import difflib
+from types import MappingProxyType
+
+from tonnage.errors import InputError
+from tonnage.objects.meta import Record
+
+
+class Code(Record, frozen=True, kw_only=True):
+    """What a code stands for: in a few words, in full, and what to do."""
+
+    code: str
+    title: str
+    meaning: str
+    fix: str
+
+
+ALL = MappingProxyType(
+    {
+        one.code: one
+        for one in (
+            Code(
+                code="TON101",
+                title="opted in, and an autoscaler does not know",
+                meaning=(
+                    "The driver keeps pods off nodes it is not registered on. An autoscaler that"
+                    " does not count CSI drivers imagines new nodes without any: it either buys"
+                    " nothing for the waiting pods, or buys too few nodes, again and again."
+                ),
+                fix=(
+                    "Start cluster-autoscaler 1.37 or newer with"
+                    " --enable-csi-node-aware-scheduling=true, or run tonnage run instead. Until"
+                    " then set preventPodSchedulingIfMissing of the CSIDriver to false."
+                ),
+            ),
+            Code(
+                code="TON102",
+                title="opted in, and new nodes of a group would lack the driver",
+                meaning=(
+                    "Nothing says that a new node of the group would have the driver: no node of it"
+                    " has, and its template does not list it. No pod with volumes of the driver"
+                    " can make the group grow."
+                ),
+                fix=(
+                    "If the driver runs there, list it in spec.template.csiNode of the NodeGroup"
+                    " (or in the provider's annotation for CSI drivers), or give"
+                    " spec.limits; if it does not, nothing is wrong."
+                ),
+            ),
+            Code(
+                code="TON103",
+                title="opted in, and the scheduler's gate is off",
+                meaning=(
+                    "kube-scheduler looks at preventPodSchedulingIfMissing only with the gate"
+                    " VolumeLimitScaling, which is on by default from 1.37. Without it pods land on"
+                    " nodes whose driver has not registered, and hang there."
+                ),
+                fix=(
+                    "Start kube-scheduler with --feature-gates=VolumeLimitScaling=true where it has"
+                    " the gate (1.35 and newer), or run tonnage extender or tonnage scheduler."
+                ),
+            ),
+            Code(
+                code="TON104",
+                title="the server dropped the field that opts in",
+                meaning=(
+                    "Somebody applied the CSIDriver with preventPodSchedulingIfMissing, and the"
+                    " object does not have it: the API server does not know the field, or its gate"
+                    " is off, and dropped it without a word."
+                ),
+                fix=(
+                    'Use the annotation tonnage.dev/prevent-pod-scheduling-if-missing: "true" on'
+                    " the CSIDriver, which tonnage run, extender and scheduler read on any"
+                    " version; or switch the gate VolumeLimitScaling of the API server on."
+                ),
+            ),
+            Code(
+                code="TON105",
+                title="opted in by annotation only",
+                meaning=(
+                    "The annotation is read by Tonnage alone: kube-scheduler by itself does not"
+                    " keep pods off nodes without the driver."
+                ),
+                fix=(
+                    "Run tonnage extender or tonnage scheduler; on servers that have it, set"
+                    " spec.preventPodSchedulingIfMissing too."
+                ),
+            ),
+            Code(
+                code="TON201",
+                title="a StorageClass names a driver that has no CSIDriver object",
+                meaning=(
+                    "Without a CSIDriver object the driver cannot opt in, and nobody knows whether"
+                    " it attaches volumes or publishes capacity. Often the driver is not installed"
+                    " at all, and claims of the class stay pending."
+                ),
+                fix="Install the driver with its CSIDriver object, or correct the provisioner.",
+            ),
+            Code(
+                code="TON301",
+                title="a driver reports no limit",
+                meaning=(
+                    "The node lists the driver without allocatable.count, which kube-scheduler"
+                    " takes for no limit at all. If the machine has one, pods beyond it hang in"
+                    " ContainerCreating."
+                ),
+                fix=(
+                    "Let the driver report max_volumes_per_node, or run tonnage node-agent with an"
+                    " override; for new nodes set spec.limits of the NodeGroup."
+                ),
+            ),
+            Code(
+                code="TON302",
+                title="equal nodes report different limits",
+                meaning=(
+                    "Nodes of one instance type, or of one group, say different numbers for one"
+                    " driver. Usual causes: the driver counted volumes that were attached when it"
+                    " was restarted, interfaces that share the slots, or another version of it."
+                ),
+                fix=(
+                    "Restart the driver on the odd nodes when few volumes are attached, or run"
+                    " tonnage node-agent, which does not let a limit shrink by volumes of pods."
+                ),
+            ),
+            Code(
+                code="TON303",
+                title="a limit is not what the machine can attach",
+                meaning=(
+                    "The number is above what the instance type can attach, or below what it could"
+                    " with as many network interfaces as it can have."
+                ),
+                fix=(
+                    "See tonnage limits show TYPE for the number and its formula. Too high: set the"
+                    " driver's own option, or run tonnage node-agent. Too low: look for foreign"
+                    " disks, or reserved slots."
+                ),
+            ),
+            Code(
+                code="TON304",
+                title="a node is over its limit",
+                meaning=(
+                    "More volumes are used or attached than the node can attach. Pods that came"
+                    " last hang in ContainerCreating until others leave."
+                ),
+                fix=(
+                    "tonnage rescue shows the pods that hang, and evicts them on request. tonnage"
+                    " extender keeps it from happening again."
+                ),
+            ),
+            Code(
+                code="TON305",
+                title="a limit of zero or less",
+                meaning=(
+                    "No volume of the driver can be scheduled to the node. Some drivers report it"
+                    " for a machine that is full at that moment; the kubelet reads other such"
+                    " numbers as no limit."
+                ),
+                fix="Restart the driver's pod on the node; if it stays, override the number.",
+            ),
+            Code(
+                code="TON306",
+                title="a node has no CSINode",
+                meaning=(
+                    "Other nodes have one and this one does not: its kubelet has not registered any"
+                    " driver. It takes pods of any number of volumes, or none of a driver that"
+                    " opted in."
+                ),
+                fix="Look at the kubelet and the driver's pod on the node.",
+            ),
+            Code(
+                code="TON401",
+                title="a startup taint that nobody takes off",
+                meaning=(
+                    "The taint waits for a driver to come up. Either the driver has registered and"
+                    " the taint is still there, because two drivers wrote the list of taints at the"
+                    " same time, or no such driver is in the cluster."
+                ),
+                fix=(
+                    "Set removeStartupTaints of tonnage run, or remove it:"
+                    " kubectl taint node NODE KEY-"
+                ),
+            ),
+            Code(
+                code="TON501",
+                title="a component lacks a right it needs",
+                meaning=(
+                    "The role of the component's service account does not let it list and watch a"
+                    " kind that decisions about volumes need. It goes on without, and decides"
+                    " wrongly or not at all for pods with volumes."
+                ),
+                fix="Add the rule to the ClusterRole; those in deploy/ have all that is needed.",
+            ),
+            Code(
+                code="TON601",
+                title="an extender is sent whole nodes",
+                meaning=(
+                    "Without nodeCacheCapable kube-scheduler sends every Node object with every"
+                    " request: megabytes per pod, and the names-only filter of tonnage extender"
+                    " refuses it."
+                ),
+                fix="Set nodeCacheCapable: true for the extender in the scheduler's configuration.",
+            ),
+            Code(
+                code="TON602",
+                title="pods pass when the extender is away",
+                meaning=(
+                    "With ignorable: true kube-scheduler goes on without the extender when it does"
+                    " not answer, and limits and opting in are not enforced meanwhile."
+                ),
+                fix=(
+                    "Leave it if scheduling at all matters more; otherwise set ignorable: false and"
+                    " run two replicas of the extender."
+                ),
+            ),
+            Code(
+                code="TON701",
+                title="local capacity, and none for nodes that do not exist yet",
+                meaning=(
+                    "A driver publishes what single nodes have left. A node that does not exist has"
+                    " no such object, so cluster-autoscaler takes it for full and buys nothing."
+                ),
+                fix=(
+                    "Annotate the StorageClass with tonnage.dev/template-capacity and run tonnage"
+                    " capacity-templates; tonnage run needs neither where live nodes or the"
+                    " group's template tell."
+                ),
+            ),
+            Code(
+                code="TON702",
+                title="capacity for new nodes that matches no node group",
+                meaning=(
+                    "The object is meant for imagined nodes, and no group's would have the labels"
+                    " it selects: it has no effect."
+                ),
+                fix=(
+                    "Compare its nodeTopology with the labels of the groups; delete it if the group"
+                    " is gone."
+                ),
+            ),
+            Code(
+                code="TON703",
+                title="capacity for new nodes is far from what live nodes have",
+                meaning=(
+                    "The size published for nodes to come and the most that a live node of the same"
+                    " kind has free differ by more than a tenth."
+                ),
+                fix="Correct tonnage.dev/template-capacity, or let it be learned from live nodes.",
+            ),
+        )
+    }
+)
+
+
+def explained(code: str) -> Code:
+    """What a code means; `InputError` with near ones if there is none."""
+    found = ALL.get(code.upper())
+    if found is None:
+        near = difflib.get_close_matches(code.upper(), ALL, n=3)
+        hint = f"; near ones: {', '.join(near)}" if near else f"; there are {', '.join(ALL)}"
+        raise InputError(f"no finding has the code {code!r}{hint}")
+    return found

@@ -1,0 +1,84 @@
+"""All that the checks look at, gathered once so that each of them stays a plain question."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from tonnage.doctor import programs
+from tonnage.doctor.programs import Program
+from tonnage.filters.features import Features
+from tonnage.filters.node_volume_limits import opted_in
+from tonnage.objects.kinds import KubeObject
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSIDriver, CSINode
+from tonnage.scaleup import deciding, planning
+from tonnage.scaleup.options import Options
+from tonnage.snapshot.snapshot import Snapshot
+
+T = TypeVar("T")
+
+KINDS_BESIDE = frozenset(
+    {"Deployment", "ClusterRole", "ClusterRoleBinding", "KubeSchedulerConfiguration"}
+)
+"""What is looked at beside objects that have to do with scheduling."""
+
+
+class Evidence:
+    """A cluster at one moment. `beside` are documents of `KINDS_BESIDE`, as they were written."""
+
+    def __init__(
+        self,
+        objects: Iterable[KubeObject],
+        *,
+        features: Features,
+        now: float,
+        beside: Sequence[dict[str, Any]] = (),
+        options: Options | None = None,
+    ) -> None:
+        self.objects = list(objects)
+        self.features = features
+        self.now = now
+        self.beside = tuple(beside)
+        self.options = options or Options()
+
+    def of(self, kind: type[T]) -> list[T]:
+        """The objects of a kind."""
+        return [one for one in self.objects if isinstance(one, kind)]
+
+    def documents(self, kind: str) -> list[dict[str, Any]]:
+        return [one for one in self.beside if one.get("kind") == kind]
+
+    @cached_property
+    def programs(self) -> list[Program]:
+        return programs.recognised(programs.decoded(self.beside))
+
+    @cached_property
+    def opted_in(self) -> list[CSIDriver]:
+        """Drivers that ask for it, by field or annotation, whether or not anybody listens."""
+        # In 1.35 every driver counts as opted in; here the question is who asked.
+        asking = Features()
+        return [one for one in self.of(CSIDriver) if opted_in(one, asking)]
+
+    @cached_property
+    def csinodes(self) -> dict[str, CSINode]:
+        return {one.metadata.name: one for one in self.of(CSINode)}
+
+    @cached_property
+    def nodes(self) -> dict[str, Node]:
+        return {one.metadata.name: one for one in self.of(Node)}
+
+    @cached_property
+    def group_of(self) -> dict[str, str]:
+        """The node group of each node that has one."""
+        return {node: group.id for group in self.request.groups for node in group.nodes}
+
+    @cached_property
+    def request(self) -> planning.Request:
+        """What a scale-up decision would be made from."""
+        return deciding.prepare(
+            self.objects, options=self.options, features=self.features, now=self.now
+        )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.request.snapshot

@@ -1,0 +1,152 @@
+"""Each code is found where it should be, and not where nothing is wrong."""
+
+from typing import Any
+
+import pytest
+
+from tests.doctor import ailing
+from tests.doctor.ailing import EBS, found
+from tonnage.doctor import codes
+from tonnage.testing import builders
+
+OPTED_IN = builders.csidriver(EBS, opt_in=True)
+KUBELET = builders.csinode("n1", {EBS: 25})
+
+ALL_RIGHTS = (
+    ailing.rule("", "nodes", "pods", "persistentvolumeclaims", "persistentvolumes"),
+    ailing.rule(
+        "storage.k8s.io", "storageclasses", "csinodes", "csidrivers", "csistoragecapacities"
+    ),
+)
+
+SICK: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "TON101": ((OPTED_IN,), {"beside": [ailing.upstream()]}),
+    "TON102": ((OPTED_IN, ailing.group("g", csinode=False)), {}),
+    "TON103": ((OPTED_IN,), {"version": "1.36"}),
+    "TON104": ((ailing.applied_with_the_field(),), {}),
+    "TON105": ((ailing.opted_in_by_annotation(),), {}),
+    "TON201": ((builders.storage_class("fast", EBS),), {}),
+    "TON301": ((ailing.typed("n1"), builders.csinode("n1", {EBS: None})), {}),
+    "TON302": (
+        (
+            *(ailing.typed(name) for name in ("n1", "n2", "n3")),
+            *(builders.csinode(name, {EBS: 25}) for name in ("n1", "n2")),
+            builders.csinode("n3", {EBS: 13}),
+        ),
+        {},
+    ),
+    "TON303": ((ailing.typed("n1"), builders.csinode("n1", {EBS: 39})), {}),
+    "TON304": (
+        (ailing.typed("n1"), builders.csinode("n1", {EBS: 2}), *ailing.users("n1", 3)),
+        {},
+    ),
+    "TON305": ((ailing.typed("n1"), builders.csinode("n1", {EBS: 0})), {}),
+    "TON306": ((ailing.typed("n1"), ailing.typed("n2"), KUBELET), {}),
+    "TON401": ((ailing.tainted(EBS), builders.csidriver(EBS), KUBELET), {}),
+    "TON501": ((), {"beside": [ailing.upstream(), *ailing.role(*ALL_RIGHTS)]}),
+    "TON601": ((), {"beside": [ailing.scheduler()]}),
+    "TON602": ((), {"beside": [ailing.scheduler(nodeCacheCapable=True, ignorable=True)]}),
+    "TON701": ((*ailing.local(),), {"beside": [ailing.upstream()]}),
+    "TON702": ((*ailing.local(), ailing.for_templates("100Gi", type_="gone")), {}),
+    "TON703": ((*ailing.local(), ailing.for_templates("200Gi")), {}),
+}
+
+WELL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "TON101": (
+        (OPTED_IN,),
+        {"beside": [ailing.upstream("--enable-csi-node-aware-scheduling=true")]},
+    ),
+    "TON102": ((OPTED_IN, ailing.group("g", csinode=True)), {}),
+    "TON103": ((OPTED_IN,), {"version": "1.36", "gates": {"VolumeLimitScaling": True}}),
+    "TON104": ((OPTED_IN,), {}),
+    "TON105": (
+        (ailing.opted_in_by_annotation(),),
+        {"beside": [ailing.deployment("tonnage", "extender")]},
+    ),
+    "TON201": ((builders.storage_class("fast", EBS), builders.csidriver(EBS)), {}),
+    "TON301": ((ailing.typed("n1"), KUBELET), {}),
+    "TON302": (
+        (
+            ailing.typed("n1", "m5.large"),
+            ailing.typed("n2", "m7i.48xlarge"),
+            KUBELET,
+            builders.csinode("n2", {EBS: 13}),
+        ),
+        {},
+    ),
+    "TON303": ((ailing.typed("n1"), KUBELET), {}),
+    "TON304": (
+        (ailing.typed("n1"), builders.csinode("n1", {EBS: 3}), *ailing.users("n1", 3)),
+        {},
+    ),
+    "TON305": ((ailing.typed("n1"), builders.csinode("n1", {EBS: 1})), {}),
+    "TON306": ((ailing.typed("n1"), KUBELET), {}),
+    "TON401": ((ailing.tainted(EBS), builders.csidriver(EBS)), {}),
+    "TON501": (
+        (),
+        {
+            "beside": [
+                ailing.upstream(),
+                *ailing.role(*ALL_RIGHTS, ailing.rule("storage.k8s.io", "volumeattachments")),
+            ]
+        },
+    ),
+    "TON601": ((), {"beside": [ailing.scheduler(nodeCacheCapable=True)]}),
+    "TON602": ((), {"beside": [ailing.scheduler(nodeCacheCapable=True)]}),
+    "TON701": (
+        (*ailing.local(), ailing.for_templates("100Gi")),
+        {"beside": [ailing.upstream()]},
+    ),
+    "TON702": ((*ailing.local(), ailing.for_templates("100Gi")), {}),
+    "TON703": ((*ailing.local(), ailing.for_templates("105Gi")), {}),
+}
+
+
+def test_every_code_is_tried_both_ways() -> None:
+    assert set(SICK) == set(WELL) == set(codes.ALL)
+
+
+@pytest.mark.parametrize("code", SICK)
+def test_what_is_wrong_is_found(code: str) -> None:
+    objects, more = SICK[code]
+    assert len(found(code, *objects, **more)) == 1
+
+
+@pytest.mark.parametrize("code", WELL)
+def test_what_is_right_is_left_alone(code: str) -> None:
+    objects, more = WELL[code]
+    assert found(code, *objects, **more) == []
+
+
+def test_the_worst_comes_first() -> None:
+    from tonnage.doctor import inspecting
+
+    objects, _ = SICK["TON304"]
+    warned = builders.storage_class("fast", EBS)
+    severities = [one.severity for one in inspecting.inspect(ailing.evidence(warned, *objects))]
+    assert severities == sorted(severities, key=["error", "warning", "info"].index)
+
+
+def test_a_taint_for_a_driver_that_is_not_in_the_cluster_waits_for_ever() -> None:
+    (finding,) = found("TON401", ailing.tainted("gone.example.com"))
+    assert "not in the cluster" in finding.message
+
+
+def test_a_limit_below_what_full_interfaces_leave_is_told() -> None:
+    (finding,) = found("TON303", ailing.typed("n1"), builders.csinode("n1", {EBS: 3}))
+    assert finding.severity == "warning"
+
+
+def test_a_limit_that_interfaces_explain_is_not_told() -> None:
+    assert found("TON303", ailing.typed("n1"), builders.csinode("n1", {EBS: 24})) == []
+
+
+def test_rights_are_judged_only_where_all_roles_are_at_hand() -> None:
+    _, binding = ailing.role(*ALL_RIGHTS)
+    assert found("TON501", beside=[ailing.upstream(), binding]) == []
+
+
+def test_a_missing_right_names_verb_kind_and_group() -> None:
+    _, more = SICK["TON501"]
+    (finding,) = found("TON501", **more)
+    assert "list and watch volumeattachments of group storage.k8s.io" in finding.message
