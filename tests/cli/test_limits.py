@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -133,6 +134,29 @@ def test_key_prints_the_key_and_whether_it_was_hashed() -> None:
         [long, "attachable-volumes-csi-very-long-driver-name.s2cf230bfc5aabd7e", "yes"],
         ["kubernetes.io/gce-pd", "attachable-volumes-gce-pd", "no"],
     ]
+
+
+def csi_driver(path: Path, key: str) -> str:
+    annotations = {"tonnage.dev/attach-limit-key": key}
+    meta = {"name": "ebs.csi.aws.com", "annotations": annotations}
+    manifest = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": meta}
+    path.write_text(json.dumps(manifest))
+    return str(path)
+
+
+def test_key_prints_the_key_that_a_csidriver_names(tmp_path: Path) -> None:
+    file = csi_driver(tmp_path / "driver.json", "attachable-volumes-mine")
+    lines = run("key", "ebs.csi.aws.com", "other.example.com", "-f", file).stdout.splitlines()
+    assert [line.split()[1] for line in lines[1:]] == [
+        "attachable-volumes-mine",
+        "attachable-volumes-csi-other.example.com",
+    ]
+
+
+def test_key_refuses_a_csidriver_that_names_what_is_no_key(tmp_path: Path) -> None:
+    result = run("key", "ebs.csi.aws.com", "-f", csi_driver(tmp_path / "driver.json", "cpu"))
+    assert result.exit_code == 2
+    assert "annotation tonnage.dev/attach-limit-key: 'cpu'" in result.stderr
 
 
 @pytest.mark.parametrize("driver", ["", "no driver", "trailing-"])

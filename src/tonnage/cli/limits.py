@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
 from tonnage.errors import InputError
 from tonnage.groups import catalogue
 from tonnage.objects import limitkeys, resources
+
+if TYPE_CHECKING:
+    from tonnage.objects.storage import CSIDriver
 
 Format: TypeAlias = Literal["table", "json", "yaml"]
 Row: TypeAlias = dict[str, str | int | bool]
@@ -110,28 +113,50 @@ def show(
 
 @limits.command()
 @click.argument("drivers", metavar="DRIVER...", nargs=-1, required=True)
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    metavar="FILE",
+    multiple=True,
+    help="Manifests with CSIDriver objects, which may name a key of their own; repeatable.",
+)
 @_output_option
-def key(drivers: tuple[str, ...], form: Format) -> None:
+def key(drivers: tuple[str, ...], filenames: tuple[str, ...], form: Format) -> None:
     """Print the resource names under which nodes publish the limits of drivers.
 
-    A long name is shortened and a hash added, so that the key has 62 characters.
+    A long name is shortened and a hash added, so that the key has 62 characters. A CSIDriver may
+    name another key, in its annotation tonnage.dev/attach-limit-key.
 
     \b
     Examples:
       tonnage limits key ebs.csi.aws.com
       tonnage limits key kubernetes.io/aws-ebs very-long-driver-name.storage.example-company.com
+      tonnage limits key ebs.csi.aws.com -f csidrivers.yaml
     """
-    _print("LimitKeyList", ("DRIVER", "KEY", "HASHED"), [_key_row(d) for d in drivers], form=form)
+    objects = _csi_drivers(filenames) if filenames else {}
+    rows = [_key_row(driver, objects.get(driver)) for driver in drivers]
+    _print("LimitKeyList", ("DRIVER", "KEY", "HASHED"), rows, form=form)
 
 
-def _key_row(driver: str) -> Row:
-    name = limitkeys.key_for(driver)
+def _csi_drivers(filenames: tuple[str, ...]) -> "dict[str, CSIDriver]":
+    from tonnage.cli import reading
+    from tonnage.objects.storage import CSIDriver
+
+    loaded = reading.read(filenames, lenient=False)
+    return {one.metadata.name: one for one in loaded.objects if isinstance(one, CSIDriver)}
+
+
+def _key_row(driver: str, obj: "CSIDriver | None") -> Row:
+    by_rule = limitkeys.key_for(driver)
+    name = by_rule if obj is None else limitkeys.key_of(obj)
     if not resources.valid_qualified_name(name):
         raise InputError(
             f"driver {driver!r}: {name!r} cannot be a resource name; expected a driver name of "
             "letters, digits, - and ., with a letter or digit at both ends"
         )
-    return {"driver": driver, "key": name, "hashed": limitkeys.is_hashed(driver)}
+    hashed = name == by_rule and limitkeys.is_hashed(driver)
+    return {"driver": driver, "key": name, "hashed": hashed}
 
 
 def _refuse_too_many_enis(instance_type: str, enis: int) -> None:

@@ -1,0 +1,144 @@
+"""All of it put together: caches, drivers, rounds and HTTP, until somebody says stop."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.cluster.client import Client
+from tonnage.cluster.events import Recorder
+from tonnage.cluster.reflector import Pace
+from tonnage.errors import ClusterError
+from tonnage.nodeagent.agent import Agent
+from tonnage.nodeagent.config import Config
+from tonnage.nodeagent.csi import Caller
+from tonnage.nodeagent.drivers import Drivers
+from tonnage.nodeagent.metrics import Metrics
+from tonnage.nodeagent.surroundings import Surroundings
+from tonnage.service import running
+from tonnage.service.cachemetrics import CacheCollector
+from tonnage.service.configfile import ConfigFile
+from tonnage.service.serving import Server
+
+_log = logging.getLogger(__name__)
+
+_ONCE_WITHIN = 60.0
+"""Seconds for the caches to fill when there is to be only one round."""
+_STUCK_AFTER = 300.0
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled when the process starts, unlike `Config`."""
+
+    node_name: str
+    kubelet_dir: Path = Path("/var/lib/kubelet")
+    host_root: Path = Path("/")
+    address: str = ":8087"
+    env_max: int | None = None
+    """`KUBE_MAX_PD_VOLS`, for the keys of in-tree plugins."""
+    dry_run: bool = False
+    once: bool = False
+
+
+class Program:
+    """The agent of one node. Its parts are there to be asked; `run` brings them to life."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        config: ConfigFile[Config],
+        settings: Settings,
+        clock: Clock,
+        rng: random.Random,
+        new_id: Callable[[], str],
+        pace: Pace | None = None,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._news = asyncio.Event()
+        self.metrics = Metrics()
+        self.recorder = Recorder(
+            client,
+            component="tonnage-node-agent",
+            instance=settings.node_name,
+            clock=clock,
+            new_id=new_id,
+        )
+        self.surroundings = Surroundings(
+            client, settings.node_name, clock=clock, rng=rng, pace=pace
+        )
+        self.drivers = Drivers(
+            settings.kubelet_dir / "plugins_registry",
+            Caller(clock=clock, rng=rng, patience=config.current.patience),
+            clock=clock,
+            rng=rng,
+            changed=self._news.set,
+            pace=config.current.pace,
+        )
+        self.agent = Agent(
+            settings.node_name,
+            self.surroundings,
+            self.drivers,
+            client=client,
+            config=config,
+            host_root=settings.host_root,
+            clock=clock,
+            recorder=self.recorder,
+            metrics=self.metrics,
+            news=self._news,
+            env_max=settings.env_max,
+            dry_run=settings.dry_run,
+            hasty=settings.once,
+        )
+        self.metrics.registry.register(CacheCollector(self.surroundings.mirror))
+        self.server = Server(
+            settings.address,
+            alive=self.unhealthy,
+            ready=self.unready,
+            registry=self.metrics.registry,
+            documents={"/status": self.agent.document},
+        )
+
+    async def run(self) -> None:
+        """Until cancelled; one round and no HTTP if that is all that is wanted."""
+        async with AsyncExitStack() as stack:
+            helpers = [self.surroundings.mirror.run(), self.recorder.run()]
+            if not self._settings.once:
+                await self.server.start()
+                stack.push_async_callback(self.server.close)
+                _log.info("listening", extra={"port": self.server.port})
+                helpers.append(self.drivers.run())
+            await stack.enter_async_context(running.beside(*helpers))
+            await (self._one_round() if self._settings.once else self.agent.run())
+
+    async def _one_round(self) -> None:
+        try:
+            async with self._clock.timeout(_ONCE_WITHIN):
+                await self.agent.ready()
+        except TimeoutError:
+            raise ClusterError(
+                f"nothing is known of node {self._settings.node_name} after {_ONCE_WITHIN:g} s: "
+                + "; ".join(one.last_error for one in self.surroundings.mirror.status)
+            ) from None
+        if self.surroundings.node is None:
+            raise ClusterError(f"there is no node {self._settings.node_name!r}")
+        await self.drivers.once()
+        await self.agent.round()
+        await self.recorder.flush()
+
+    def unhealthy(self) -> str:
+        """Whether the process had better be started again."""
+        idle = self._clock.monotonic() - self.agent.looked_at
+        if not self.unready() and idle > _STUCK_AFTER:
+            return f"Error: last look {idle:.0f} s ago"
+        return ""
+
+    def unready(self) -> str:
+        """Whether the caches are not full yet."""
+        return "" if self.surroundings.complete else "not synced"

@@ -1,0 +1,1 @@
+"""What is spoken with CSI drivers, and the code that protoc makes of it."""
