@@ -5,10 +5,26 @@ client and the clock it was given, and what happens to an object depends on the 
 object's name alone, never on the order of events.
 
     behaviour    what the world is like: delays, failures, drivers
+    controllers  what makes pods of workloads, where the server has nobody who does
     world        all of it together
 """
 
-from tonnage.embedded.world.behaviour import Delay, DriverBehaviour, Flapping, WorldBehaviour
+from tonnage.embedded.world.behaviour import (
+    Delay,
+    DriverBehaviour,
+    Flapping,
+    LimitChange,
+    WorldBehaviour,
+)
+from tonnage.embedded.world.runtimes import RUNS_FOR
 from tonnage.embedded.world.world import World
 
-__all__ = ["Delay", "DriverBehaviour", "Flapping", "World", "WorldBehaviour"]
+__all__ = [
+    "RUNS_FOR",
+    "Delay",
+    "DriverBehaviour",
+    "Flapping",
+    "LimitChange",
+    "World",
+    "WorldBehaviour",
+]

@@ -1,5 +1,10 @@
-"""The external-attacher's part: attachments that someone asked for become true, and end."""
+"""The external-attacher's part: attachments that someone asked for become true, and end.
 
+No more of them than the node can have: the storage refuses those beyond its limit.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -8,6 +13,11 @@ from tonnage.cluster.watching import Change, EventType
 from tonnage.embedded.world.chores import Stage
 from tonnage.embedded.world.nodepatches import stamp
 from tonnage.objects.storage import VolumeAttachment
+
+_RESOURCE_EXHAUSTED = 8
+"""As gRPC counts its codes."""
+_LONGEST_WAIT = 300.0
+"""Seconds between attempts on a node that is full."""
 
 
 class Attacher:
@@ -18,8 +28,13 @@ class Attacher:
         stage: Stage,
         *,
         attachments: Cache[VolumeAttachment],
+        limit: Callable[[str, str], int | None],
     ) -> None:
+        """`limit` says how many volumes a node can really have of a driver's."""
         self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        self._limit = limit
+        self._taken: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        """Attachments that have a slot, by node and driver."""
         attachments.subscribe(self._changed)
 
     def _changed(self, change: Change[VolumeAttachment]) -> None:
@@ -27,7 +42,11 @@ class Attacher:
         patterns = self._behaviour.storage_drivers
         if not any(fnmatchcase(attachment.spec.attacher, one) for one in patterns):
             return
+        taken = self._taken[attachment.spec.node_name, attachment.spec.attacher]
+        if attachment.status.attached:
+            taken.add(attachment.metadata.name)
         if change.type is EventType.DELETED:
+            taken.discard(attachment.metadata.name)
             self._chores.stop(("attach", uid))
             self._chores.stop(("detach", uid))
         elif attachment.metadata.deletion_timestamp is not None:
@@ -41,16 +60,37 @@ class Attacher:
         name = attachment.metadata.name
         held = {"metadata": {"finalizers": sorted({*_others(attachment), _finalizer(attachment)})}}
         await self._client.patch(VolumeAttachment, name, held)
-        attempt = 0
+        attempt, told = 0, ""
         while True:
             attempt += 1
             about = ("attach", name, attempt)
             await self._clock.sleep(self._fate.seconds(self._behaviour.attach, *about))
-            if not self._fate.befalls(self._behaviour.attach_failure_chance, "failure", *about):
+            error = self._refusal(attachment)
+            if not error and self._fate.befalls(
+                self._behaviour.attach_failure_chance, "failure", *about
+            ):
+                error = {"message": "simulated"}
+            if not error:
                 break
-            at = stamp(self._clock.now())
-            await self._report({"attachError": {"time": at, "message": "simulated"}}, name)
+            if error["message"] != told:
+                told = str(error["message"])
+                error["time"] = stamp(self._clock.now())
+                await self._report({"attachError": error}, name)
+            if "errorCode" in error:
+                await self._clock.sleep(min(2.0 ** (attempt - 1), _LONGEST_WAIT))
+        self._taken[attachment.spec.node_name, attachment.spec.attacher].add(name)
         await self._report({"attached": True, "attachError": None}, name)
+
+    def _refusal(self, attachment: VolumeAttachment) -> dict[str, object]:
+        node, driver = attachment.spec.node_name, attachment.spec.attacher
+        limit, taken = self._limit(node, driver), len(self._taken[node, driver])
+        if limit is None or taken < limit:
+            return {}
+        message = (
+            f"rpc error: code = ResourceExhausted desc = node {node} has {taken} volumes of"
+            f" {driver} attached and can have {limit}"
+        )
+        return {"message": message, "errorCode": _RESOURCE_EXHAUSTED}
 
     async def _detach(self, attachment: VolumeAttachment) -> None:
         name = attachment.metadata.name

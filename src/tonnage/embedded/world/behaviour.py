@@ -31,12 +31,26 @@ class _Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     pass
 
 
+class LimitChange(_Settings, frozen=True, kw_only=True):
+    """A limit that changes while the driver runs, as when network interfaces take slots."""
+
+    after: Delay
+    """Counted from the driver's registration on the node."""
+    limit: int | None
+    nodes: tuple[str, ...] = ("*",)
+    reported_after: Delay = Delay()
+    """From the change to the CSINode telling of it."""
+
+
 class DriverBehaviour(_Settings, frozen=True, kw_only=True):
     """A CSI driver's part on each node: what it reports, when it registers, how it fails."""
 
     name: str
     limit: int | None = None
-    """Volumes per node; `None` is no limit."""
+    """Volumes per node, as reported; `None` is no limit."""
+    real_limit: int | None = None
+    """Volumes that can really be attached to a node, where that is not what is reported."""
+    changes: tuple[LimitChange, ...] = ()
     topology: dict[str, str] = {}
     """Topology keys, each with the node label its value is taken from."""
     nodes: tuple[str, ...] = ("*",)
@@ -84,8 +98,9 @@ class WorldBehaviour(_Settings, frozen=True, kw_only=True):
     attach_failure_chance: float = 0.0
     """Of every single attempt; it is repeated."""
     controllers: bool = False
-    """Play the kube-controller-manager's part too, where the server has none: claims are bound,
-    and a node's not-ready taint follows its condition."""
+    """Play the kube-controller-manager's part too, where the server has none: workloads have
+    pods, claims are bound, volumes are attached to where pods are, and taints follow conditions.
+    Kubelets then start a pod only when its volumes are there."""
 
 
 class Fate:

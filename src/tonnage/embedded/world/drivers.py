@@ -7,6 +7,7 @@ from tonnage.cluster.watching import Change, EventType
 from tonnage.embedded.world import csinodes, nodepatches
 from tonnage.embedded.world.behaviour import (
     DriverBehaviour,
+    LimitChange,
     is_meant,
     is_played,
 )
@@ -32,6 +33,7 @@ class DriverRegistrations:
         self._drivers = {driver.name: driver for driver in stage.behaviour.drivers}
         self._begun: set[tuple[str, str]] = set()
         self._limits: dict[tuple[str, str], int | None] = {}
+        self._real_limits: dict[tuple[str, str], int | None] = {}
         nodes.subscribe(self._node_changed)
 
     async def register(self, node: str, driver: str) -> None:
@@ -56,7 +58,7 @@ class DriverRegistrations:
             await nodepatches.change_taints(
                 self._client,
                 node,
-                lambda taints: nodepatches.without(taints, behaviour.startup_taint),
+                lambda node: nodepatches.without(node.spec.taints, behaviour.startup_taint),
             )
 
     async def unregister(self, node: str, driver: str) -> None:
@@ -65,12 +67,37 @@ class DriverRegistrations:
         await csinodes.change(self._client, found, partial(_without, driver=driver))
 
     async def set_limit(self, node: str, driver: str, limit: int | None) -> None:
-        """Report another limit from now on, at once if the driver is registered."""
-        self._behaviour_of(driver)
-        self._limits[node, driver] = limit
+        """Have and report another limit from now on, at once if the driver is registered."""
+        self.set_real_limit(node, driver, limit)
+        await self.report_limit(node, driver)
+
+    def set_real_limit(self, node: str, driver: str, limit: int | None) -> None:
+        """Have another limit from now on, and leave everybody in the belief of the old one."""
+        behaviour = self._behaviour_of(driver)
+        self._limits.setdefault((node, driver), behaviour.limit)
+        self._real_limits[node, driver] = limit
+
+    async def report_limit(self, node: str, driver: str) -> None:
+        """Report the limit that there is, as kubelets do when they ask the driver again."""
+        self._limits[node, driver] = self.real_limit(node, driver)
         csi_node = await self._client.get(CSINode, node)
         if any(entry.name == driver for entry in csi_node.spec.drivers):
             await self.register(node, driver)
+
+    def real_limit(self, node: str, driver: str) -> int | None:
+        """How many volumes the node can really have of the driver's; `None` is no limit.
+
+        Of a driver that is not played it is what the CSINode says.
+        """
+        if (node, driver) in self._real_limits:
+            return self._real_limits[node, driver]
+        behaviour = self._drivers.get(driver)
+        if behaviour is not None:
+            hidden = behaviour.real_limit
+            return behaviour.limit if hidden is None else hidden
+        csi_node = self._csi_nodes.get(node)
+        entries = csi_node.spec.drivers if csi_node is not None else ()
+        return next((one.limit for one in entries if one.name == driver), None)
 
     def _node_changed(self, change: Change[Node]) -> None:
         node, name = change.object, change.object.metadata.name
@@ -80,12 +107,15 @@ class DriverRegistrations:
             key = (name, driver.name)
             if change.type is EventType.DELETED:
                 self._chores.stop(("driver", *key))
+                for index in range(len(driver.changes)):
+                    self._chores.stop(("limit", *key, index))
                 self._begun.discard(key)
                 self._limits.pop(key, None)
+                self._real_limits.pop(key, None)
             elif key not in self._begun and nodepatches.is_ready(node):
                 self._begun.add(key)
                 if self._ever_registers(node, driver):
-                    self._chores.start(("driver", *key), partial(self._live, name, driver))
+                    self._chores.start(("driver", *key), partial(self._live, node, driver))
         csi_node = self._csi_nodes.get(name)
         if change.type is EventType.DELETED and csi_node is not None and _owned(csi_node, node):
             delete = partial(self._client.delete, CSINode, name, uid=csi_node.metadata.uid)
@@ -97,12 +127,17 @@ class DriverRegistrations:
         about = ("never registers", driver.name, node.metadata.name)
         return not self._fate.befalls(driver.never_chance, *about)
 
-    async def _live(self, node: str, driver: DriverBehaviour) -> None:
+    async def _live(self, played: Node, driver: DriverBehaviour) -> None:
+        node = played.metadata.name
         about = (node, driver.name)
         csi_node = self._csi_nodes.get(node)
         if csi_node is None or all(one.name != driver.name for one in csi_node.spec.drivers):
             await self._clock.sleep(self._fate.seconds(driver.registers_after, "register", *about))
             await self._chores.insist(partial(self.register, *about), "register", *about)
+        for index, change in enumerate(driver.changes):
+            if is_meant(played, change.nodes):
+                work = partial(self._change_limit, *about, change, index)
+                self._chores.start(("limit", *about, index), work)
         turn = 0
         while driver.crashes_after is not None:
             turn += 1
@@ -110,6 +145,14 @@ class DriverRegistrations:
             await self._chores.insist(partial(self.unregister, *about), "crash", *about)
             await self._clock.sleep(self._fate.seconds(driver.down_for, "down", *about, turn))
             await self._chores.insist(partial(self.register, *about), "register", *about)
+
+    async def _change_limit(self, node: str, driver: str, change: LimitChange, index: int) -> None:
+        about = (node, driver, index)
+        await self._clock.sleep(self._fate.seconds(change.after, "limit", *about))
+        self.set_real_limit(node, driver, change.limit)
+        await self._clock.sleep(self._fate.seconds(change.reported_after, "report", *about))
+        report = partial(self.report_limit, node, driver)
+        await self._chores.insist(report, "report", *about)
 
     def _behaviour_of(self, driver: str) -> DriverBehaviour:
         try:

@@ -1,7 +1,6 @@
 """Kubelets: nodes become Ready and stay alive, their pods run, and end when they are deleted."""
 
 import zlib
-from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 
@@ -13,10 +12,13 @@ from tonnage.cluster.watching import Change, EventType
 from tonnage.embedded.world import csinodes, nodepatches
 from tonnage.embedded.world.behaviour import is_meant, is_played
 from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.mounting import Mounts
 from tonnage.embedded.world.nodepatches import stamp
-from tonnage.groups.passing_taints import NOT_READY
+from tonnage.embedded.world.podindex import PodKey, PodsOnNodes
+from tonnage.embedded.world.runtimes import RunningTimeError, running_time
+from tonnage.objects import timestamps
 from tonnage.objects.meta import ObjectMeta, OwnerReference
-from tonnage.objects.nodes import Node, Taint
+from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import Lease, LeaseSpec
 
@@ -35,13 +37,20 @@ class Kubelets:
         *,
         nodes: Cache[Node],
         pods: Cache[Pod],
+        on_nodes: PodsOnNodes,
+        mounts: Mounts | None = None,
     ) -> None:
+        """With `mounts`, pods wait for their volumes."""
         self._client, self._clock, self._behaviour, self._fate, self._chores = stage
         self._nodes = nodes
         self._pods = pods
         self._started: set[str] = set()
         self._gone: set[str] = set()
-        self._on_node: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        self._on_nodes = on_nodes
+        self._mounts = mounts
+        self._waiting: set[str] = set()
+        if mounts is not None:
+            mounts.follow(self._volumes_changed)
         nodes.subscribe(self._node_changed)
         pods.subscribe(self._pod_changed)
 
@@ -57,10 +66,6 @@ class Kubelets:
             ],
         }
         await self._client.patch(Node, name, {"status": status}, subresource="status")
-        if self._behaviour.controllers:
-            await nodepatches.change_taints(
-                self._client, name, partial(_tainted_by_condition, ready=ready)
-            )
 
     # Nodes
 
@@ -86,10 +91,8 @@ class Kubelets:
                 ("lease gone", name),
                 partial(self._client.delete, Lease, name, namespace=LEASES),
             )
-        for key in sorted(self._on_node[name]):
-            pod = self._pods.get(key[1], namespace=key[0])
-            if pod is not None:
-                self._look_after(pod)
+        for pod in self._on_nodes.on(name):
+            self._look_after(pod)
 
     def _never_starts(self, node: Node) -> bool:
         behaviour = self._behaviour
@@ -106,10 +109,8 @@ class Kubelets:
         if self._behaviour.heartbeat is not None:
             beat = partial(self._beat, node, self._behaviour.heartbeat)
             self._chores.start(("lease", name), beat)
-        for key in sorted(self._on_node[name]):
-            pod = self._pods.get(key[1], namespace=key[0])
-            if pod is not None:
-                self._look_after(pod)
+        for pod in self._on_nodes.on(name):
+            self._look_after(pod)
         await self._flap(node)
 
     async def _begin(self, node: Node) -> None:
@@ -150,27 +151,84 @@ class Kubelets:
 
     def _pod_changed(self, change: Change[Pod]) -> None:
         pod, meta = change.object, change.object.metadata
-        key = (meta.namespace, meta.name)
         if change.type is EventType.DELETED:
-            self._on_node[pod.spec.node_name].discard(key)
-            for what in ("run", "end"):
+            self._waiting.discard(meta.uid)
+            for what in ("wait", "run", "finish", "end"):
                 self._chores.stop((what, meta.uid))
         elif pod.spec.node_name:
-            self._on_node[pod.spec.node_name].add(key)
+            self._look_after(pod)
+
+    def _volumes_changed(self, key: PodKey) -> None:
+        pod = self._pods.get(key[1], namespace=key[0])
+        if pod is not None and pod.metadata.uid in self._waiting:
             self._look_after(pod)
 
     def _look_after(self, pod: Pod) -> None:
         node, uid = pod.spec.node_name, pod.metadata.uid
-        if node in self._gone:
-            self._chores.stop(("run", uid))
+        leaves = pod.metadata.deletion_timestamp is not None and node in self._started
+        if leaves or node in self._gone:
+            for what in ("wait", "run", "finish"):
+                self._chores.stop((what, uid))
             self._chores.start(("end", uid), partial(self._end, pod))
         elif node not in self._started:
             return
-        elif pod.metadata.deletion_timestamp is not None:
-            self._chores.stop(("run", uid))
-            self._chores.start(("end", uid), partial(self._end, pod))
         elif pod.status.phase in ("", "Pending"):
+            if self._mounts is not None and self._mounts.missing(pod):
+                if uid not in self._waiting:
+                    self._waiting.add(uid)
+                    self._chores.start(("wait", uid), partial(self._wait, pod))
+                return
+            self._waiting.discard(uid)
             self._chores.start(("run", uid), partial(self._run, pod))
+        elif pod.status.phase == "Running" and pod.spec.restart_policy not in ("", "Always"):
+            self._chores.start(("finish", uid), partial(self._finish, pod))
+
+    async def _wait(self, pod: Pod) -> None:
+        """Say that the containers are being created, which they are until the volumes come."""
+        meta = pod.metadata
+        waiting = {"waiting": {"reason": "ContainerCreating"}}
+        status = {
+            "containerStatuses": [
+                {**_container(one.name), "ready": False, "state": waiting}
+                for one in pod.spec.containers
+            ]
+        }
+        await self._client.patch(
+            Pod, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+        )
+
+    async def _finish(self, pod: Pod) -> None:
+        """End a pod whose work is done after the time that it says it takes."""
+        meta = pod.metadata
+        phase, told = "Succeeded", ""
+        try:
+            seconds = running_time(pod)
+        except RunningTimeError as problem:
+            phase, seconds, told = "Failed", 0.0, str(problem)
+        if seconds is None:
+            return
+        since = timestamps.parse(pod.status.start_time or stamp(self._clock.now()))
+        await self._clock.sleep(since + seconds - self._clock.now().timestamp())
+        at = stamp(self._clock.now())
+        status = {
+            "phase": phase,
+            "message": told or None,
+            "conditions": [
+                msgspec.to_builtins(one) for one in pod.status.conditions if one.type not in _READY
+            ]
+            + [{"type": type_, "status": "False", "lastTransitionTime": at} for type_ in _READY],
+            "containerStatuses": [
+                {
+                    **_container(one.name),
+                    "ready": False,
+                    "state": {"terminated": {"exitCode": int(bool(told)), "finishedAt": at}},
+                }
+                for one in pod.spec.containers
+            ],
+        }
+        await self._client.patch(
+            Pod, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
+        )
 
     async def _run(self, pod: Pod) -> None:
         meta = pod.metadata
@@ -210,30 +268,28 @@ def _running(pod: Pod, *, now: str) -> dict[str, object]:
         + [{"type": type_, "status": "True", "lastTransitionTime": now} for type_ in told],
         "containerStatuses": [
             {
-                "name": container.name,
+                **_container(one.name),
                 "ready": True,
                 "started": True,
-                "restartCount": 0,
-                "image": "",
-                "imageID": "",
                 "state": {"running": {"startedAt": now}},
             }
-            for container in pod.spec.containers
+            for one in pod.spec.containers
         ],
     }
+
+
+_READY = ("ContainersReady", "Ready")
+
+
+def _container(name: str) -> dict[str, object]:
+    """What an API server wants to know of every container."""
+    return {"name": name, "restartCount": 0, "image": "", "imageID": ""}
 
 
 def _address(first: int, uid: str) -> str:
     """An address that follows from a uid; two may share one, which nothing here minds."""
     number = zlib.crc32(uid.encode())
     return f"{first}.{number >> 16 & 127}.{number >> 8 & 255}.{number & 255}"
-
-
-def _tainted_by_condition(taints: tuple[Taint, ...], *, ready: bool) -> tuple[Taint, ...]:
-    rest = nodepatches.without(taints, NOT_READY)
-    if ready:
-        return rest
-    return (*rest, Taint(key=NOT_READY, effect="NoSchedule"))
 
 
 def _lease(node: Node, now: str) -> Lease:

@@ -23,12 +23,12 @@ def is_ready(node: Node) -> bool:
 
 
 async def change_taints(
-    client: Client, node: str, change: Callable[[tuple[Taint, ...]], tuple[Taint, ...]]
+    client: Client, node: str, change: Callable[[Node], tuple[Taint, ...]]
 ) -> None:
-    """Write what `change` makes of the node's newest taints; nothing of others gets lost."""
+    """Write the taints that `change` gives the node as it is now; nothing of others gets lost."""
     for attempt in range(1, _ATTEMPTS + 1):
         found = await client.get(Node, node)
-        taints = change(found.spec.taints)
+        taints = change(found)
         if taints == found.spec.taints:
             return
         patch = {

@@ -1,6 +1,6 @@
 """The external-provisioner's part: a volume for each claim that waits for one.
 
-Binding the two is the PV controller's business; where the server has none, it is done here.
+Binding the two is the PV controller's business.
 """
 
 from fnmatch import fnmatchcase
@@ -14,7 +14,6 @@ from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.storage import (
-    BIND_COMPLETED_ANNOTATION,
     SELECTED_NODE_ANNOTATION,
     CSINode,
     ObjectReference,
@@ -28,7 +27,6 @@ from tonnage.objects.volumesources import CSISource
 
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
-_BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 _IN_TREE = "kubernetes.io/"
 _LOOK_AGAIN = 1.0
 """Seconds between looks for a driver that is not registered where the volume should be."""
@@ -54,14 +52,12 @@ class Provisioner:
         self._volumes = volumes
         self._classes = classes
         claims.subscribe(self._claim_changed)
-        volumes.subscribe(self._volume_changed)
         classes.subscribe(self._class_changed)
 
     def _claim_changed(self, change: Change[PersistentVolumeClaim]) -> None:
         claim = change.object
         if change.type is not EventType.DELETED:
             self._consider(claim)
-            self._bind_to(claim)
             return
         self._chores.stop(("provision", claim.metadata.uid))
         volume = self._volumes.get(_volume_name(claim))
@@ -143,49 +139,6 @@ class Provisioner:
             return None
         labels = found.metadata.labels
         return {key: labels[key] for key in entry.topology_keys if key in labels}
-
-    # The PV controller's part
-
-    def _volume_changed(self, change: Change[PersistentVolume]) -> None:
-        reference = change.object.spec.claim_ref
-        if change.type is EventType.DELETED or reference is None:
-            return
-        claim = self._claims.get(reference.name, namespace=reference.namespace)
-        if claim is not None:
-            self._bind(claim, change.object)
-
-    def _bind_to(self, claim: PersistentVolumeClaim) -> None:
-        volume = self._volumes.get(_volume_name(claim))
-        if volume is not None:
-            self._bind(claim, volume)
-
-    def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        reference = volume.spec.claim_ref
-        if not self._behaviour.controllers or reference is None or claim.fully_bound:
-            return
-        if reference.uid in ("", claim.metadata.uid):
-            self._chores.start(
-                ("bind", claim.metadata.uid), partial(self._write_binding, claim, volume)
-            )
-
-    async def _write_binding(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        client, meta = self._client, claim.metadata
-        bound = {"status": {"phase": "Bound"}}
-        await client.patch(PersistentVolume, volume.metadata.name, bound, subresource="status")
-        annotations = {BIND_COMPLETED_ANNOTATION: "yes", _BOUND_BY_CONTROLLER: "yes"}
-        chosen = {
-            "metadata": {"annotations": annotations},
-            "spec": {"volumeName": volume.metadata.name},
-        }
-        await client.patch(PersistentVolumeClaim, meta.name, chosen, namespace=meta.namespace)
-        status = {"phase": "Bound", "capacity": volume.spec.capacity}
-        await client.patch(
-            PersistentVolumeClaim,
-            meta.name,
-            {"status": status},
-            namespace=meta.namespace,
-            subresource="status",
-        )
 
 
 def _volume_name(claim: PersistentVolumeClaim) -> str:

@@ -4,17 +4,26 @@ import asyncio
 import random
 
 from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
+from tonnage.embedded.world import controllers
+from tonnage.embedded.world.attachdetach import AttachDetach
 from tonnage.embedded.world.attaching import Attacher
 from tonnage.embedded.world.behaviour import Fate, WorldBehaviour
+from tonnage.embedded.world.binding import ClaimBinder
 from tonnage.embedded.world.chores import Chores, Stage
 from tonnage.embedded.world.drivers import DriverRegistrations
 from tonnage.embedded.world.kubelets import Kubelets
+from tonnage.embedded.world.lifecycle import NodeLifecycle
+from tonnage.embedded.world.mounting import Mounts
+from tonnage.embedded.world.podindex import PodsOnNodes
+from tonnage.embedded.world.podvolumes import Attachments, PodVolumes, Storage
 from tonnage.embedded.world.volumes import Provisioner
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
+    CSIDriver,
     CSINode,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -32,23 +41,61 @@ class World:
         fate = Fate(rng)
         self._chores = Chores(clock=clock, fate=fate)
         self._mirror = mirror = Mirror(client, clock=clock, rng=rng)
-        stage = Stage(client, clock, behaviour, fate, self._chores)
-        nodes, csi_nodes = mirror.add(Node), mirror.add(CSINode)
-        self.kubelets = Kubelets(stage, nodes=nodes, pods=mirror.add(Pod))
-        self.drivers = DriverRegistrations(stage, nodes=nodes, csi_nodes=csi_nodes)
+        self._stage = stage = Stage(client, clock, behaviour, fate, self._chores)
+        self._nodes, self._csi_nodes = mirror.add(Node), mirror.add(CSINode)
+        self._pods, self._on_nodes = (pods := mirror.add(Pod)), PodsOnNodes(pods)
+        claims, volumes = mirror.add(PersistentVolumeClaim), mirror.add(PersistentVolume)
+        classes, attachments = mirror.add(StorageClass), mirror.add(VolumeAttachment)
+        # Caches tell their listeners in the order in which those came: indexes come first.
+        mounts = None
+        if behaviour.controllers:
+            storage = Storage(
+                claims=claims,
+                volumes=volumes,
+                classes=classes,
+                csi_drivers=mirror.add(CSIDriver),
+            )
+            mounts = self._control(storage, attachments)
+        self.kubelets = Kubelets(
+            stage, nodes=self._nodes, pods=pods, on_nodes=self._on_nodes, mounts=mounts
+        )
+        self.drivers = DriverRegistrations(stage, nodes=self._nodes, csi_nodes=self._csi_nodes)
         # The other two need no orders: they live on what their caches tell them.
         Provisioner(
             stage,
-            nodes=nodes,
-            csi_nodes=csi_nodes,
-            claims=mirror.add(PersistentVolumeClaim),
-            volumes=mirror.add(PersistentVolume),
-            classes=mirror.add(StorageClass),
+            nodes=self._nodes,
+            csi_nodes=self._csi_nodes,
+            claims=claims,
+            volumes=volumes,
+            classes=classes,
         )
-        Attacher(stage, attachments=mirror.add(VolumeAttachment))
+        Attacher(stage, attachments=attachments, limit=self.drivers.real_limit)
 
     async def run(self) -> None:
         """Once; a world that goes on after a pause is a new one, and finds what is there."""
         async with asyncio.TaskGroup() as tasks:
             self._chores.open(tasks)
             tasks.create_task(self._mirror.run())
+
+    def _control(self, storage: Storage, attachments: Cache[VolumeAttachment]) -> Mounts:
+        """The kube-controller-manager's part."""
+        stage, pods = self._stage, self._pods
+        uses, index = PodVolumes(storage, pods=pods), Attachments(attachments)
+        AttachDetach(stage, storage=storage, uses=uses, index=index, attachments=attachments)
+        ClaimBinder(
+            stage,
+            pods=pods,
+            claims=storage.claims,
+            volumes=storage.volumes,
+            classes=storage.classes,
+        )
+        NodeLifecycle(stage, nodes=self._nodes, on_nodes=self._on_nodes)
+        controllers.begin(stage, self._mirror, nodes=self._nodes, pods=pods, claims=storage.claims)
+        return Mounts(
+            storage,
+            uses=uses,
+            index=index,
+            on_nodes=self._on_nodes,
+            csi_nodes=self._csi_nodes,
+            attachments=attachments,
+        )

@@ -1,0 +1,103 @@
+"""`tonnage embedded`: a Kubernetes API on this machine, with nothing installed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.embedded.apiserver import ApiServer
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Where to listen on 127.0.0.1; a free port unless given.",
+)
+@click.option(
+    "--data",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the objects in this file; without it they are gone at the end.",
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the kubeconfig here instead of printing it.",
+)
+def embedded(port: int, data: Path | None, kubeconfig: Path | None) -> None:
+    """Serve a Kubernetes API from memory, on loopback only, until interrupted.
+
+    It stores, watches and deletes objects as a real API server does. Nothing runs in it: no
+    scheduler, no kubelet, no controllers but garbage collection. kubectl and every client that
+    speaks JSON work against it.
+
+    \b
+    Examples:
+      tonnage embedded --kubeconfig embedded.yaml
+      tonnage embedded --port 8001 --data cluster.jsonl --kubeconfig embedded.yaml
+      kubectl --kubeconfig embedded.yaml get nodes
+    """
+    import asyncio
+    import random
+
+    from tonnage.clock import SystemClock
+    from tonnage.embedded.apiserver import ApiServer
+    from tonnage.service import running
+
+    server = ApiServer(clock=SystemClock(), rng=random.Random(), data=data)
+    try:
+        asyncio.run(running.until_signalled(lambda: _serve(server, port, kubeconfig)))
+    finally:
+        server.close()
+
+
+async def _serve(server: "ApiServer", port: int, kubeconfig: Path | None) -> None:
+    import asyncio
+
+    from tonnage.embedded.apiserver.http import HttpFront
+
+    front = HttpFront(server, port=port)
+    await front.start()
+    try:
+        _tell(front.url, kubeconfig)
+        await asyncio.Event().wait()
+    finally:
+        await front.close()
+
+
+def _tell(url: str, kubeconfig: Path | None) -> None:
+    text = _KUBECONFIG.format(url=url)
+    click.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
+    if kubeconfig is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        kubeconfig.write_text(text)
+    except OSError as error:
+        raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
+    click.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)
+
+
+_KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters:
+- name: embedded
+  cluster:
+    server: {url}
+contexts:
+- name: embedded
+  context:
+    cluster: embedded
+    user: anyone
+users:
+- name: anyone
+  user: {{}}
+current-context: embedded
+"""

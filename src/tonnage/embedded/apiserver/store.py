@@ -1,0 +1,217 @@
+"""Objects by kind, one version counter for all of them, and what happened of late.
+
+An object is kept as a tree and as its JSON. Neither is ever changed, so lists, watchers and pages
+share them; a change is a new tree that shares what did not change.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from tonnage.embedded.apiserver.kinds import BUILT_IN, ServedKind
+from tonnage.embedded.apiserver.refusals import Tree
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+
+Selects: TypeAlias = Callable[["Stored"], bool]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """An object as it was at one version."""
+
+    namespace: str
+    name: str
+    version: int
+    tree: Tree
+    data: bytes
+
+    @property
+    def meta(self) -> Tree:
+        found: Tree = self.tree["metadata"]
+        return found
+
+    @property
+    def uid(self) -> str:
+        return str(self.meta["uid"])
+
+    @property
+    def deleting(self) -> bool:
+        return "deletionTimestamp" in self.meta
+
+
+class Occurrence:
+    """A change of one object. Its JSON is made once, whoever watches."""
+
+    __slots__ = ("_lines", "after", "before", "version")
+
+    def __init__(self, version: int, before: Stored | None, after: Stored | None) -> None:
+        self.version = version
+        self.before = before
+        self.after = after
+        self._lines: dict[str, bytes] = {}
+
+    @property
+    def subject(self) -> Stored:
+        """The object, as it is or as it last was."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    def type_for(self, selects: Selects | None) -> str:
+        """What it is to someone who sees only some objects; empty if nothing."""
+        before, after = self.before, self.after
+        if selects is not None:
+            before = before if before is not None and selects(before) else None
+            after = after if after is not None and selects(after) else None
+        if after is not None:
+            return ADDED if before is None else MODIFIED
+        return DELETED if before is not None else ""
+
+    def line(self, type_: str) -> bytes:
+        """The event as a watch sends it."""
+        found = self._lines.get(type_)
+        if found is None:
+            found = self._lines[type_] = event(type_, self.object(type_).data)
+        return found
+
+    def object(self, type_: str) -> Stored:
+        """What the event shows: of an object that went, how it last was, with the version since."""
+        if type_ == DELETED:
+            assert self.before is not None
+            return stored(self.before.tree, self.version)
+        return self.subject
+
+
+def event(type_: str, data: bytes) -> bytes:
+    """A line of a watch, around an object's JSON."""
+    return b'{"type":"%s","object":%s}\n' % (type_.encode(), data)
+
+
+def stored(tree: Tree, version: int) -> Stored:
+    """An object with its version in it."""
+    meta = tree["metadata"]
+    tree = {**tree, "metadata": {**meta, "resourceVersion": str(version)}}
+    return Stored(meta.get("namespace", ""), meta["name"], version, tree, msgspec.json.encode(tree))
+
+
+class Collection:
+    """The objects of one kind, their latest changes, and those who watch them."""
+
+    def __init__(self, kind: ServedKind, *, remembered: int, since: int) -> None:
+        self.kind = kind
+        self.history: deque[Occurrence] = deque()
+        self.forgotten = since
+        """Nobody can be told what happened up to this version."""
+        self.watchers: list[Callable[[Occurrence | None], None]] = []
+        """Told of each change, and `None` when the kind is no longer served."""
+        self._remembered = remembered
+        self._buckets: dict[str, dict[str, Stored]] = {}
+
+    def get(self, namespace: str, name: str) -> Stored | None:
+        bucket = self._buckets.get(namespace)
+        return bucket.get(name) if bucket else None
+
+    def within(self, namespace: str = "") -> Iterator[Stored]:
+        """Those of a namespace, or of all, in the order of lists."""
+        for each in [namespace] if namespace else sorted(self._buckets):
+            bucket = self._buckets.get(each, {})
+            for name in sorted(bucket):
+                yield bucket[name]
+
+    def holds_any(self, namespace: str) -> bool:
+        return bool(self._buckets.get(namespace))
+
+    def after(self, version: int) -> Iterable[Occurrence]:
+        """What happened since a version that is not forgotten."""
+        found = []
+        for occurrence in reversed(self.history):
+            if occurrence.version <= version:
+                break
+            found.append(occurrence)
+        return reversed(found)
+
+    def keep(self, obj: Stored) -> None:
+        self._buckets.setdefault(obj.namespace, {})[obj.name] = obj
+
+    def drop(self, obj: Stored) -> None:
+        bucket = self._buckets[obj.namespace]
+        del bucket[obj.name]
+        if not bucket:
+            del self._buckets[obj.namespace]
+
+    def publish(self, occurrence: Occurrence) -> None:
+        self.history.append(occurrence)
+        if len(self.history) > self._remembered:
+            self.forgotten = self.history.popleft().version
+        for tell in list(self.watchers):
+            tell(occurrence)
+
+
+class Store:
+    """All collections; `observers` learn of every change after those who watch."""
+
+    def __init__(self, *, remembered: int) -> None:
+        """`remembered` is how many changes of each kind a watch can go back."""
+        self.version = 0
+        self.collections: dict[tuple[str, str, str], Collection] = {}
+        self.observers: list[Callable[[Collection, Occurrence], None]] = []
+        self._remembered = remembered
+        self._by_kind: dict[tuple[str, str], Collection] = {}
+        for kind in BUILT_IN:
+            self.serve(kind)
+
+    def serve(self, kind: ServedKind) -> None:
+        """Serve a kind from now on, or serve it as it is now described."""
+        key = (kind.group, kind.version, kind.plural)
+        found = self.collections.get(key)
+        if found is not None:
+            found.kind = kind
+            return
+        made = Collection(kind, remembered=self._remembered, since=self.version)
+        self.collections[key] = self._by_kind[kind.api_version, kind.kind] = made
+
+    def withdraw(self, kind: ServedKind) -> None:
+        collection = self.collections.pop((kind.group, kind.version, kind.plural), None)
+        if collection is None:
+            return
+        del self._by_kind[kind.api_version, kind.kind]
+        for tell in list(collection.watchers):
+            tell(None)
+
+    def built_in(self, plural: str) -> Collection:
+        """A collection of the core group, such as `pods`."""
+        return self.collections["", "v1", plural]
+
+    def of_kind(self, api_version: str, kind: str) -> Collection | None:
+        return self._by_kind.get((api_version, kind))
+
+    def put(self, collection: Collection, tree: Tree, before: Stored | None) -> Stored:
+        """Make this the object's present state."""
+        self.version += 1
+        now = stored(tree, self.version)
+        collection.keep(now)
+        self._tell(collection, Occurrence(self.version, before, now))
+        return now
+
+    def remove(self, collection: Collection, obj: Stored) -> None:
+        self.version += 1
+        collection.drop(obj)
+        self._tell(collection, Occurrence(self.version, obj, None))
+
+    def restore(self, collection: Collection, obj: Stored) -> None:
+        """Put back what an earlier run kept; nobody watches yet."""
+        self.version = max(self.version, obj.version)
+        collection.keep(obj)
+
+    def begin_at(self, version: int) -> None:
+        """What happened up to this version is nowhere written any more."""
+        self.version = version
+        for collection in self.collections.values():
+            collection.forgotten = version
+
+    def _tell(self, collection: Collection, occurrence: Occurrence) -> None:
+        collection.publish(occurrence)
+        for observe in self.observers:
+            observe(collection, occurrence)

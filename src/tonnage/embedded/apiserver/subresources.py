@@ -1,0 +1,164 @@
+"""Binding, eviction and scale: the parts of an object that have verbs of their own."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tonnage.embedded.apiserver.deleting import DeleteOptions, Deleting
+from tonnage.embedded.apiserver.disruptions import Disruptions, is_ready
+from tonnage.embedded.apiserver.refusals import Refusal, Tree, bad_request, conflict, invalid
+from tonnage.embedded.apiserver.store import Collection, Store, Stored
+
+_FINISHED = ("Succeeded", "Failed")
+_WITHOUT_BUDGET = (*_FINISHED, "Pending")
+
+
+def bind(store: Store, pod: Stored, binding: Tree, *, now: datetime, dry: bool) -> None:
+    """Give a pod its node, once and for all."""
+    pods = store.built_in("pods")
+    target = binding.get("target") or {}
+    node = target.get("name")
+    if not node or target.get("kind", "Node") not in ("", "Node"):
+        raise invalid("Binding", pod.name, [("target", 'expected a name, and kind "Node"')])
+    meta, spec = pod.meta, pod.tree["spec"]
+    wanted = (binding.get("metadata") or {}).get("uid")
+    if wanted and wanted != pod.uid:
+        raise conflict("pods/binding", pod.name, f"the pod's UID is {pod.uid}, not {wanted}")
+    if pod.deleting:
+        raise conflict("pods/binding", pod.name, f"pod {pod.name} is being deleted")
+    if spec.get("nodeName"):
+        why = f"pod {pod.name} is already assigned to node {spec['nodeName']!r}"
+        raise conflict("pods/binding", pod.name, why)
+    if spec.get("schedulingGates"):
+        why = f"pod {pod.name} has non-empty .spec.schedulingGates"
+        raise conflict("pods/binding", pod.name, why)
+    if dry:
+        return
+    given: Tree = binding.get("metadata") or {}
+    for field in ("annotations", "labels"):
+        if given.get(field):
+            meta = {**meta, field: {**(meta.get(field) or {}), **given[field]}}
+    status = pod.tree.get("status", {})
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    others = [one for one in status.get("conditions") or () if one["type"] != "PodScheduled"]
+    tree = {
+        **pod.tree,
+        "metadata": meta,
+        "spec": {**spec, "nodeName": node},
+        "status": {**status, "conditions": [*others, scheduled]},
+    }
+    store.put(pods, tree, pod)
+
+
+class Evictions:
+    """Deletions of pods that ask their disruption budget first."""
+
+    def __init__(self, store: Store, deleting: Deleting, disruptions: Disruptions) -> None:
+        self._pods = store.built_in("pods")
+        self._deleting = deleting
+        self._disruptions = disruptions
+
+    def evict(self, pod: Stored, eviction: Tree, *, dry: bool) -> None:
+        try:
+            options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)
+        except msgspec.ValidationError as error:
+            raise bad_request(f"deleteOptions of the Eviction: {error}") from None
+        if not pod.deleting and pod.tree["status"].get("phase") not in _WITHOUT_BUDGET:
+            self._ask_budget(pod)
+        self._deleting.delete(self._pods, pod, options, dry=dry or "All" in (options.dry_run or ()))
+
+    def _ask_budget(self, pod: Stored) -> None:
+        budgets = self._disruptions.covering(pod)
+        if not budgets:
+            return
+        if len(budgets) > 1:
+            raise Refusal(
+                500,
+                "InternalError",
+                "This pod has more than one PodDisruptionBudget,"
+                " which the eviction subresource does not support.",
+            )
+        spec, status = budgets[0].tree.get("spec", {}), budgets[0].tree["status"]
+        if not is_ready(pod.tree):
+            enough = status["currentHealthy"] >= status["desiredHealthy"] > 0
+            if enough or spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+                return
+        if status["disruptionsAllowed"] > 0:
+            return
+        name = budgets[0].name
+        cause = {
+            "reason": "DisruptionBudget",
+            "message": f"The disruption budget {name} needs {status['desiredHealthy']} healthy"
+            f" pods and has {status['currentHealthy']} currently",
+        }
+        raise Refusal(
+            429,
+            "TooManyRequests",
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            details={"name": pod.name, "kind": "pods", "causes": [cause]},
+        )
+
+
+def scale_of(collection: Collection, obj: Stored) -> Tree:
+    """The Scale of an object, the same for every kind that has one."""
+    assert collection.kind.scale is not None
+    wanted, present, selector = (_read(obj.tree, path) for path in collection.kind.scale)
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    status: Tree = {"replicas": present or 0}
+    if selector:
+        status["selector"] = selector if isinstance(selector, str) else _selector_text(selector)
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {field: obj.meta[field] for field in kept if field in obj.meta},
+        "spec": {"replicas": wanted or 0},
+        "status": status,
+    }
+
+
+def scaled(collection: Collection, obj: Stored, scale: Tree) -> Tree:
+    """The object's tree with the replicas that a Scale wants."""
+    assert collection.kind.scale is not None
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int) or replicas < 0:
+        problem = f"Invalid value: {replicas!r}: must be a whole number, 0 or more"
+        raise invalid("Scale", obj.name, [("spec.replicas", problem)])
+    version = (scale.get("metadata") or {}).get("resourceVersion") or str(obj.version)
+    tree = {**obj.tree, "metadata": {**obj.meta, "resourceVersion": version}}
+    return _written(tree, collection.kind.scale[0].split("."), replicas)
+
+
+def _read(tree: Tree, path: str) -> Any:
+    value: Any = tree
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _written(tree: Tree, path: list[str], value: object) -> Tree:
+    step, *rest = path
+    inner = tree.get(step)
+    return {
+        **tree,
+        step: _written(inner if isinstance(inner, dict) else {}, rest, value) if rest else value,
+    }
+
+
+def _selector_text(selector: Tree) -> str:
+    """A selector as it stands in a request; a map of labels is one too."""
+    labels: dict[str, str] = selector.get("matchLabels") or {}
+    if "matchLabels" not in selector and "matchExpressions" not in selector:
+        labels = selector
+    parts = [f"{key}={value}" for key, value in sorted(labels.items())]
+    for one in selector.get("matchExpressions") or ():
+        key, operator = one["key"], one["operator"]
+        among = f"({','.join(one.get('values') or ())})"
+        words = {"In": f"{key} in {among}", "NotIn": f"{key} notin {among}", "Exists": key}
+        parts.append(words.get(operator, f"!{key}"))
+    return ",".join(parts)

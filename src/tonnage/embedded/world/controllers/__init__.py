@@ -1,0 +1,39 @@
+"""Workload controllers: what makes pods of Deployments, StatefulSets, DaemonSets and Jobs.
+
+One module each, enough of the real ones for clusters to live on: pods are made, made again when
+they or their node are gone, updated, and counted.
+"""
+
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.mirror import Mirror
+from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.controllers import records
+from tonnage.embedded.world.controllers.daemonsets import DaemonSets
+from tonnage.embedded.world.controllers.deployments import Deployments
+from tonnage.embedded.world.controllers.jobs import Jobs
+from tonnage.embedded.world.controllers.replicasets import ReplicaSets
+from tonnage.embedded.world.controllers.statefulsets import StatefulSets
+from tonnage.embedded.world.podindex import OwnedPods
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import PersistentVolumeClaim
+
+__all__ = ["begin"]
+
+
+def begin(
+    stage: Stage,
+    mirror: Mirror,
+    *,
+    nodes: Cache[Node],
+    pods: Cache[Pod],
+    claims: Cache[PersistentVolumeClaim],
+) -> None:
+    """Let all of them live on the mirror's caches; before it runs."""
+    owned = OwnedPods(pods, stage.clock)
+    replica_sets = mirror.add(records.REPLICA_SETS)
+    ReplicaSets(stage, owned=owned, replica_sets=replica_sets)
+    Deployments(stage, replica_sets=replica_sets, deployments=mirror.add(records.DEPLOYMENTS))
+    StatefulSets(stage, owned=owned, claims=claims, sets=mirror.add(records.STATEFUL_SETS))
+    DaemonSets(stage, owned=owned, nodes=nodes, sets=mirror.add(records.DAEMON_SETS))
+    Jobs(stage, owned=owned, jobs=mirror.add(records.JOBS))

@@ -1,0 +1,176 @@
+"""Deployments: a ReplicaSet per template, and the way from the old one to the new."""
+
+from collections import defaultdict
+from fractions import Fraction
+from math import ceil, floor
+
+import msgspec
+
+from tonnage.cluster import errors
+from tonnage.cluster.cache import Cache, Key
+from tonnage.cluster.watching import Change, EventType
+from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.controllers import making
+from tonnage.embedded.world.controllers.records import (
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    Deployment,
+    PodTemplate,
+    ReplicaSet,
+    ReplicaSetSpec,
+    RollingUpdate,
+)
+from tonnage.embedded.world.desk import Desk
+from tonnage.objects.meta import LabelSelector, ObjectMeta
+
+HASH = "pod-template-hash"
+
+
+class Deployments:
+    """Gives the newest template's ReplicaSet all replicas, within what the strategy allows."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        replica_sets: Cache[ReplicaSet],
+        deployments: Cache[Deployment],
+    ) -> None:
+        self._client = stage.client
+        self._deployments = deployments
+        self._owned: defaultdict[str, dict[str, ReplicaSet]] = defaultdict(dict)
+        self._desk: Desk[Key] = Desk("deployment", self._look, stage)
+        deployments.subscribe(self._deployment_changed)
+        replica_sets.subscribe(self._set_changed)
+
+    def _deployment_changed(self, change: Change[Deployment]) -> None:
+        meta = change.object.metadata
+        self._desk.note((meta.namespace, meta.name))
+
+    def _set_changed(self, change: Change[ReplicaSet]) -> None:
+        meta = change.object.metadata
+        owner = meta.controller
+        if owner is None or owner.kind != DEPLOYMENTS.kind:
+            return
+        if change.type is EventType.DELETED:
+            self._owned[owner.uid].pop(meta.name, None)
+        else:
+            self._owned[owner.uid][meta.name] = change.object
+        self._desk.note((meta.namespace, owner.name))
+
+    async def _look(self, key: Key) -> None:
+        found = self._deployments.get(key[1], namespace=key[0])
+        if found is None or found.metadata.deletion_timestamp is not None:
+            return
+        hashed = making.revision(found.spec.template)
+        name = f"{found.metadata.name}-{hashed}"
+        owned = self._owned[found.metadata.uid]
+        new = owned.get(name)
+        # Oldest first; names decide between those of the same second.
+        old = sorted(
+            (one for one in owned.values() if one is not new),
+            key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name),
+        )
+        sizes = _sizes(found, new, old)
+        if new is None:
+            await self._make(found, name, hashed=hashed, replicas=sizes[name])
+        for one in (*old, *([new] if new is not None else [])):
+            if sizes[one.metadata.name] != _wanted(one):
+                await self._scale(one, sizes[one.metadata.name])
+        await self._tell(found, new, old)
+
+    async def _make(self, found: Deployment, name: str, *, hashed: str, replicas: int) -> None:
+        template, selector = found.spec.template, found.spec.selector or LabelSelector()
+        labels = {**template.metadata.labels, HASH: hashed}
+        labelled = msgspec.structs.replace(template.metadata, labels=labels)
+        made = ReplicaSet(
+            metadata=ObjectMeta(
+                name=name,
+                namespace=found.metadata.namespace,
+                labels=labels,
+                owner_references=(making.owner(DEPLOYMENTS, found.metadata),),
+            ),
+            spec=ReplicaSetSpec(
+                replicas=replicas,
+                selector=LabelSelector(
+                    match_labels={**selector.match_labels, HASH: hashed},
+                    match_expressions=selector.match_expressions,
+                ),
+                template=PodTemplate(metadata=labelled, spec=template.spec),
+            ),
+        )
+        try:
+            await self._client.create(REPLICA_SETS, made)
+        except errors.Conflict as error:
+            if not error.already_exists:
+                raise
+
+    async def _scale(self, one: ReplicaSet, replicas: int) -> None:
+        meta = one.metadata
+        patch = {"spec": {"replicas": replicas}}
+        await self._client.patch(REPLICA_SETS, meta.name, patch, namespace=meta.namespace)
+
+    async def _tell(self, found: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> None:
+        every = [*old, *([new] if new is not None else [])]
+        available = sum(_count(one, "availableReplicas") for one in every)
+        there = sum(_count(one, "replicas") for one in every)
+        wanted = 1 if found.spec.replicas is None else found.spec.replicas
+        counts = {
+            "observedGeneration": found.metadata.generation,
+            "replicas": there,
+            "updatedReplicas": _count(new, "replicas"),
+            "readyReplicas": sum(_count(one, "readyReplicas") for one in every),
+            "availableReplicas": available,
+            "unavailableReplicas": max(max(wanted, there) - available, 0),
+        }
+        await making.tell(self._client, DEPLOYMENTS, found, counts)
+
+
+def _sizes(found: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> dict[str, int]:
+    """How many replicas each ReplicaSet should have as the next step, by name."""
+    wanted = 1 if found.spec.replicas is None else found.spec.replicas
+    hashed = making.revision(found.spec.template)
+    newest = f"{found.metadata.name}-{hashed}"
+    sizes = {one.metadata.name: _wanted(one) for one in old}
+    before = 0 if new is None else _wanted(new)
+    left = sum(sizes.values())
+    if not left and (found.spec.strategy.type != "Recreate" or not _pods(old)):
+        return {**sizes, newest: wanted}
+    if found.spec.strategy.type == "Recreate":
+        return {**dict.fromkeys(sizes, 0), newest: before}
+    surge, unavailable = _bounds(found.spec.strategy.rolling_update or RollingUpdate(), wanted)
+    room = max(wanted + surge - left - before, 0)
+    sizes[newest] = min(wanted, before + room) if before <= wanted else wanted
+    not_yet_there = sizes[newest] - _count(new, "availableReplicas")
+    dispensable = left + sizes[newest] - (wanted - unavailable) - max(not_yet_there, 0)
+    for one in old:
+        fewer = min(sizes[one.metadata.name], max(dispensable, 0))
+        sizes[one.metadata.name] -= fewer
+        dispensable -= fewer
+    return sizes
+
+
+def _bounds(rolling: RollingUpdate, wanted: int) -> tuple[int, int]:
+    surge = _share(rolling.max_surge, wanted)
+    unavailable = _share(rolling.max_unavailable, wanted)
+    if not ceil(surge) and not floor(unavailable):
+        return 0, 1
+    return ceil(surge), min(floor(unavailable), wanted)
+
+
+def _share(text: int | str, whole: int) -> Fraction:
+    if isinstance(text, int):
+        return Fraction(text)
+    return Fraction(text.removesuffix("%")) * whole / 100 if text.endswith("%") else Fraction(text)
+
+
+def _wanted(one: ReplicaSet) -> int:
+    return 1 if one.spec.replicas is None else one.spec.replicas
+
+
+def _pods(sets: list[ReplicaSet]) -> int:
+    return sum(_count(one, "replicas") for one in sets)
+
+
+def _count(one: ReplicaSet | None, name: str) -> int:
+    return int(one.status.get(name) or 0) if one is not None else 0

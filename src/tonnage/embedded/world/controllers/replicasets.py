@@ -1,0 +1,75 @@
+"""ReplicaSets: so many pods of a template, whichever."""
+
+from tonnage.cluster.cache import Cache, Key
+from tonnage.cluster.watching import Change
+from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.controllers import making
+from tonnage.embedded.world.controllers.records import REPLICA_SETS, ReplicaSet
+from tonnage.embedded.world.desk import Desk
+from tonnage.embedded.world.podindex import OwnedPods, is_active, is_ready
+from tonnage.objects.pods import Pod
+
+
+class ReplicaSets:
+    """Makes what is missing and deletes what is too much, those first that do least."""
+
+    def __init__(self, stage: Stage, *, owned: OwnedPods, replica_sets: Cache[ReplicaSet]) -> None:
+        self._client = stage.client
+        self._owned = owned
+        self._sets = replica_sets
+        self._desk: Desk[Key] = Desk("replica set", self._look, stage)
+        replica_sets.subscribe(self._set_changed)
+        owned.follow("ReplicaSet", self._pod_changed)
+
+    def _set_changed(self, change: Change[ReplicaSet]) -> None:
+        meta = change.object.metadata
+        self._desk.note((meta.namespace, meta.name))
+
+    def _pod_changed(self, pod: Pod) -> None:
+        owner = pod.metadata.controller
+        if owner is not None:
+            self._desk.note((pod.metadata.namespace, owner.name))
+
+    async def _look(self, key: Key) -> None:
+        found = self._sets.get(key[1], namespace=key[0])
+        if found is None or found.metadata.deletion_timestamp is not None:
+            return
+        uid = found.metadata.uid
+        active = [pod for pod in self._owned.of(uid) if is_active(pod)]
+        wanted = 1 if found.spec.replicas is None else found.spec.replicas
+        owner = making.owner(REPLICA_SETS, found.metadata)
+        for _ in range(wanted - len(active) - self._owned.expected(uid)):
+            pod = making.pod(found.spec.template, owner, namespace=key[0])
+            made = await making.create(self._client, pod)
+            if made is not None:
+                self._owned.expect(uid, made)
+        if len(active) > wanted:
+            active.sort(key=_use)
+            for surplus in active[: len(active) - wanted]:
+                await making.delete(self._client, surplus)
+        await self._tell(found)
+
+    async def _tell(self, found: ReplicaSet) -> None:
+        active = [pod for pod in self._owned.of(found.metadata.uid) if is_active(pod)]
+        ready = sum(map(is_ready, active))
+        counts = {
+            "observedGeneration": found.metadata.generation,
+            "replicas": len(active),
+            "fullyLabeledReplicas": len(active),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+        }
+        await making.tell(self._client, REPLICA_SETS, found, counts)
+
+
+def _use(pod: Pod) -> tuple[bool, bool, bool, list[int], str]:
+    """Smaller for what is missed less: without a node, not running, not ready, young."""
+    created = pod.metadata.creation_timestamp or ""
+    youngest_first = [-ord(letter) for letter in created]
+    return (
+        bool(pod.spec.node_name),
+        pod.status.phase == "Running",
+        is_ready(pod),
+        youngest_first,
+        pod.metadata.name,
+    )

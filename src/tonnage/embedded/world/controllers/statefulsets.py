@@ -1,0 +1,194 @@
+"""StatefulSets: pods with numbers, each with its own claims, in order or side by side."""
+
+from tonnage.cluster import errors
+from tonnage.cluster.cache import Cache, Key
+from tonnage.cluster.watching import Change
+from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.controllers import making
+from tonnage.embedded.world.controllers.records import (
+    CLAIMS,
+    STATEFUL_SETS,
+    NewClaim,
+    NewPod,
+    StatefulSet,
+    Tree,
+)
+from tonnage.embedded.world.desk import Desk
+from tonnage.embedded.world.podindex import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.objects.meta import LabelSelector, ObjectMeta
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import PersistentVolumeClaim
+
+
+class StatefulSets:
+    """A pod's name and claims stay the same however often it is made again.
+
+    In order, nothing is done to a pod before all those before it are ready.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        owned: OwnedPods,
+        claims: Cache[PersistentVolumeClaim],
+        sets: Cache[StatefulSet],
+    ) -> None:
+        self._client = stage.client
+        self._owned = owned
+        self._claims = claims
+        self._sets = sets
+        self._desk: Desk[Key] = Desk("stateful set", self._look, stage)
+        sets.subscribe(self._set_changed)
+        owned.follow("StatefulSet", self._pod_changed)
+
+    def _set_changed(self, change: Change[StatefulSet]) -> None:
+        meta = change.object.metadata
+        self._desk.note((meta.namespace, meta.name))
+
+    def _pod_changed(self, pod: Pod) -> None:
+        owner = pod.metadata.controller
+        if owner is not None:
+            self._desk.note((pod.metadata.namespace, owner.name))
+
+    async def _look(self, key: Key) -> None:
+        found = self._sets.get(key[1], namespace=key[0])
+        if found is None or found.metadata.deletion_timestamp is not None:
+            return
+        pods = {_ordinal(pod): pod for pod in self._owned.of(found.metadata.uid)}
+        revision = f"{found.metadata.name}-{making.revision(found.spec.template)}"
+        if await self._fill(found, pods, revision) and await self._shrink(found, pods):
+            await self._renew(found, pods, revision)
+        await self._tell(found, revision)
+
+    async def _fill(self, found: StatefulSet, pods: dict[int, Pod], revision: str) -> bool:
+        """Make what is missing; whether one may go on to what comes after."""
+        for ordinal in _ordinals(found):
+            pod = pods.get(ordinal)
+            if pod is None:
+                await self._make(found, ordinal, revision)
+            elif pod.status.phase in FINISHED and pod.metadata.deletion_timestamp is None:
+                await making.delete(self._client, pod)
+            elif is_active(pod) and is_ready(pod):
+                continue
+            if _in_order(found):
+                return False
+        return True
+
+    async def _shrink(self, found: StatefulSet, pods: dict[int, Pod]) -> bool:
+        """Delete what is too much, from the end; whether all of it is gone."""
+        surplus = sorted(set(pods) - set(_ordinals(found)), reverse=True)
+        for ordinal in surplus:
+            if pods[ordinal].metadata.deletion_timestamp is None:
+                await making.delete(self._client, pods[ordinal])
+            if _in_order(found):
+                return False
+        return not surplus
+
+    async def _renew(self, found: StatefulSet, pods: dict[int, Pod], revision: str) -> None:
+        """Delete the last pod of an earlier template, if none is missing meanwhile."""
+        strategy = found.spec.update_strategy
+        if strategy.type != "RollingUpdate":
+            return
+        first = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
+        for ordinal in reversed(_ordinals(found)):
+            pod = pods.get(ordinal)
+            if ordinal < first or pod is None or not is_active(pod):
+                return
+            if pod.metadata.labels.get(making.REVISION, revision) != revision:
+                await making.delete(self._client, pod)
+                return
+            if not is_ready(pod):
+                return
+
+    async def _make(self, found: StatefulSet, ordinal: int, revision: str) -> None:
+        for claim in _claims(found, ordinal):
+            meta = claim.metadata
+            if self._claims.get(meta.name, namespace=meta.namespace) is None:
+                try:
+                    await self._client.create(CLAIMS, claim)
+                except errors.Conflict as error:
+                    if not error.already_exists:
+                        raise
+        await making.create(self._client, _pod(found, ordinal, revision))
+
+    async def _tell(self, found: StatefulSet, revision: str) -> None:
+        active = [pod for pod in self._owned.of(found.metadata.uid) if is_active(pod)]
+        ready = sum(map(is_ready, active))
+        updated = sum(pod.metadata.labels.get(making.REVISION) == revision for pod in active)
+        counts = {
+            "observedGeneration": found.metadata.generation,
+            "replicas": len(active),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "currentReplicas": updated,
+            "updatedReplicas": updated,
+            "currentRevision": revision,
+            "updateRevision": revision,
+        }
+        await making.tell(self._client, STATEFUL_SETS, found, counts)
+
+
+def _ordinals(found: StatefulSet) -> range:
+    start = found.spec.ordinals.start
+    return range(start, start + (1 if found.spec.replicas is None else found.spec.replicas))
+
+
+def _in_order(found: StatefulSet) -> bool:
+    return found.spec.pod_management_policy != "Parallel"
+
+
+def _ordinal(pod: Pod) -> int:
+    """The number at the end of its name, -1 for a pod that has none."""
+    number = pod.metadata.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
+
+
+def _pod(found: StatefulSet, ordinal: int, revision: str) -> NewPod:
+    meta = found.metadata
+    name = f"{meta.name}-{ordinal}"
+    spec = found.spec.template.spec
+    own: list[Tree] = [
+        {"name": one.metadata.name, "persistentVolumeClaim": {"claimName": _claim(one, name)}}
+        for one in found.spec.volume_claim_templates
+    ]
+    names = {volume["name"] for volume in own}
+    rest = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
+    labels = {
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": str(ordinal),
+        making.REVISION: revision,
+    }
+    return making.pod(
+        found.spec.template,
+        making.owner(STATEFUL_SETS, meta),
+        namespace=meta.namespace,
+        name=name,
+        labels=labels,
+        spec={
+            **spec,
+            "hostname": name,
+            "subdomain": found.spec.service_name,
+            "volumes": [*own, *rest],
+        },
+    )
+
+
+def _claims(found: StatefulSet, ordinal: int) -> list[NewClaim]:
+    meta, selector = found.metadata, found.spec.selector or LabelSelector()
+    return [
+        NewClaim(
+            metadata=ObjectMeta(
+                name=_claim(one, f"{meta.name}-{ordinal}"),
+                namespace=meta.namespace,
+                labels={**one.metadata.labels, **selector.match_labels},
+                annotations=one.metadata.annotations,
+            ),
+            spec=one.spec,
+        )
+        for one in found.spec.volume_claim_templates
+    ]
+
+
+def _claim(template: NewClaim, pod: str) -> str:
+    return f"{template.metadata.name}-{pod}"

@@ -1,0 +1,86 @@
+"""`tonnage embedded`, as a program of its own."""
+
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tonnage.cli.app import program
+from tonnage.clock import SystemClock
+from tonnage.cluster import config
+from tonnage.cluster.client import Client
+from tonnage.cluster.http import HttpTransport
+from tonnage.cluster.records import ConfigMap
+from tonnage.objects.meta import ObjectMeta
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """The running program, after it said where it listens; it ends well when it is interrupted."""
+    command = [str(Path(sys.executable).with_name("tonnage")), "embedded", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as running:
+        assert running.stderr is not None
+        assert "listens on http://127.0.0.1:" in running.stderr.readline()
+        try:
+            yield running
+        finally:
+            running.send_signal(signal.SIGINT)
+            assert running.wait(timeout=20) == 0
+
+
+async def names(kubeconfig: Path, *, create: str = "") -> list[str]:
+    clock = SystemClock()
+    transport = HttpTransport(config.from_files([kubeconfig]), clock=clock, environ={})
+    try:
+        client = Client(transport, clock=clock, rng=random.Random(1))
+        if create:
+            meta = ObjectMeta(name=create, namespace="default")
+            await client.create(ConfigMap, ConfigMap(metadata=meta))
+        return [one.metadata.name for one in (await client.list(ConfigMap)).items]
+    finally:
+        await transport.close()
+
+
+async def test_what_was_made_is_there_after_a_restart(tmp_path: Path) -> None:
+    kubeconfig, data = tmp_path / "kubeconfig", tmp_path / "cluster.jsonl"
+    options = ("--kubeconfig", str(kubeconfig), "--data", str(data))
+    with started(*options) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline().startswith("Try: kubectl --kubeconfig")
+        await names(kubeconfig, create="kept")
+    with started(*options) as running:
+        assert running.stderr is not None
+        running.stderr.readline()
+        assert await names(kubeconfig) == ["kept"]
+
+
+def test_without_a_file_the_kubeconfig_is_printed(tmp_path: Path) -> None:
+    with started() as running:
+        running.send_signal(signal.SIGINT)
+        assert running.stdout is not None
+        printed = tmp_path / "printed"
+        printed.write_text(running.stdout.read())
+    access = config.from_files([printed])
+    assert access.endpoint.server.startswith("http://127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--port", "99999"], "--port"),
+        (["--data", "/nowhere/cluster.jsonl"], "/nowhere/cluster.jsonl: No such file"),
+        (["--kubeconfig", "/nowhere/kubeconfig"], "/nowhere/kubeconfig: No such file"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_code_2(arguments: list[str], complaint: str) -> None:
+    ended = CliRunner().invoke(program, ["embedded", *arguments])
+    assert ended.exit_code == 2
+    assert complaint in ended.stderr
+    assert "Traceback" not in ended.stderr
