@@ -9,13 +9,34 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from benchmarks import asking, building, changing, forking, planning, starting
+from benchmarks import (
+    asking,
+    building,
+    changing,
+    extender,
+    forking,
+    live,
+    planning,
+    scheduler,
+    starting,
+)
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
 from benchmarks.measuring import Row, table
 
 BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
-    module.NAME: module.run for module in (starting, building, asking, changing, forking, planning)
+    module.NAME: module.run
+    for module in (
+        starting,
+        building,
+        asking,
+        changing,
+        forking,
+        planning,
+        live,
+        extender,
+        scheduler,
+    )
 }
 
 

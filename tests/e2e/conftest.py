@@ -4,16 +4,22 @@ import asyncio
 import inspect
 import itertools
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
 
+from tests.e2e import deployed, scaling
 from tests.e2e.controlplane import ControlPlane
+from tests.e2e.processes import Watchdog
+from tests.e2e.scaling import Stage
 from tests.e2e.workspace import Workspace, workspace
 
 PATIENCE = 120.0
 """Seconds a test may take, unless it is marked with `patience(seconds)`."""
+
+FIGURE = "figure"
 
 _numbers = itertools.count(1)
 
@@ -30,6 +36,49 @@ def work(cluster: ControlPlane) -> Iterator[Workspace]:
     cluster.mend()
     with workspace(cluster, f"e2e-{next(_numbers)}") as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def watchdog() -> Iterator[Watchdog]:
+    made = Watchdog()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def rights(cluster: ControlPlane) -> None:
+    """The autoscaler may do what the shipped manifests say, and nothing else."""
+    deployed.apply(cluster)
+
+
+@pytest.fixture
+def stage(
+    work: Workspace,
+    rights: None,  # noqa: ARG001 - they have to be there
+    watchdog: Watchdog,
+    tmp_path: Path,
+) -> Iterator[Stage]:
+    with scaling.stage(work, tmp_path, watchdog=watchdog) as made:
+        yield made
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Something measured, to be read at the end of the run."""
+    return lambda text: record_property(FIGURE, text)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    told = [
+        str(value)
+        for report in terminalreporter.getreports("passed")
+        for name, value in getattr(report, "user_properties", ())
+        if name == FIGURE and report.when == "call"
+    ]
+    if told:
+        terminalreporter.section("measured")
+        for line in told:
+            terminalreporter.line(line)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,4 +122,7 @@ def pytest_runtest_makereport(
     cluster = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and isinstance(cluster, ControlPlane):
         report.sections += [(f"log of {name}", text) for name, text in cluster.logs()]
+    stage = getattr(item, "funcargs", {}).get("stage")
+    if report.failed and isinstance(stage, Stage):
+        report.sections += [(f"log of {name}", text) for name, text in stage.logs()]
     return report

@@ -121,10 +121,23 @@ class ControlPlane:
         group = MASTERS if user == ADMIN else group
         return self._identities.certified(self.server, user, group=group)
 
-    def kubeconfig_of_account(self, name: str, *, namespace: str) -> Path:
-        """A kubeconfig of an existing service account, with a fresh token of an hour."""
+    def kubeconfig_of_account(self, name: str, *, namespace: str, server: str = "") -> Path:
+        """A kubeconfig of an existing service account, with a fresh token of an hour.
+
+        `server` is whoever stands between the account and the API server.
+        """
         token = self.kubectl("create", "token", name, "-n", namespace).strip()
-        return self._identities.tokened(self.server, token)
+        return self._identities.tokened(server or self.server, token)
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the authority that vouches for all servers."""
+        return self._identities.authority
+
+    @property
+    def certificate(self) -> tuple[Path, Path]:
+        """Certificate and key with which anybody may be a server on loopback."""
+        return self._identities.server
 
     def kubectl(
         self,

@@ -1,0 +1,247 @@
+"""All of the extender put together: caches, reservations, HTTPS, until somebody says stop."""
+
+import asyncio
+import gc
+import logging
+import random
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.client import Client
+from tonnage.cluster.reflector import Pace
+from tonnage.errors import ClusterError
+from tonnage.filters import features as gates
+from tonnage.filters.features import Features
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import CSIDriver, VolumeAttachment
+from tonnage.scheduler.extender.config import ExtenderConfig
+from tonnage.scheduler.extender.inflight import InFlight
+from tonnage.scheduler.extender.metrics import Metrics
+from tonnage.scheduler.extender.newcomers import Newcomers
+from tonnage.scheduler.extender.reservations import Reservations
+from tonnage.scheduler.extender.simulating import simulate
+from tonnage.scheduler.extender.verbs import Verbs
+from tonnage.service import running
+from tonnage.service.cachemetrics import CacheCollector
+from tonnage.service.certificates import Certificates
+from tonnage.service.configfile import ConfigFile
+from tonnage.service.serving import LARGEST_BODY, Reply, Server, error_reply
+from tonnage.service.standing import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, StandingCluster
+from tonnage.service.steadytime import SteadyTime
+from tonnage.snapshot.snapshot import FINISHED
+
+_log = logging.getLogger(__name__)
+
+NEEDED: tuple[type, ...] = (*ESSENTIAL, *OF_VOLUMES, CSIDriver, VolumeAttachment)
+"""Without the right to read one of these, an answer would break the promise it is asked for."""
+
+_LOOK_EVERY = 1.0
+_REBUILD_AT_MOST_EVERY = 60.0
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled when the process starts, unlike `ExtenderConfig`."""
+
+    address: str = ":9443"
+    largest_body: int = LARGEST_BODY
+
+
+class Program:
+    """Its parts are there to be asked; `run` brings them to life.
+
+    Reservations are in memory, so schedulers that work at the same time have to ask the same one.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        config: ConfigFile[ExtenderConfig],
+        settings: Settings,
+        certificates: Certificates | None,
+        server_version: str,
+        clock: Clock,
+        rng: random.Random,
+        pace: Pace | None = None,
+    ) -> None:
+        self._config = config
+        self._certificates = certificates
+        self._clock = clock
+        self._version = server_version
+        self._trusted_since: float | None = None
+        self._rebuilt_at = clock.monotonic()
+        self.standing = StandingCluster(
+            client,
+            clock=clock,
+            rng=rng,
+            features=self.features(),
+            counted=lambda pod: None if _finished(pod) else pod,
+            pace=pace,
+        )
+        self.reservations = Reservations(clock)
+        self.metrics = Metrics(self.reservations)
+        time = SteadyTime(clock)
+        newcomers = Newcomers(time.now, window=lambda: config.current.registration_window)
+        self.verbs = Verbs(
+            self.standing,
+            self.reservations,
+            newcomers,
+            config=lambda: config.current,
+            features=self.features,
+            withheld=self.withheld,
+            clock=clock,
+            metrics=self.metrics,
+        )
+        self._inflight = InFlight(
+            self.standing,
+            self.reservations,
+            seconds=lambda: config.current.reservation_time,
+        )
+        self.standing.cache(Node).subscribe(newcomers.take)
+        for kind in OF_SCHEDULING:
+            cache: Cache[Any] = self.standing.cache(kind)
+            cache.subscribe(lambda _: self.verbs.something_happened())
+        self.metrics.registry.register(CacheCollector(self.standing.mirror))
+        self.server = Server(
+            settings.address,
+            alive=str,
+            ready=self.withheld,
+            registry=self.metrics.registry,
+            documents={},
+            questions={
+                "/v1/filter": self.verbs.filter,
+                "/v1/prioritize": self.verbs.prioritize,
+                "/simulate": self._simulate,
+            },
+            certificates=certificates,
+            largest_body=settings.largest_body,
+            clock=clock,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with AsyncExitStack() as stack:
+            await self.server.start()
+            stack.push_async_callback(self.server.close)
+            _log.info("listening", extra={"port": self.server.port})
+            helpers = running.beside(
+                self.standing.mirror.run(), self._look_around(), self._spare_the_collector()
+            )
+            await stack.enter_async_context(helpers)
+            await asyncio.Event().wait()
+
+    def features(self) -> Features:
+        """The rules of the cluster's version, and the opt-in whatever the version and its gates.
+
+        1.35 would take every CSIDriver object for an opt-in; here a driver opts in by saying so.
+        """
+        config = self._config.current
+        version = gates.nearest_version(config.kubernetes_version or self._version)
+        found = gates.of_version(
+            version,
+            config.feature_gates,
+            legacy_attach_limits=config.legacy_attach_limits,
+            returning_volume_once=config.returning_volume_once,
+        )
+        number = (1, 36) if found.opt_in_by_existence else found.version
+        return msgspec.structs.replace(found, volume_limit_scaling=True, version=number)
+
+    def withheld(self) -> str:
+        """Why nothing is answered from the caches now; empty when it is."""
+        why = self._distrust()
+        if why:
+            self._trusted_since = None
+            return f"the cluster is not known well enough: {why}"
+        now = self._clock.monotonic()
+        if self._trusted_since is None:
+            self._trusted_since = now
+            self._inflight.again()
+        left = self._trusted_since + self._config.current.startup_grace - now
+        if left > 0:
+            return f"pods let through before may be on their way: ready in {left:.1f} s"
+        return ""
+
+    def _distrust(self) -> str:
+        trust = self.standing.trust()
+        if trust.hold:
+            return trust.hold
+        needed = {kind.__name__ for kind in NEEDED}
+        blocked = [one for one in trust.obstacles if one.kind in needed]
+        return "; ".join(f"{one.kind} objects cannot be read: {one.message}" for one in blocked)
+
+    async def _simulate(self, body: bytes) -> Reply:
+        why = self._distrust()
+        if why:
+            return error_reply(f"the cluster is not known well enough: {why}", status=503)
+        return simulate(body, self.verbs, self.standing.snapshot)
+
+    async def _look_around(self) -> None:
+        """Files that changed, objects that spoilt the snapshot, and whether we are trusted yet."""
+        while True:
+            self._config.check()
+            if self._certificates is not None:
+                self._certificates.check()
+            self._settle()
+            self.withheld()
+            await self._clock.sleep(_LOOK_EVERY)
+
+    async def _spare_the_collector(self) -> None:
+        """Once everything is known, keep the garbage collector from going through it for ever.
+
+        Its rounds would be the slowest answers.
+        """
+        while self._trusted_since is None:
+            await self._clock.sleep(_LOOK_EVERY)
+        gc.collect()
+        gc.freeze()
+
+    def _settle(self) -> None:
+        before = self.standing.snapshot
+        now = self._clock.monotonic()
+        if now - self._rebuilt_at < _REBUILD_AT_MOST_EVERY:
+            return
+        self.standing.settle(self.features())
+        if self.standing.snapshot is not before:
+            self._rebuilt_at = now
+            # Rows have other numbers now: forget who was on the way, and wait until they are there.
+            self.reservations.clear()
+            self._trusted_since = None
+
+
+async def start(
+    client: Client,
+    *,
+    config: ConfigFile[ExtenderConfig],
+    settings: Settings,
+    certificates: Certificates | None,
+    clock: Clock,
+    rng: random.Random,
+) -> None:
+    """Find out whom we talk to, then run until cancelled."""
+    version = config.current.kubernetes_version
+    while not version:
+        try:
+            version = await client.version()
+        except ClusterError as error:
+            _log.warning("API server not reached", extra={"error": str(error)})
+            await clock.sleep(5.0)
+    _log.info("starting", extra={"kubernetes": version, "tls": certificates is not None})
+    program = Program(
+        client,
+        config=config,
+        settings=settings,
+        certificates=certificates,
+        server_version=version,
+        clock=clock,
+        rng=rng,
+    )
+    await program.run()
+
+
+def _finished(pod: Pod) -> bool:
+    return pod.status.phase in FINISHED

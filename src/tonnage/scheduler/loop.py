@@ -1,0 +1,385 @@
+"""The scheduler: takes waiting pods from the queue, decides, and has the decisions carried out.
+
+No awaiting stands between looking and deciding, so what is decided together is decided on one
+state of the cluster. Binding goes on beside it; until the server confirms, a decision is assumed.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from tonnage.clock import Clock
+from tonnage.cluster.client import Client
+from tonnage.cluster.events import Recorder, Severity
+from tonnage.cluster.watching import EventType
+from tonnage.filters.features import Features
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
+from tonnage.scheduler import metrics as figures
+from tonnage.scheduler import waking
+from tonnage.scheduler.binding import Binder, BindingFailed, PodGone
+from tonnage.scheduler.config import SchedulerConfig
+from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.placing import Placed, Placer, Refused
+from tonnage.scheduler.preempting import Preemptor
+from tonnage.scheduler.queue import Pace, SchedulingQueue, Waiting
+from tonnage.scheduler.statuses import (
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    StatusWriter,
+    Word,
+    scheduled_condition,
+)
+from tonnage.scheduler.waking import Happening
+from tonnage.scheduler.world import SchedulerWorld
+from tonnage.service.configfile import ConfigFile
+from tonnage.service.standing import Trust
+from tonnage.snapshot.snapshot import FINISHED, PodRecord
+
+_log = logging.getLogger(__name__)
+
+_LOOK_AGAIN = 1.0
+"""Seconds between looks at caches that are not to be trusted, and at the configuration file."""
+
+
+class Scheduler:
+    """Every pod of ours without a node is in the queue, or assumed on one and being bound."""
+
+    def __init__(
+        self,
+        world: SchedulerWorld,
+        client: Client,
+        *,
+        name: str,
+        config: ConfigFile[SchedulerConfig],
+        features: Callable[[SchedulerConfig], Features],
+        clock: Clock,
+        rng: random.Random,
+        recorder: Recorder,
+        queue: SchedulingQueue,
+        metrics: Metrics,
+        leading: Callable[[], bool],
+        together: bool = True,
+    ) -> None:
+        self._world = world
+        self._name = name
+        self._config = config
+        self._features = features
+        self._clock = clock
+        self._rng = np.random.default_rng(rng.getrandbits(64))
+        self._recorder = recorder
+        self.queue = queue
+        self._metrics = metrics
+        self._leading = leading
+        self._together = together
+        self._pods = world.cache(Pod)
+        self._binder = Binder(client, world, clock=clock, parallelism=config.current.parallelism)
+        self.statuses = StatusWriter(client, clock=clock)
+        self._preemptor = Preemptor(
+            client, world, clock=clock, recorder=recorder, name=name, metrics=metrics, rng=self._rng
+        )
+        self._woken = asyncio.Event()
+        self._tasks: asyncio.TaskGroup
+        self._looked_at = -_LOOK_AGAIN
+        self.hold = ""
+        self.active_at = clock.monotonic()
+        world.listener = self._changed
+
+    async def run(self) -> None:
+        """Until cancelled. What an earlier run left unfinished is decided anew."""
+        self._world.start_over()
+        self.queue.clear()
+        for pod in self._pods:
+            self._enqueue(pod)
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            while True:
+                self._woken.clear()
+                if self._held():
+                    await self._clock.sleep(_LOOK_AGAIN)
+                elif self.round():
+                    await self._clock.sleep(0.0)
+                else:
+                    await self._pause()
+
+    def round(self) -> int:
+        """Decide for the pods whose turn it is; how many those were."""
+        started = self.active_at = self._clock.monotonic()
+        config = self._config.current
+        features = self._features(config)
+        self._world.settle(features)
+        self.queue.pace = Pace(
+            first=config.pod_initial_backoff,
+            most=config.pod_max_backoff,
+            flush=config.unschedulable_flush,
+        )
+        taken = self.queue.pop(config.batch, now=started)
+        if not taken:
+            return 0
+        blind = self._world.trust().blind_to_volumes
+        records = [record for one in taken if (record := self._ready(one, blind)) is not None]
+        placer = Placer(
+            self._world,
+            features,
+            config.weights,
+            rng=self._rng,
+            together=self._together,
+        )
+        placed: list[Placed] = []
+        refused: list[Refused] = []
+        for outcome in self._decisions(placer, records):
+            if isinstance(outcome, Placed):
+                placed.append(outcome)
+            else:
+                refused.append(outcome)
+        self._count(placed, refused, self._clock.monotonic() - started)
+        for one in placed:
+            self._tasks.create_task(self._see_through(one, features, config.bind_timeout))
+            self._wake(Happening(waking.POD_ADDED, one.record))
+        self._refuse(refused, features, config)
+        return len(taken)
+
+    def _decisions(self, placer: Placer, records: list[PodRecord]) -> Iterator[Placed | Refused]:
+        """What is decided; a pod that cannot be, for whatever reason, stops no other."""
+        left = {record.key: record for record in records}
+        try:
+            for outcome in placer.decide(records):
+                del left[outcome.record.key]
+                yield outcome
+        except Exception:
+            _log.exception("pods not decided together", extra={"pods": len(left)})
+            for key, record in left.items():
+                try:
+                    yield from placer.decide([record])
+                except Exception as error:
+                    _log.exception("pod not decided", extra={"pod": key})
+                    self._fail(key, f"internal error: {error}")
+
+    def _held(self) -> bool:
+        """Whether acting must wait: not ours to act, or too little known."""
+        now = self._clock.monotonic()
+        if now - self._looked_at >= _LOOK_AGAIN:
+            self._looked_at = now
+            self._config.check()
+            trust: Trust = self._world.trust()
+            if trust.hold and trust.hold != self.hold:
+                _log.info("not scheduling", extra={"reason": trust.hold})
+            self.hold = trust.hold
+        return bool(self.hold) or not self._leading()
+
+    async def _pause(self) -> None:
+        """Until something happens, a backoff ends, or it is time to look at the caches again."""
+        wait = self.queue.next_in(self._clock.monotonic())
+        bound = _LOOK_AGAIN if wait is None else min(wait, _LOOK_AGAIN)
+        with suppress(TimeoutError):
+            async with self._clock.timeout(bound):
+                await self._woken.wait()
+
+    # Pods that wait
+
+    def _ready(self, waiting: Waiting, blind: tuple[str, ...]) -> PodRecord | None:
+        """The pod in the snapshot's terms, if a decision about it can be made."""
+        record = self._world.snapshot.pods.get(waiting.key)
+        if record is None:
+            why = self._world.rejected.get(("Pod", waiting.key), "the pod is not known")
+            self._fail(waiting.key, f"pod not understood: {why}")
+            return None
+        if not record.pending:
+            self.queue.remove(waiting.key)
+            return None
+        if blind and record.volumes:
+            self._fail(waiting.key, f"{', '.join(blind)} objects cannot be read")
+            return None
+        return record
+
+    def _enqueue(self, pod: Pod) -> None:
+        meta = pod.metadata
+        key = f"{meta.namespace}/{meta.name}"
+        if not self._is_ours(pod) or key in self._world.assumed:
+            if self.queue.get(key) is not None and not self._is_ours(pod):
+                self.queue.remove(key)
+            return
+        known = self.queue.get(key)
+        if known is None or known.uid != meta.uid:
+            self.queue.add(
+                key,
+                uid=meta.uid,
+                priority=pod.spec.priority or 0,
+                now=self._clock.monotonic(),
+                gated=bool(pod.spec.scheduling_gates),
+            )
+            self._woken.set()
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return (
+            pod.spec.scheduler_name == self._name
+            and not pod.spec.node_name
+            and pod.metadata.deletion_timestamp is None
+            and pod.status.phase not in FINISHED
+        )
+
+    # What happens in the cluster
+
+    def _changed(self, type_: EventType, obj: Any, before: Any) -> None:
+        gone = type_ is EventType.DELETED
+        if isinstance(obj, Pod):
+            self._pod_changed(obj, before, gone=gone)
+            return
+        if before is not None or not gone:
+            for happening in waking.happenings(before, None if gone else obj):
+                self._wake(happening)
+        if isinstance(obj, PersistentVolumeClaim):
+            self._binder.volumes_changed([(obj.metadata.namespace, obj.metadata.name)])
+        elif isinstance(obj, PersistentVolume) and obj.spec.claim_ref is not None:
+            reference = obj.spec.claim_ref
+            self._binder.volumes_changed([(reference.namespace, reference.name)])
+
+    def _pod_changed(self, pod: Pod, before: PodRecord | None, *, gone: bool) -> None:
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        record = self._world.snapshot.pods.get(key)
+        if gone:
+            self.queue.remove(key)
+            self.statuses.drop(key)
+            self._preemptor.pod_gone(key)
+            volumes = before.volumes if before is not None else ()
+            self._binder.volumes_changed((pod.metadata.namespace, one.claim) for one in volumes)
+        else:
+            self._enqueue(pod)
+            if before is not None and record is not None and before.pods is not record.pods:
+                gated = bool(pod.spec.scheduling_gates)
+                self.queue.changed(key, gated=gated, now=self._clock.monotonic())
+                self._woken.set()
+        for happening in _pod_happenings(before, record):
+            self._wake(happening)
+
+    def _wake(self, happening: Happening) -> None:
+        snapshot = self._world.snapshot
+
+        def worth(by: str, waiting: Waiting) -> bool:
+            record = snapshot.pods.get(waiting.key)
+            return record is None or waking.worth_another_try(happening, by, record, snapshot)
+
+        if self.queue.wake(happening.cured, worth, now=self._clock.monotonic()):
+            self._woken.set()
+
+    # What became of pods
+
+    def _count(self, placed: list[Placed], refused: list[Refused], seconds: float) -> None:
+        total = len(placed) + len(refused)
+        if not total:
+            return
+        self._metrics.batch(total)
+        errors = sum(one.error for one in refused)
+        for result, count in (
+            (figures.SCHEDULED, len(placed)),
+            (figures.UNSCHEDULABLE, len(refused) - errors),
+            (figures.ERROR, errors),
+        ):
+            if count:
+                self._metrics.decided(result, count, seconds=seconds * count / total)
+
+    async def _see_through(self, placed: Placed, features: Features, within: float) -> None:
+        """Bind the pod, or take the decision back."""
+        key = placed.record.key
+        pod = self._world.pod(key)
+        try:
+            if pod is None:
+                raise PodGone(key)
+            await self._binder.bind(pod, placed, features, within=within)
+        except PodGone:
+            self._world.forget(placed.record, placed.volumes)
+            waiting = self.queue.get(key)
+            if waiting is not None and waiting.uid == placed.record.meta.uid:
+                self.queue.remove(key)
+            return
+        except Exception as error:
+            if not isinstance(error, BindingFailed):
+                _log.exception("binding failed", extra={"pod": key})
+            self._world.forget(placed.record, placed.volumes)
+            waiting = self.queue.get(key)
+            if waiting is not None and waiting.uid == placed.record.meta.uid:
+                self._fail(key, str(error))
+            return
+        self._bound(pod, placed)
+
+    def _bound(self, pod: Pod, placed: Placed) -> None:
+        key = placed.record.key
+        self._world.settle_volumes(placed.volumes)
+        self.statuses.drop(key)
+        waiting = self.queue.get(key)
+        if waiting is not None and waiting.uid == pod.metadata.uid:
+            seconds = self._clock.monotonic() - waiting.arrived
+            self._metrics.bound(attempts=waiting.attempts, seconds=seconds)
+            self.queue.remove(key)
+        self._recorder.record(
+            pod,
+            reason="Scheduled",
+            message=f"Successfully assigned {key} to {placed.node}",
+        )
+
+    def _refuse(self, refused: list[Refused], features: Features, config: SchedulerConfig) -> None:
+        now = self._clock.monotonic()
+        for one in refused:
+            key = one.record.key
+            if one.error:
+                self._fail(key, one.text)
+                continue
+            attempt = self._preemptor.attempt(one, features, allowed=config.preemption)
+            for victim in attempt.work:
+                self._tasks.create_task(victim)
+            for other in attempt.displaced:
+                self._withdraw_promise(other)
+            message = f"{one.text} preemption: {attempt.told}" if attempt.told else one.text
+            self.queue.refused(key, one.by, now=now)
+            self._tell(key, UNSCHEDULABLE, message, nominated=attempt.nominated)
+
+    def _withdraw_promise(self, key: str) -> None:
+        """Tell a pod that the node it was promised goes to a more important one."""
+        pod = self._world.pod(key)
+        told = scheduled_condition(pod) if pod is not None else None
+        if pod is not None and told is not None and told.status == "False":
+            self.statuses.say(pod, Word(reason=told.reason, message=told.message))
+
+    def _fail(self, key: str, message: str) -> None:
+        self.queue.failed(key, now=self._clock.monotonic())
+        self._woken.set()
+        self._tell(key, SCHEDULER_ERROR, message)
+
+    def _tell(self, key: str, reason: str, message: str, *, nominated: str | None = None) -> None:
+        pod = self._world.pod(key)
+        if pod is None:
+            return
+        promised = pod.status.nominated_node_name if nominated is None else nominated
+        self.statuses.say(pod, Word(reason=reason, message=message, nominated=promised))
+        self._recorder.record(
+            pod, reason="FailedScheduling", message=message, severity=Severity.WARNING
+        )
+
+
+def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[Happening]:
+    """What a change of a pod comes to for others: only pods with a node matter to them."""
+    if before is not None and _place(before) and _place(before) != _place(now):
+        return [Happening(waking.POD_DELETED, before)]
+    if now is None or not now.node_name:
+        return []
+    if before is None or not before.node_name:
+        return [Happening(waking.POD_ADDED, now)]
+    found = []
+    if before.meta.labels != now.meta.labels:
+        found.append(Happening("Pod.label", now))
+    if before.pods is not now.pods and before.pods.usage != now.pods.usage:
+        found.append(Happening("Pod.resize", now))
+    if now.terminating and not before.terminating:
+        # It does not count any more where matching pods are spread.
+        found.append(Happening("Pod.label", now))
+    return found
+
+
+def _place(record: PodRecord | None) -> str:
+    """The node whose room a pod takes, or is promised."""
+    return "" if record is None else record.node_name or record.nominated

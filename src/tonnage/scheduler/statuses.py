@@ -1,0 +1,116 @@
+"""What pods that wait are told: their PodScheduled condition and the node they are promised.
+
+Deciding never waits for it. What is to be said about a pod replaces what was not yet said.
+"""
+
+import asyncio
+import logging
+from datetime import datetime
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.cluster import errors
+from tonnage.cluster.client import Client, PatchStyle
+from tonnage.errors import ClusterError
+from tonnage.objects.meta import Condition
+from tonnage.objects.pods import Pod
+
+UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
+
+_WRITERS = 8
+
+_log = logging.getLogger(__name__)
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a pod has no node, and the node it is promised, if any."""
+
+    reason: str
+    message: str
+    nominated: str = ""
+
+
+class StatusWriter:
+    """Writes the newest word about each pod, and nothing that the pod says already."""
+
+    def __init__(self, client: Client, *, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._waiting: dict[str, tuple[Pod, Word]] = {}
+        self._keys: asyncio.Queue[str] = asyncio.Queue()
+
+    def say(self, pod: Pod, word: Word) -> None:
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if says(pod, word):
+            self._waiting.pop(key, None)
+            return
+        if key not in self._waiting:
+            self._keys.put_nowait(key)
+        self._waiting[key] = (pod, word)
+
+    def drop(self, key: str) -> None:
+        """The pod has a node now: whatever was to be said is wrong."""
+        self._waiting.pop(key, None)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_WRITERS):
+                group.create_task(self._write_on())
+
+    async def _write_on(self) -> None:
+        while True:
+            pod, word = self._waiting.pop(await self._keys.get(), (None, None))
+            if pod is not None and word is not None:
+                await self._write(pod, word)
+
+    async def _write(self, pod: Pod, word: Word) -> None:
+        meta = pod.metadata
+        change = {
+            "metadata": {"uid": meta.uid},
+            "status": {
+                "conditions": [msgspec.to_builtins(_condition(pod, word, self._clock.now()))],
+                "nominatedNodeName": word.nominated or None,
+            },
+        }
+        try:
+            await self._client.patch(
+                Pod,
+                meta.name,
+                change,
+                style=PatchStyle.STRATEGIC,
+                namespace=meta.namespace,
+                subresource="status",
+            )
+        except (errors.NotFound, errors.Conflict):
+            pass  # The pod is another by now, or none.
+        except ClusterError as error:
+            extra = {"pod": f"{meta.namespace}/{meta.name}", "error": str(error)}
+            _log.warning("pod condition not written", extra=extra)
+
+
+def says(pod: Pod, word: Word) -> bool:
+    """Whether the pod says all of it already."""
+    found = scheduled_condition(pod)
+    return (
+        found is not None
+        and (found.status, found.reason, found.message) == ("False", word.reason, word.message)
+        and pod.status.nominated_node_name == word.nominated
+    )
+
+
+def scheduled_condition(pod: Pod) -> Condition | None:
+    return next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+
+
+def _condition(pod: Pod, word: Word, now: datetime) -> Condition:
+    found = scheduled_condition(pod)
+    kept = found.last_transition_time if found is not None and found.status == "False" else None
+    return Condition(
+        type="PodScheduled",
+        status="False",
+        reason=word.reason,
+        message=word.message,
+        last_transition_time=kept or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )

@@ -1,0 +1,132 @@
+"""`tonnage run` as a process, as the account and with the arguments that `deploy/` ships."""
+
+import json
+import sys
+import urllib.request
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e import deployed
+from tests.e2e.controlplane import ControlPlane, wait_until
+from tests.e2e.processes import Program, Watchdog
+
+_TONNAGE = Path(sys.executable).with_name("tonnage")
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Not through a proxy, whatever the environment says."""
+
+Json = dict[str, Any]
+
+
+class Autoscaler:
+    """One replica; it can be killed, paused and started again like any program."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: ControlPlane,
+        directory: Path,
+        watchdog: Watchdog,
+        server: str,
+        config: Path,
+    ) -> None:
+        kubeconfig = cluster.kubeconfig_of_account(
+            deployed.ACCOUNT, namespace=deployed.NAMESPACE, server=server
+        )
+        command = [
+            str(_TONNAGE),
+            *(one for one in deployed.arguments(cluster) if not one.startswith("--config=")),
+            f"--config={config}",
+            f"--kubeconfig={kubeconfig}",
+            "--address=127.0.0.1:0",
+        ]
+        self._log = directory / f"{name}.log"
+        self.program = Program(
+            name,
+            command,
+            log=self._log,
+            environ={"PATH": "/usr/bin:/bin", "HOME": str(directory)},
+            watchdog=watchdog,
+        )
+
+    def start(self) -> None:
+        self.program.start()
+
+    def wait_leading(self) -> None:
+        wait_until(
+            lambda: self.says("leading") > self.says("not leading"),
+            what=f"{self.program.name} leads",
+            late=self.program.last_words,
+        )
+
+    # What it says
+
+    def lines(self, message: str = "") -> list[Json]:
+        """Its log so far, or the lines with one message; what it is writing now is not in it."""
+        if not self._log.exists():
+            return []
+        text = self._log.read_text(errors="replace")
+        written = text[: text.rfind("\n") + 1].splitlines()
+        found = [json.loads(line) for line in written if line.startswith("{")]
+        return [one for one in found if message in ("", one["message"])]
+
+    def says(self, message: str) -> int:
+        """How often."""
+        return len(self.lines(message))
+
+    def requests(self, deed: str = "increase") -> list[tuple[str, int]]:
+        """What it has asked of the provider: group and number of nodes, in order."""
+        asked = self.lines("asking the provider")
+        return [(one["group"], one["nodes"]) for one in asked if one["deed"] == deed]
+
+    def requested_at(self) -> datetime:
+        """When it first asked for nodes."""
+        return datetime.fromisoformat(self.lines("asking the provider")[0]["time"])
+
+    def last_words(self, lines: int = 40) -> str:
+        """The end of its log, without what it told every single pod."""
+        log = self.program.last_words(2000).splitlines()
+        return "\n".join([line for line in log if "pod triggered scale-up" not in line][-lines:])
+
+    # What it answers
+
+    @property
+    def status(self) -> Json:
+        told: Json = json.loads(self._ask("/status"))
+        return told
+
+    @property
+    def healthy(self) -> bool:
+        """It is alive, its caches are full, and its last round went through."""
+        try:
+            self._ask("/healthz")
+            self._ask("/readyz")
+            return not self.status["tonnage"]["held"]
+        except (OSError, KeyError):
+            return False
+
+    def _ask(self, path: str) -> str:
+        port = self.lines("listening")[-1]["port"]
+        with _OPENER.open(f"http://127.0.0.1:{port}{path}", timeout=5.0) as answer:
+            return str(answer.read().decode())
+
+
+class Settings:
+    """The configuration file, which may be written anew while somebody reads it."""
+
+    def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
+        self.path = path
+        self._settings = dict(settings)
+        self.change()
+
+    def change(self, **settings: object) -> None:
+        self._settings |= settings
+        head = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "AutoscalerConfig"}
+        # In one go, as a mounted ConfigMap changes.
+        new = self.path.with_suffix(".new")
+        new.write_text(yaml.safe_dump({**head, **self._settings}))
+        new.replace(self.path)

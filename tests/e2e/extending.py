@@ -1,0 +1,100 @@
+"""A control plane whose scheduler asks our extender, configured by the files we ship."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.controlplane import (
+    REPOSITORY,
+    SCHEDULER,
+    ControlPlane,
+    free_ports,
+    wait_until,
+)
+from tests.e2e.processes import Program, Watchdog
+
+SHIPPED = REPOSITORY / "deploy" / "extender"
+NAMESPACE = "tonnage-system"
+ACCOUNT = "tonnage-extender"
+GATES = {"VolumeLimitScaling": False}
+
+_RUNS = ("Deployment", "Service")
+
+
+class Extended:
+    """The cluster, and the extender, which can be ended and started again."""
+
+    def __init__(self, cluster: ControlPlane, extender: Program) -> None:
+        self.cluster = cluster
+        self.extender = extender
+
+    def restart(self) -> None:
+        """As after a crash; what was in its memory is gone."""
+        self.extender.kill()
+        self.extender.start()
+
+
+@contextmanager
+def extended(directory: Path, config: str) -> Iterator[Extended]:
+    """A cluster without the gate; `config` names one of the shipped scheduler configurations."""
+    (port,) = free_ports(1)
+    file = directory / "scheduler.yaml"
+    cluster = ControlPlane(directory, feature_gates=GATES, flags={SCHEDULER: {"config": str(file)}})
+    file.write_text(yaml.safe_dump(_configured(config, cluster, port)))
+    with cluster:
+        watchdog = Watchdog()
+        try:
+            extender = _extender(cluster, directory, port, watchdog)
+            extender.start()
+            try:
+                _wait_ready(extender)
+                yield Extended(cluster, extender)
+            finally:
+                extender.kill()
+        finally:
+            watchdog.close()
+
+
+def _configured(config: str, cluster: ControlPlane, port: int) -> dict[str, Any]:
+    """As shipped, but for where things are on this machine."""
+    found: dict[str, Any] = yaml.safe_load((SHIPPED / "scheduler" / f"{config}.yaml").read_text())
+    found["clientConnection"]["kubeconfig"] = str(cluster.kubeconfig("system:kube-scheduler"))
+    # Else it holds back at 50 requests a second, and nothing of ours is exercised.
+    found["clientConnection"] |= {"qps": 500, "burst": 1000}
+    (extender,) = found["extenders"]
+    extender["urlPrefix"] = f"https://127.0.0.1:{port}/v1"
+    extender["tlsConfig"] = {"caFile": str(cluster.authority), "serverName": "localhost"}
+    return found
+
+
+def _extender(cluster: ControlPlane, directory: Path, port: int, watchdog: Watchdog) -> Program:
+    rendered = yaml.safe_load_all(cluster.kubectl("kustomize", str(SHIPPED)))
+    rights = [one for one in rendered if one and one["kind"] not in _RUNS]
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
+    certificate, key = cluster.certificate
+    return Program(
+        "extender",
+        [
+            *(str(Path(sys.executable).with_name("tonnage")), "extender"),
+            f"--address=127.0.0.1:{port}",
+            f"--kubeconfig={cluster.kubeconfig_of_account(ACCOUNT, namespace=NAMESPACE)}",
+            f"--tls-cert-file={certificate}",
+            f"--tls-private-key-file={key}",
+        ],
+        log=directory / "extender.log",
+        environ={"PATH": os.defpath, "HOME": str(directory)},
+        watchdog=watchdog,
+    )
+
+
+def _wait_ready(extender: Program) -> None:
+    wait_until(
+        lambda: '"message":"listening"' in extender.log.read_text(),
+        what="the extender listens",
+        late=extender.last_words,
+    )

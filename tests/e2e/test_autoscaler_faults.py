@@ -1,0 +1,167 @@
+"""What goes wrong around a running autoscaler, on a real control plane, and that it comes right."""
+
+import time
+
+import pytest
+
+from tests.e2e import deployed
+from tests.e2e.controlplane import API_SERVER, ETCD
+from tests.e2e.scaling import DRIVER, Stage, group, stateful_set
+from tonnage.autoscaler import state
+from tonnage.embedded.world.behaviour import DriverBehaviour
+from tonnage.providers.kwok import LEDGER
+
+pytestmark = pytest.mark.patience(240)
+
+BOOK = f"/api/v1/namespaces/{deployed.NAMESPACE}/configmaps/{LEDGER}"
+"""Where the provider writes down how many nodes are asked for."""
+
+STATE = f"/api/v1/namespaces/{deployed.NAMESPACE}/configmaps/{state.NAME}"
+"""Where the autoscaler writes down that it is about to ask."""
+
+
+def set_up(stage: Stage) -> None:
+    """A group whose nodes take five volumes each, and a driver that is there at once."""
+    stage.play(DriverBehaviour(name=DRIVER, limit=5))
+    stage.groups(group("db", limit=5))
+    stage.storage()
+
+
+def create(stage: Stage, name: str, pods: int) -> None:
+    stage.cluster.create(stateful_set(name, pods, namespace=stage.work.namespace))
+
+
+@pytest.mark.parametrize(
+    ("path", "answered"),
+    [(STATE, False), (BOOK, True)],
+    ids=["decided-and-not-asked", "asked-and-not-answered"],
+)
+def test_killed_between_deciding_and_acting_it_buys_once(
+    stage: Stage, path: str, answered: bool
+) -> None:
+    """It writes down what it is about to do, asks, and hears the answer: killed in between."""
+    set_up(stage)
+    gate = stage.gate()
+    autoscaler = stage.autoscaler(gate=gate, batchWindow=2)
+    held = gate.hold("PUT", path, answered=answered)
+    create(stage, "db", 10)
+    gate.wait_arrived(held)
+    autoscaler.program.kill()
+    assert stage.nodes("db") == []
+
+    stage.forget_leader()
+    autoscaler.start()
+    stage.wait_running(10)
+    # What was on its way when its sender died arrives now.
+    gate.release(held)
+    assert stage.stays(lambda: len(stage.nodes("db")) == 2, seconds=3)
+    assert stage.grown_to("db", 2)
+    assert autoscaler.healthy
+
+
+def test_an_api_server_that_restarts_loses_nothing(stage: Stage) -> None:
+    set_up(stage)
+    autoscaler = stage.autoscaler(batchWindow=2)
+    create(stage, "db", 5)
+    stage.wait_running(5)
+    before = stage.uids()
+
+    stage.cluster.restart(API_SERVER)
+    create(stage, "more", 10)
+    stage.wait_running(15)
+    assert stage.grown_to("db", 3)
+    assert {name: stage.uids()[name] for name in before} == before
+    stage.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")
+
+
+def test_an_etcd_that_stands_still_costs_the_lead_for_a_while_and_nothing_else(
+    stage: Stage,
+) -> None:
+    set_up(stage)
+    autoscaler = stage.autoscaler(batchWindow=2)
+    create(stage, "db", 5)
+    stage.wait_running(5)
+    before = stage.uids()
+
+    create(stage, "more", 10)
+    with stage.cluster.paused(ETCD):
+        stage.wait(lambda: autoscaler.says("leadership lost") > 0, "the lead was given up")
+    stage.wait_running(15, within=90)
+    assert stage.grown_to("db", 3)
+    assert {name: stage.uids()[name] for name in before} == before
+    assert autoscaler.requests("delete") == []
+    stage.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")
+
+
+def test_watches_that_are_cut_again_and_again_hide_no_pod(stage: Stage) -> None:
+    set_up(stage)
+    gate = stage.gate()
+    autoscaler = stage.autoscaler(gate=gate)
+    kinds = gate.cut_watches()
+    create(stage, "db", 10)
+    until = time.monotonic() + 6
+    while time.monotonic() < until:
+        time.sleep(0.5)
+        gate.cut_watches()
+    stage.wait_running(10)
+    assert kinds > 5
+    assert len(stage.nodes("db")) == 2
+    assert stage.grown_to("db", 2)
+    stage.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")
+
+
+def test_of_two_replicas_one_that_wakes_up_after_the_other_took_over_buys_nothing(
+    stage: Stage,
+) -> None:
+    set_up(stage)
+    gate = stage.gate()
+    settings = stage.settings(batchWindow=2)
+    sleeper = stage.autoscaler(settings, gate=gate)
+    other = stage.replica("other", settings)
+    other.start()
+    held = gate.hold("PUT", BOOK)
+    create(stage, "db", 10)
+    gate.wait_arrived(held)
+    with sleeper.program.paused():
+        other.wait_leading()
+        # What the sleeper was about to do stands written, and may have happened out of sight.
+        stage.wait_running(10, within=120)
+        # The answer to its request is there when it wakes up, before it has looked at the time.
+        gate.release(held)
+        time.sleep(0.2)
+    stage.wait(lambda: sleeper.says("leadership lost") > 0, "the sleeper has noticed")
+    assert stage.stays(lambda: len(stage.nodes("db")) == 2, seconds=3)
+    assert stage.grown_to("db", 2)
+    assert other.healthy
+
+    other.program.stop()
+    stage.wait(lambda: sleeper.says("leading") == 2, "the sleeper leads again")
+    create(stage, "more", 5)
+    stage.wait_running(15)
+    assert stage.grown_to("db", 3)
+
+
+def test_a_right_to_create_nodes_that_is_taken_and_given_back_costs_only_time(
+    stage: Stage,
+) -> None:
+    set_up(stage)
+    autoscaler = stage.autoscaler(
+        initialNodeGroupBackoffDuration=3, maxNodeGroupBackoffDuration=3, batchWindow=2
+    )
+    create(stage, "db", 5)
+    stage.wait_running(5)
+    before = stage.running()
+    stage.take_right("tonnage-kwok", resource="nodes", verbs={"create"})
+
+    create(stage, "more", 10)
+    stage.wait(lambda: autoscaler.says("node not created") > 0, "a node was refused")
+    (refused, *_) = autoscaler.lines("node not created")
+    assert "verb create" in refused["error"] or "cannot create resource" in refused["error"]
+    assert stage.running() == before
+
+    stage.give_rights_back()
+    stage.wait_running(15)
+    assert len(stage.nodes("db")) == 3
+    assert stage.stays(lambda: stage.sizes("db")[-1] == 3, seconds=2)
+    assert {name: stage.running()[name] for name in before} == before
+    stage.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")

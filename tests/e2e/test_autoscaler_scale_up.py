@@ -1,0 +1,192 @@
+"""From pods that wait to nodes that carry them: the storage-aware part, on a real control plane."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e import deployed, manifests
+from tests.e2e.scaling import DRIVER, Stage, group, old_node, stateful_set
+from tonnage.embedded.world.behaviour import Delay, DriverBehaviour
+
+pytestmark = pytest.mark.patience(180)
+
+Tell = Callable[[str], None]
+
+BATCH = 10
+"""Seconds in which a hundred pods are made and refused, on a machine that has other work too."""
+
+
+def a_hundred_run(stage: Stage, figure: Tell) -> None:
+    """A hundred pods with a volume each are made and run; how long it took is told."""
+    autoscaler = stage.autoscaler(batchWindow=BATCH)
+    created = time.time()
+    stage.cluster.create(stateful_set("db", 100, namespace=stage.work.namespace))
+    stage.wait_running(100, within=200)
+    running = time.time() - created
+    requested = autoscaler.requested_at().timestamp() - created
+    assert autoscaler.requests() == [("db", 10)]
+    figure(
+        f"10 nodes requested {requested:.1f} s after 100 pods were created (batch window {BATCH}"
+        f" s), all running after {running:.1f} s"
+    )
+
+
+def test_a_hundred_pods_with_a_volume_each_get_ten_nodes_from_zero_in_one_request(
+    stage: Stage, figure: Tell
+) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=10))
+    stage.groups(group("db", limit=10))
+    stage.storage()
+    a_hundred_run(stage, lambda text: figure(f"limit 10, from zero: {text}"))
+    assert stage.sizes("db") == [0, 10]
+    assert len(stage.nodes("db")) == 10
+
+
+@pytest.mark.patience(300)
+def test_with_the_opt_in_no_pod_is_ever_bound_to_a_node_before_its_driver_has_registered(
+    stage: Stage, figure: Tell
+) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=10, registers_after=Delay(20.0)))
+    stage.groups(group("db", limit=10, csi_node="empty"))
+    stage.storage(opt_in=True)
+    a_hundred_run(stage, lambda text: figure(f"opted in, drivers 20 s late: {text}"))
+    assert stage.sizes("db") == [0, 10]
+    assert stage.see(lambda history: history.too_early(DRIVER)) == []
+    # Each pod and each claim.
+    assert stage.see(lambda history: len(history.placed())) >= 200
+
+
+def test_with_the_opt_in_pods_wait_while_their_new_node_has_no_csinode_at_all(
+    stage: Stage,
+) -> None:
+    late = DriverBehaviour(name=DRIVER, limit=5, registers_after=Delay(6.0))
+    stage.play(late, csi_node_at_start=False)
+    stage.groups(group("db", limit=5, csi_node="absent"))
+    stage.storage(opt_in=True)
+    autoscaler = stage.autoscaler()
+    stage.cluster.create(stateful_set("db", 10, namespace=stage.work.namespace))
+    stage.wait(lambda: len(stage.ready_nodes("db")) == 2, "both nodes are ready")
+    assert stage.cluster.kubectl("get", "csinodes", "-o", "name") == ""
+
+    stage.wait_running(10)
+    assert stage.see(lambda history: history.too_early(DRIVER)) == []
+    assert stage.grown_to("db", 2)
+    assert autoscaler.healthy
+
+
+def test_from_one_the_limit_of_the_live_node_counts_where_the_provider_knows_none(
+    stage: Stage,
+) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=5))
+    stage.groups(group("db"))
+    stage.storage()
+    stage.work.create(old_node("db-1", group="db"), manifests.csinode("db-1", {DRIVER: 5}))
+    autoscaler = stage.autoscaler(batchWindow=2)
+    stage.cluster.create(stateful_set("db", 12, namespace=stage.work.namespace))
+    stage.wait_running(12)
+    assert stage.grown_to("db", 3)
+    limit = {"group": "db", "driver": DRIVER, "count": 5, "source": "live"}
+    assert autoscaler.status["tonnage"]["limits"] == [limit]
+
+
+def test_a_limit_that_changes_while_pods_run_counts_from_then_on(stage: Stage) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=5))
+    stage.groups(group("db", limit=10))
+    stage.storage()
+    stage.work.create(old_node("db-1", group="db"), manifests.csinode("db-1", {DRIVER: 10}))
+    autoscaler = stage.autoscaler(batchWindow=2)
+    stage.cluster.create(stateful_set("db", 5, namespace=stage.work.namespace))
+    stage.wait_running(5)
+
+    stage.background.run(stage.world.drivers.set_limit("db-1", DRIVER, 5))
+    stage.work.cluster.kubectl(
+        "scale", "statefulset", "db", "--replicas=15", "-n", stage.work.namespace
+    )
+    stage.wait_running(15)
+    assert stage.grown_to("db", 3)
+    assert sum(nodes for _, nodes in autoscaler.requests()) == 2
+    assert list(stage.running().values()).count("db-1") == 5
+
+
+def test_without_csi_awareness_too_few_are_bought_until_a_reload_turns_it_on(stage: Stage) -> None:
+    stage.groups(group("db", limit=10))
+    stage.storage()
+    settings = stage.settings(csiAware=False)
+    autoscaler = stage.autoscaler(settings)
+    stage.cluster.create(stateful_set("db", 50, namespace=stage.work.namespace))
+    stage.wait(lambda: autoscaler.status["tonnage"]["waitingPods"] == 50, "all pods were seen")
+    assert autoscaler.requests() == [("db", 1)]
+
+    settings.change(csiAware=True)
+    stage.wait(lambda: len(autoscaler.requests()) == 2, "more was asked for")
+    # Only now does any node start.
+    stage.play(DriverBehaviour(name=DRIVER, limit=10))
+    stage.wait_running(50)
+    assert autoscaler.requests() == [("db", 1), ("db", 4)]
+
+
+def test_a_node_whose_driver_never_registers_is_replaced(stage: Stage) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=10, never_on=("*",)))
+    stage.groups(group("db", limit=10, csi_node="empty"))
+    stage.storage(opt_in=True)
+    autoscaler = stage.autoscaler(driverRegistrationTimeout=6, replaceUnreadyDrivers=True)
+    stage.cluster.create(stateful_set("db", 3, namespace=stage.work.namespace))
+    stage.wait(lambda: len(stage.nodes("db")) == 1, "there is a node")
+    (first,) = stage.nodes("db")
+    stage.wait(lambda: bool({*stage.ready_nodes("db")} - {first}), "there is another node")
+    (second,) = {*stage.ready_nodes("db")} - {first}
+
+    stage.background.run(stage.world.drivers.register(second, DRIVER))
+    stage.wait_running(3)
+    assert stage.nodes("db") == [second]
+    assert autoscaler.requests("delete") == [("db", 1)]
+    events = stage.work.cluster.kubectl(
+        "get", "events", "-A", "--field-selector", f"involvedObject.name={first}"
+    )
+    assert "CSIDriverNotRegistered" in events
+
+
+def test_pods_wait_for_a_driver_that_opts_in_and_no_longer_once_it_opts_out(stage: Stage) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=10, never_on=("*",)))
+    stage.groups(group("db", limit=10, csi_node="empty"))
+    stage.storage(opt_in=False)
+    autoscaler = stage.autoscaler()
+    stage.create_with_volume("first")
+    stage.wait_running(1)
+    (node,) = stage.nodes("db")
+
+    stage.opt_in(True)
+    stage.create_with_volume("second")
+    stage.wait(lambda: "not installed" in stage.work.scheduler_says("second"), "it is refused")
+    # The node is coming up, and has room for it once it has its driver.
+    assert stage.stays(lambda: stage.sizes("db") == [0, 1], seconds=3)
+
+    stage.opt_in(False)
+    stage.create_with_volume("third")
+    # The scheduler does not look at the second again before something else happens.
+    stage.wait(lambda: "third" in stage.running(), "a pod runs on the node without its driver")
+    assert stage.running()["third"] == node
+    assert autoscaler.requests() == [("db", 1)]
+
+
+def test_a_role_without_volumeattachments_is_named_and_costs_nothing_else(stage: Stage) -> None:
+    stage.take_right("tonnage", resource="volumeattachments", verbs={"list", "watch"})
+    stage.play(DriverBehaviour(name=DRIVER, limit=5))
+    stage.groups(group("db", limit=5))
+    stage.storage()
+    autoscaler = stage.autoscaler(batchWindow=2)
+    stage.cluster.create(stateful_set("db", 12, namespace=stage.work.namespace))
+    stage.wait_running(12)
+    assert stage.grown_to("db", 3)
+    missing = autoscaler.status["tonnage"]["missingRights"]
+    assert [(one["kind"], one["group"]) for one in missing] == [
+        ("VolumeAttachment", "storage.k8s.io")
+    ]
+    assert missing[0]["verb"] in ("list", "watch")
+
+
+def test_the_server_takes_everything_that_is_shipped(stage: Stage) -> None:
+    told = stage.cluster.kubectl("apply", "-k", str(deployed.OVERLAY), "--dry-run=server")
+    shipped = {one["kind"].lower() for one in deployed.manifests(stage.cluster)}
+    assert {line.split("/")[0].split(".")[0] for line in told.splitlines()} == shipped

@@ -1,0 +1,175 @@
+"""kube-scheduler without the gate, and our extender: no pod where its volumes cannot be attached.
+
+The server drops the field that opts a driver in, so the annotation does.
+"""
+
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import manifests
+from tests.e2e.controlplane import SCHEDULER, ControlPlane, wait_until
+from tests.e2e.extending import Extended, extended
+from tests.e2e.manifests import Manifest
+from tests.e2e.workspace import Workspace, workspace
+from tonnage.objects.storage import OPT_IN_ANNOTATION
+
+DRIVER = "disk.example.com"
+LIMITS_ON, LIMITS_OFF = "built-in-limits-on", "built-in-limits-off"
+NODES, PODS = 50, 500
+LIMITS = {f"node-{number}": 5 + number % 21 for number in range(NODES)}
+MISSING = f"{DRIVER} CSI driver is not installed on the node"
+SOON = 30.0
+"""Seconds in which the scheduler has looked again at a pod it was told to look at."""
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module", params=[LIMITS_ON, LIMITS_OFF])
+def plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Extended]:
+    with extended(tmp_path_factory.mktemp("extended"), request.param) as made:
+        yield made
+
+
+@pytest.fixture
+def own(plane: Extended) -> Iterator[Workspace]:
+    with workspace(plane.cluster, f"extended-{next(_numbers)}") as made:
+        yield made
+
+
+def opted_in() -> Manifest:
+    driver = manifests.csidriver(DRIVER, opt_in=True)
+    driver["metadata"]["annotations"] = {OPT_IN_ANNOTATION: "true"}
+    return driver
+
+
+def disk(namespace: str, claim: str) -> list[Manifest]:
+    """A claim and the volume it is bound to."""
+    name = f"{namespace}-{claim}"
+    asked = manifests.claim(claim, "disk", namespace=namespace, volume=name)
+    return [asked, manifests.volume(name, "disk", driver=DRIVER, claim=asked)]
+
+
+def waits_for_its_driver(work: Workspace, cause: str) -> None:
+    work.create(
+        opted_in(),
+        manifests.storage_class("disk", DRIVER),
+        *disk(work.namespace, "data"),
+        manifests.pod("db", namespace=work.namespace, claims=["data"]),
+    )
+    wait_until(
+        lambda: f"1 {MISSING} ({cause})" in work.scheduler_says("db"),
+        what="the scheduler says what is missing",
+        within=SOON,
+        late=lambda: work.scheduler_says("db"),
+    )
+
+
+def starts(work: Workspace, figure: Callable[[str], None]) -> None:
+    began = time.monotonic()
+    wait_until(lambda: work.node_of("db") == "n1", what="the pod has its node", within=SOON)
+    figure(f"bound {time.monotonic() - began:.1f} s after the driver registered")
+
+
+def test_a_pod_waits_while_the_csinode_lacks_the_driver_and_starts_when_it_registers(
+    own: Workspace, figure: Callable[[str], None]
+) -> None:
+    own.create(manifests.node("n1"), manifests.csinode("n1", {"other.example.com": 9}))
+    waits_for_its_driver(own, "CSIDriverMissingOnNode")
+    listed = manifests.csinode("n1", {"other.example.com": 9, DRIVER: 5})
+    own.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+    starts(own, figure)
+
+
+def test_a_pod_waits_while_there_is_no_csinode_and_starts_when_the_driver_registers(
+    own: Workspace, figure: Callable[[str], None]
+) -> None:
+    own.create(manifests.node("n1"))
+    waits_for_its_driver(own, "CSINodeMissing")
+    own.create(manifests.csinode("n1", {DRIVER: 5}))
+    starts(own, figure)
+
+
+def test_a_driver_that_registers_without_a_limit_wakes_the_pod_too(
+    own: Workspace, figure: Callable[[str], None]
+) -> None:
+    own.create(manifests.node("n1"), manifests.csinode("n1", {"other.example.com": 9}))
+    waits_for_its_driver(own, "CSIDriverMissingOnNode")
+    listed = manifests.csinode("n1", {"other.example.com": 9, DRIVER: None})
+    own.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
+    starts(own, figure)
+
+
+def test_this_server_drops_the_field_and_keeps_the_annotation(own: Workspace) -> None:
+    own.create(opted_in())
+    driver = own.cluster.get("csidriver", DRIVER)
+    assert "preventPodSchedulingIfMissing" not in driver["spec"]
+    assert driver["metadata"]["annotations"] == {OPT_IN_ANNOTATION: "true"}
+
+
+def create(cluster: ControlPlane, objects: Iterable[Manifest]) -> None:
+    """Many objects, in several goes, because kubectl takes its time."""
+    rest = iter(objects)
+    while some := list(itertools.islice(rest, 250)):
+        cluster.create(*some)
+
+
+def burst(cluster: ControlPlane) -> None:
+    """All pods at once, for a scheduler that has just been started."""
+    numbers = range(PODS)
+    create(cluster, [opted_in(), manifests.storage_class("disk", DRIVER)])
+    create(cluster, (manifests.node(name) for name in LIMITS))
+    create(cluster, (manifests.csinode(name, {DRIVER: limit}) for name, limit in LIMITS.items()))
+    create(cluster, (one for number in numbers for one in disk("default", f"data-{number}")))
+    cluster.stop(SCHEDULER)
+    create(
+        cluster,
+        (
+            manifests.pod(f"db-{number}", namespace="default", claims=[f"data-{number}"], cpu="1m")
+            for number in numbers
+        ),
+    )
+    cluster.start(SCHEDULER)
+
+
+def placed(cluster: ControlPlane) -> Counter[str]:
+    """Pods by node, and under an empty name those without."""
+    shown = "jsonpath={range .items[*]}{.spec.nodeName}\n{end}"
+    listed = cluster.kubectl("get", "pods", "-n", "default", "-o", shown)
+    return Counter(listed.split("\n")[:-1])
+
+
+@pytest.mark.patience(500)
+@pytest.mark.parametrize(
+    ("config", "restarted"),
+    [(LIMITS_ON, False), (LIMITS_OFF, True)],
+    ids=["with the scheduler's own limits", "without them, restarted in the middle"],
+)
+def test_limits_hold_under_a_burst_and_no_pod_is_stuck(
+    tmp_path: Path, figure: Callable[[str], None], config: str, restarted: bool
+) -> None:
+    with extended(tmp_path, config) as plane:
+        cluster = plane.cluster
+        burst(cluster)
+        began = time.monotonic()
+        if restarted:
+            some = PODS // 10
+            wait_until(lambda: PODS - placed(cluster)[""] > some, what="some pods have nodes")
+            plane.restart()
+        wait_until(
+            lambda: not placed(cluster)[""],
+            what="every pod has a node",
+            within=240.0,
+            late=lambda: f"{placed(cluster)}\n{plane.extender.last_words()}",
+        )
+        found, taken = placed(cluster), time.monotonic() - began
+    assert {name: count for name, count in found.items() if count > LIMITS[name]} == {}
+    assert sum(found.values()) == PODS
+    figure(f"{config}: {PODS} pods bound in {taken:.1f} s{', a restart included' * restarted}")
