@@ -25,7 +25,7 @@ COMMANDS = MappingProxyType(
         ),
         "slots": LazyCommand(
             "tonnage.cli.slots:slots",
-            "Count the volume attach slots of every node, used and free.",
+            "Count volume attach slots of every node, used and free.",
         ),
         "plan": LazyCommand(
             "tonnage.cli.plan:plan",
@@ -33,7 +33,7 @@ COMMANDS = MappingProxyType(
         ),
         "limits": LazyCommand(
             "tonnage.cli.limits:limits",
-            "Say how many volumes new nodes can attach, and who says so.",
+            "Say how many volumes new nodes attach, and who says so.",
         ),
         "diff": LazyCommand(
             "tonnage.cli.diff:diff",
@@ -47,9 +47,41 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.run:run",
             "Run the autoscaler on a live cluster.",
         ),
+        "capacity-templates": LazyCommand(
+            "tonnage.cli.capacity_templates:capacity_templates",
+            "Publish capacity for nodes that do not exist yet.",
+        ),
+        "node-agent": LazyCommand(
+            "tonnage.cli.node_agent:node_agent",
+            "Publish the true attach limits of a node, on every node.",
+        ),
+        "scheduler": LazyCommand(
+            "tonnage.cli.scheduler:scheduler",
+            "Schedule pods on nodes that can attach their volumes.",
+        ),
+        "extender": LazyCommand(
+            "tonnage.cli.extender:extender",
+            "Answer kube-scheduler about pods with volumes.",
+        ),
+        "embedded": LazyCommand(
+            "tonnage.cli.embedded:embedded",
+            "Serve a Kubernetes API from memory, nothing installed.",
+        ),
+        "simulate": LazyCommand(
+            "tonnage.cli.simulate:simulate",
+            "Play a cluster in virtual time, and report what came of it.",
+        ),
         "why": LazyCommand(
             "tonnage.cli.why:why",
             "Say what the running autoscaler decided about a pod.",
+        ),
+        "doctor": LazyCommand(
+            "tonnage.cli.doctor:doctor",
+            "Find what will go wrong with volumes, before it does.",
+        ),
+        "rescue": LazyCommand(
+            "tonnage.cli.rescue:rescue",
+            "Find pods stuck on nodes over their attach limit.",
         ),
         "batch": LazyCommand(
             "tonnage.cli.batch:batch",

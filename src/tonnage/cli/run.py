@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli import run_providers
+from tonnage.cli.capacity_templates import BesideTheLoop, label_option
 from tonnage.cli.reading import gates_of
 from tonnage.cli.run_providers import Wanted
+from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.program import Settings
@@ -81,6 +83,26 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     "--node-groups-configmap",
     metavar="NAME",
     help="A ConfigMap with NodeGroup manifests, in the namespace of the autoscaler.",
+)
+@click.option(
+    "--cloud-config",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="What the provider has to know beside: how to reach its server, for externalgrpc; the "
+    "kubeconfig of the management cluster, for clusterapi.",
+)
+@click.option(
+    "--clusterapi-cloud-config-authoritative",
+    "manages_itself",
+    is_flag=True,
+    help="Without --cloud-config, the management cluster is the one that runs this.",
+)
+@click.option(
+    "--node-group-auto-discovery",
+    "discovery",
+    metavar="PROVIDER:KEY=VALUE,...",
+    multiple=True,
+    help="Which node groups are ours, for providers that have many; repeatable.",
 )
 @click.option(
     "--nodes",
@@ -156,6 +178,13 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     callback=gates_of,
     help="Gates of the cluster's scheduler; goes before featureGates of the file.",
 )
+@click.option(
+    "--enable-capacity-template",
+    "capacity_template",
+    is_flag=True,
+    help="Also do what tonnage capacity-templates does, for the node groups of the provider.",
+)
+@label_option
 def run(
     config_file: str | None,
     kubeconfig: str | None,
@@ -163,6 +192,9 @@ def run(
     provider: str,
     node_groups: tuple[str, ...],
     node_groups_configmap: str | None,
+    cloud_config: str | None,
+    manages_itself: bool,
+    discovery: tuple[str, ...],
     nodes: dict[str, tuple[int, int]],
     namespace: str,
     address: str,
@@ -178,6 +210,8 @@ def run(
     balance: bool | None,
     csi_aware: bool | None,
     feature_gates: dict[str, bool],
+    capacity_template: bool,
+    group_labels: tuple[str, ...],
 ) -> None:
     """Run the autoscaler on a live cluster.
 
@@ -217,8 +251,13 @@ def run(
         files=node_groups,
         config_map=node_groups_configmap,
         sizes=nodes,
+        cloud_config=cloud_config,
+        discovery=discovery,
+        manages_itself=manages_itself,
     )
     make = run_providers.chosen(wanted, dry_run=dry_run)
+    if capacity_template and once:
+        raise InputError("--enable-capacity-template publishes for as long as it runs: not --once")
     access = access_config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
     settings = Settings(
         namespace=namespace,
@@ -229,32 +268,46 @@ def run(
         dry_run=dry_run,
         once=once,
     )
+    templates = (
+        BesideTheLoop(namespace=namespace, group_labels=group_labels, leader_elect=leader_elect)
+        if capacity_template
+        else None
+    )
     logs.set_up(form=log_form, level=log_level)
 
     async def main() -> None:
-        await _main(access, settings, config, make)
+        await _main(access, settings, config, make, templates)
 
     asyncio.run(running.until_signalled(main))
 
 
-async def _main(access: Any, settings: "Settings", config: Any, make: run_providers.Maker) -> None:
+async def _main(
+    access: Any,
+    settings: "Settings",
+    config: Any,
+    make: run_providers.Maker,
+    templates: BesideTheLoop | None,
+) -> None:
     import random
+    from contextlib import AsyncExitStack
 
     from tonnage.autoscaler import program
     from tonnage.clock import SystemClock
     from tonnage.cluster.client import Client
     from tonnage.cluster.http import HttpTransport
+    from tonnage.service import running
     from tonnage.service.readonly import ReadOnlyTransport
 
     clock = SystemClock()
     rng = random.Random()
-    transport = HttpTransport(access, clock=clock, environ=os.environ)
-    try:
+    async with AsyncExitStack() as closing:
+        transport = HttpTransport(access, clock=clock, environ=os.environ)
+        closing.push_async_callback(transport.close)
         way = ReadOnlyTransport(transport) if settings.dry_run else transport
         client = Client(way, clock=clock, rng=rng)
 
         def provider(world: "World") -> "Provider":
-            return make(
+            made = make(
                 run_providers.Surroundings(
                     client=client,
                     world=world,
@@ -262,17 +315,22 @@ async def _main(access: Any, settings: "Settings", config: Any, make: run_provid
                     rng=rng,
                     namespace=settings.namespace,
                     dry_run=settings.dry_run,
+                    closing=closing,
                 )
             )
+            if templates is not None:
+                templates.attach(
+                    client, world, made, clock=clock, rng=rng, dry_run=settings.dry_run
+                )
+            return made
 
-        await program.start(
-            client,
-            provider,
-            config=config,
-            settings=settings,
-            clock=clock,
-            rng=rng,
-            new_id=lambda: uuid.uuid4().hex[:16],
-        )
-    finally:
-        await transport.close()
+        async with running.beside(*([templates.run()] if templates is not None else [])):
+            await program.start(
+                client,
+                provider,
+                config=config,
+                settings=settings,
+                clock=clock,
+                rng=rng,
+                new_id=lambda: uuid.uuid4().hex[:16],
+            )

@@ -3,6 +3,7 @@
 One function per provider; each imports what it needs only when it is the chosen one.
 """
 
+import os
 import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -10,27 +11,39 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
     from tonnage.autoscaler.world import World
     from tonnage.clock import Clock
     from tonnage.cluster.client import Client
+    from tonnage.cluster.config import Access
     from tonnage.objects.scenarios import NodeGroup
     from tonnage.providers.protocol import Provider
 
 KWOK = "kwok"
 DECLARATIVE = "declarative"
+EXTERNAL_GRPC = "externalgrpc"
+AWS = "aws"
+CLUSTER_API = "clusterapi"
 
 
 class Wanted(NamedTuple):
-    """What the flags say about node groups and who makes them."""
+    """What the flags say about node groups and who makes them.
+
+    `manages_itself`: the management cluster of Cluster API is the one we run in.
+    """
 
     provider: str
     files: tuple[str, ...] = ()
     config_map: str | None = None
     sizes: dict[str, tuple[int, int]] = {}
+    cloud_config: str | None = None
+    discovery: tuple[str, ...] = ()
+    manages_itself: bool = False
 
 
 class Surroundings(NamedTuple):
-    """What a provider lives in."""
+    """What a provider lives in; what it holds open is closed by `closing`."""
 
     client: "Client"
     world: "World"
@@ -38,6 +51,7 @@ class Surroundings(NamedTuple):
     rng: random.Random
     namespace: str
     dry_run: bool
+    closing: "AsyncExitStack"
 
 
 Maker: TypeAlias = "Callable[[Surroundings], Provider]"
@@ -81,6 +95,92 @@ def _declarative(wanted: Wanted, dry_run: bool) -> Maker:
     return make
 
 
+def _external_grpc(wanted: Wanted, _: bool) -> Maker:
+    from tonnage.providers import external_grpc_config
+
+    if wanted.cloud_config is None:
+        raise InputError("--provider externalgrpc needs --cloud-config FILE with its address")
+    config = external_grpc_config.read(wanted.cloud_config)
+    config.secrets()
+
+    def make(around: Surroundings) -> "Provider":
+        from tonnage.objects.nodes import Node
+        from tonnage.providers.external_grpc import ExternalGrpcProvider
+
+        nodes = around.world.cache(Node)
+        return ExternalGrpcProvider(config, nodes=lambda: nodes, clock=around.clock)
+
+    return make
+
+
+def _aws(wanted: Wanted, _: bool) -> Maker:
+    from tonnage.providers.aws import config, discovery
+
+    settings = config.read(wanted.cloud_config) if wanted.cloud_config else config.AwsConfig()
+    groups = discovery.parse(wanted.discovery, wanted.sizes)
+
+    def make(around: Surroundings) -> "Provider":
+        from tonnage.objects.nodes import Node
+        from tonnage.providers.aws.calls import Calls
+        from tonnage.providers.aws.provider import AwsProvider
+
+        nodes = around.world.cache(Node)
+        calls = Calls(region=settings.region, endpoint_url=settings.endpoint_url)
+        return AwsProvider(calls, groups, config=settings, nodes=lambda: nodes, clock=around.clock)
+
+    return make
+
+
+def _cluster_api(wanted: Wanted, _: bool) -> Maker:
+    from pathlib import Path
+
+    from tonnage.cluster import config
+    from tonnage.providers import clusterapi
+    from tonnage.providers.clusterapi import discovery
+
+    if wanted.sizes or wanted.files or wanted.config_map:
+        raise InputError(
+            "--provider clusterapi: sizes are annotations of MachineDeployments, MachineSets and"
+            " MachinePools; leave out --nodes, --node-groups and --node-groups-configmap"
+        )
+    found_by = discovery.parse(wanted.discovery)
+    settings = clusterapi.settings_from(os.environ)
+    management: Access | None = None
+    if wanted.cloud_config:
+        management = config.from_files([Path(wanted.cloud_config)])
+    elif wanted.manages_itself:
+        management = config.in_cluster(environ=os.environ)
+
+    def make(around: Surroundings) -> "Provider":
+        from tonnage.objects.nodes import Node
+
+        nodes = around.world.cache(Node)
+        provider = clusterapi.ClusterApiProvider(
+            around.client if management is None else _client_of(management, around),
+            nodes=lambda: nodes,
+            clock=around.clock,
+            rng=around.rng,
+            found_by=found_by,
+            settings=settings,
+        )
+        around.closing.push_async_callback(provider.close)
+        return provider
+
+    return make
+
+
+def _client_of(access: "Access", around: Surroundings) -> "Client":
+    """A client of another cluster than the one that is scaled."""
+    from tonnage.cluster.client import Client
+    from tonnage.cluster.http import HttpTransport
+    from tonnage.service.readonly import ReadOnlyTransport
+
+    transport = HttpTransport(access, clock=around.clock, environ=os.environ)
+    around.closing.push_async_callback(transport.close)
+    way = ReadOnlyTransport(transport) if around.dry_run else transport
+    return Client(way, clock=around.clock, rng=around.rng)
+
+
 def _declared(wanted: Wanted) -> "Callable[[Surroundings], _Source]":
     """Node groups from files, read now, or from a ConfigMap, read again and again."""
     from tonnage.autoscaler import declared
@@ -117,4 +217,10 @@ def _from_files(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "l
     return declared.resized(groups, sizes)
 
 
-NAMES: dict[str, Callable[[Wanted, bool], Maker]] = {KWOK: _kwok, DECLARATIVE: _declarative}
+NAMES: dict[str, Callable[[Wanted, bool], Maker]] = {
+    KWOK: _kwok,
+    DECLARATIVE: _declarative,
+    EXTERNAL_GRPC: _external_grpc,
+    AWS: _aws,
+    CLUSTER_API: _cluster_api,
+}

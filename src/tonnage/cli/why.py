@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import printing, why_replay
 from tonnage.errors import InputError, TonnageError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ LEFT_OUT = "left out"
 DEFAULT_URL = "http://127.0.0.1:8085"
 
 _PATH = "/debug/decisions"
+_RECORDED_PATH = "/debug/recorded-decisions"
 _SECONDS = 10.0
 
 
@@ -40,8 +41,23 @@ _SECONDS = 10.0
     help="Ask a decision file instead of the autoscaler; - is standard input; repeatable.",
 )
 @click.option("-n", "--namespace", default="", help="Namespace of the pod, if POD does not say.")
+@click.option(
+    "--replay",
+    is_flag=True,
+    help="Make the newest decision about the pod again, here, from what it came from, and say "
+    "whether the answer is the same; exit code 1 if not.",
+)
 @printing.output_option
-def why(pod: str, url: str, files: tuple[str, ...], namespace: str, form: printing.Format) -> None:
+@click.pass_context
+def why(
+    ctx: click.Context,
+    pod: str,
+    url: str,
+    files: tuple[str, ...],
+    namespace: str,
+    replay: bool,
+    form: printing.Format,
+) -> None:
     """Say what the autoscaler decided about a pod, and what came of it.
 
     Reads the last decisions of the running autoscaler, or those in a file that it writes
@@ -54,15 +70,29 @@ def why(pod: str, url: str, files: tuple[str, ...], namespace: str, form: printi
       tonnage why shop/orders-3
       tonnage why orders-3 -n shop --url http://tonnage.example.com:8085
       tonnage why shop/orders-3 -f decisions.jsonl.1 -f decisions.jsonl -o json
+      tonnage why shop/orders-3 --replay
     """
-    decisions = [one for file in files for one in _from_file(file)] if files else _from_url(url)
+    path = _RECORDED_PATH if replay else _PATH
+    decisions = (
+        [one for file in files for one in _from_file(file)] if files else _from_url(url, path)
+    )
     where = ", ".join(files) or url
     key = _find(pod, decisions, namespace=namespace, where=where)
     found = [one for decision in decisions for one in _outcomes(key, decision)]
+    again = None
+    if replay:
+        about = [one for one in decisions if key in _pods(one)]
+        again = why_replay.replay(about, pod=key)
     if form in ("json", "yaml"):
-        printing.print_document("Why", form=form, pod=key, decisions=list(map(_document, found)))
+        extra = {"replay": why_replay.document(again)} if again is not None else {}
+        told = list(map(_document, found))
+        printing.print_document("Why", form=form, pod=key, decisions=told, **extra)
     else:
         _print(key, found, wide=form == "wide")
+        if again is not None:
+            why_replay.show(again)
+    if again is not None and not again.is_same:
+        ctx.exit(1)
 
 
 class Outcome(NamedTuple):
@@ -201,13 +231,13 @@ def _pods(decision: "Decision") -> Iterator[str]:
     yield from (one.pod for one in plan.not_helped)
 
 
-def _from_url(url: str) -> "list[Decision]":
+def _from_url(url: str, path: str) -> "list[Decision]":
     import urllib.error
     import urllib.request
 
     if not url.startswith(("http://", "https://")):
         raise InputError(f"--url {url!r}: expected http://HOST:PORT or https://HOST:PORT")
-    address = url.rstrip("/") + _PATH
+    address = url.rstrip("/") + path
     # No proxy of the environment: the autoscaler is on this machine or in the cluster.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -1,0 +1,169 @@
+"""`tonnage simulate`: a whole cluster in virtual time."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.report.timeline import Timeline
+    from tonnage.simulation.scenario import Simulation
+
+EXIT_VIOLATED = 1
+
+
+def _options(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    found = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{value!r}: expected NAME=VALUE", ctx=ctx, param=param)
+        found[name] = text
+    return found
+
+
+@click.command()
+@click.argument("scenario", required=False, type=click.Path(dir_okay=False), metavar="[SCENARIO]")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="How to print; csv has a row for each sample.",
+)
+@click.option(
+    "--html",
+    "html_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write a report with charts; it needs no network to be read.",
+)
+@click.option(
+    "--compare",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_options,
+    help="Run a second time with this option of the autoscaler, and show both; repeatable.",
+)
+@click.option(
+    "--set",
+    "given",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_options,
+    help="An option of the autoscaler, before those of the file; repeatable.",
+)
+@click.option("--seed", type=int, help="Other chances than the file's.")
+@click.option("--duration", metavar="TIME", help="Shorter or longer than the file says, as 90m.")
+@click.option(
+    "--explore",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Instead of a scenario: so many random ones, each checked after every change.",
+)
+@click.option(
+    "--explore-seed",
+    "first_seed",
+    metavar="SEED",
+    type=click.IntRange(min=0),
+    help="The seed to begin exploring with; alone, only this one is played.",
+)
+def simulate(
+    scenario: str | None,
+    form: str,
+    html_file: Path | None,
+    compare: dict[str, str],
+    given: dict[str, str],
+    seed: int | None,
+    duration: str | None,
+    explore: int | None,
+    first_seed: int | None,
+) -> None:
+    """Play a scenario in virtual time, and tell what came of it.
+
+    The API server, kubelets, drivers, cloud, scheduler and autoscaler all run in this process, on
+    a clock that jumps; a day takes seconds to minutes. The same file and seed give the same
+    output. docs/simulation.md has the format of scenarios.
+
+    \b
+    Examples:
+      tonnage simulate examples/simulations/scale-from-zero.yaml
+      tonnage simulate scenario.yaml --compare csiAware=false --html report.html
+      tonnage simulate --explore 200
+    """
+    import logging
+
+    # What the components log is of no use here: their times are not the reader's.
+    logging.getLogger("tonnage").addHandler(logging.NullHandler())
+    logging.getLogger("tonnage").propagate = False
+    if explore is not None or first_seed is not None:
+        if scenario is not None:
+            raise InputError("--explore makes its own scenarios: expected no file beside it")
+        _explore(explore or 1, first_seed or 0)
+        return
+    if scenario is None:
+        raise InputError("expected a file with a Simulation, or --explore")
+    _report(_runs(_read(scenario, given, seed, duration), compare), form, html_file)
+
+
+def _read(
+    scenario: str, given: dict[str, str], seed: int | None, duration: str | None
+) -> "Simulation":
+    from tonnage.simulation import comparing, reading, settings
+
+    simulation = reading.read(scenario)
+    if seed is not None:
+        simulation = simulation.with_seed(seed)
+    if duration is not None:
+        seconds = settings.seconds(duration)
+        if not seconds:
+            raise InputError(f"--duration {duration!r}: expected a duration such as 90m")
+        simulation = simulation.with_duration(seconds)
+    return comparing.with_options(simulation, comparing.options(given))
+
+
+def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline, ...]":
+    from tonnage.simulation import comparing, running
+
+    if compare:
+        return comparing.compare(simulation, compare)
+    return (running.simulate(simulation),)
+
+
+def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> None:
+    from tonnage.report import csvtext, figures, page, text, timeline
+
+    if html_file is not None:
+        try:
+            html_file.write_text(page.page(runs), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"--html {html_file}: {error.strerror or error}") from None
+        click.echo(f"The report is in {html_file}.", err=True)
+    if form == "json":
+        document: Any = runs[0] if len(runs) == 1 else figures.compared(runs)
+        click.echo(timeline.encoded(document))
+    elif form == "csv":
+        click.echo(csvtext.text(runs), nl=False)
+    else:
+        click.echo(text.text(runs), nl=False)
+
+
+def _explore(count: int, first: int) -> None:
+    from tonnage.simulation import exploring
+
+    broken = 0
+    for outcome in exploring.explore(range(first, first + count)):
+        for violation in outcome.violations:
+            click.echo(f"seed {outcome.seed}: {violation}")
+        if outcome.violations:
+            broken += 1
+            click.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
+    click.echo(f"{count} seeds played, {broken} with violations")
+    if broken:
+        raise click.exceptions.Exit(EXIT_VIOLATED)

@@ -1,0 +1,84 @@
+"""A decision of the running autoscaler made again here, and whether the answer is the same."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tonnage.autoscaler.report import Decision
+    from tonnage.scaleup.plan import Plan
+
+
+class Replay(NamedTuple):
+    """Both answers; `doubts` say why they might differ without anything being wrong."""
+
+    time: str
+    then: "Plan"
+    now: "Plan"
+    doubts: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        return self.then == self.now
+
+
+def replay(decisions: "Sequence[Decision]", *, pod: str) -> Replay:
+    """The newest of the decisions that can be, made again."""
+    from tonnage.autoscaler import recording
+
+    recorded = [one for one in decisions if one.recording]
+    if not recorded:
+        why = next((one.not_recorded for one in reversed(decisions) if one.not_recorded), "")
+        raise InputError(
+            f"no decision about pod {pod!r} can be replayed{f': {why}' if why else ''}"
+        )
+    newest = recorded[-1]
+    found = recording.unpacked(newest.recording)
+    now = recording.replayed(found)
+    doubts = []
+    if newest.plan.partial:
+        doubts.append("the plan of then is partial: time ran out")
+    if "grpc" in found.circumstances.config.expander:
+        doubts.append("an expander outside chose then, which is not asked now")
+    return Replay(newest.time, newest.plan, now, tuple(doubts))
+
+
+def document(found: Replay) -> dict[str, object]:
+    import msgspec
+
+    return {
+        "time": found.time,
+        "same": found.is_same,
+        "then": msgspec.to_builtins(found.then),
+        "now": msgspec.to_builtins(found.now),
+        "doubts": list(found.doubts),
+    }
+
+
+def show(found: Replay) -> None:
+    import msgspec
+
+    click.echo()
+    if found.is_same:
+        click.echo(f"replayed the decision of {found.time}: the same plan")
+        return
+    click.echo(f"replayed the decision of {found.time}: another plan")
+    for when, plan in (("then", found.then), ("now", found.now)):
+        click.echo(f"  {when}: {_summary(plan)}")
+    differing = [
+        field.encode_name
+        for field in msgspec.structs.fields(found.then)
+        if getattr(found.then, field.name) != getattr(found.now, field.name)
+    ]
+    click.echo(f"  differing: {', '.join(differing)}")
+    for doubt in found.doubts:
+        click.echo(f"  {doubt}")
+
+
+def _summary(plan: "Plan") -> str:
+    bought = ", ".join(f"{one.group} +{one.delta}" for one in plan.scale_ups) or "nothing bought"
+    return f"{bought}; {len(plan.all_on_existing)} fit, {len(plan.not_helped)} left out"
