@@ -1,0 +1,177 @@
+"""The management cluster as we follow it: its objects by watch, with our own writes on top.
+
+A watch is always a little late. What we wrote ourselves is therefore kept until the watch has come
+as far, so that nobody decides the same thing twice in between.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.client import Client, Selection
+from tonnage.cluster.mirror import Mirror
+from tonnage.cluster.records import Scale
+from tonnage.cluster.resources import Named
+from tonnage.errors import ClusterError, ProviderError
+from tonnage.providers.clusterapi import shapes
+from tonnage.providers.clusterapi.shapes import Cluster, Kinds, Machine, Scalable
+
+T = TypeVar("T", bound=Named)
+
+_POLL = 0.05
+
+_Key: TypeAlias = tuple[str, str, str]
+
+
+class Management:
+    """`follow` comes first; after it the objects can be looked through without waiting."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        group: str,
+        version: str = "",
+        namespace: str = "",
+    ) -> None:
+        self.client = client
+        self._clock = clock
+        self._rng = rng
+        self._group = group
+        self._version = version
+        self._selection = Selection(namespace=namespace)
+        self._following: asyncio.Task[None] | None = None
+        self._own: dict[_Key, Any] = {}
+        self.kinds: Kinds
+
+    async def follow(self) -> None:
+        """Wait for all objects the first time; afterwards only see whether they can be trusted."""
+        if self._following is None:
+            await self._start()
+        assert self._following is not None
+        if self._following.done():
+            failure = self._following.exception()
+            self._following = None
+            raise ProviderError(f"management cluster: no longer followed: {failure}")
+        while any(not one.synced and one.obstacle is None for one in self._caches):
+            await self._clock.sleep(_POLL)
+        self._check()
+
+    async def close(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+            self._following = None
+
+    # Looking.
+
+    def machines(self) -> Iterator[Machine]:
+        return self._newest(self._machines)
+
+    def machine_sets(self) -> Iterator[Scalable]:
+        return self._newest(self._machine_sets)
+
+    def machine_deployments(self) -> Iterator[Scalable]:
+        return self._newest(self._machine_deployments)
+
+    def machine_pools(self) -> Iterator[Scalable]:
+        return self._newest(self._machine_pools)
+
+    def cluster(self, name: str, *, namespace: str) -> Cluster | None:
+        return self._clusters.get(name, namespace=namespace)
+
+    # What we know before the watch does.
+
+    def saw(self, machine: Machine) -> None:
+        """A machine as an answer to us showed it."""
+        self._keep(self._machines, machine)
+
+    def saw_scale(self, kind: str, scalable: Scalable, scale: Scale) -> None:
+        """The size of an object as an answer to us showed it."""
+        (cache,) = (one for one in self._scalable_caches if one.resource.kind == kind)
+        version = scale.metadata.resource_version
+        meta = msgspec.structs.replace(scalable.metadata, resource_version=version)
+        spec = msgspec.structs.replace(scalable.spec, replicas=scale.spec.replicas)
+        self._keep(cache, Scalable(metadata=meta, spec=spec))
+
+    def _keep(self, cache: Cache[T], obj: T) -> None:
+        self._own[cache.resource.kind, obj.metadata.namespace, obj.metadata.name] = obj
+
+    def _newest(self, cache: Cache[T]) -> Iterator[T]:
+        for obj in cache:
+            key = (cache.resource.kind, obj.metadata.namespace, obj.metadata.name)
+            own = self._own.get(key)
+            if own is None:
+                yield obj
+            elif _is_newer(own, obj):
+                yield own
+            else:
+                del self._own[key]
+                yield obj
+
+    # Following.
+
+    async def _start(self) -> None:
+        version = self._version or await self._preferred_version()
+        self.kinds = shapes.kinds(self._group, version)
+        mirror = Mirror(self.client, clock=self._clock, rng=self._rng)
+        self._machines = mirror.add(self.kinds.machines, self._selection)
+        self._machine_sets = mirror.add(self.kinds.machine_sets, self._selection)
+        self._machine_deployments = mirror.add(self.kinds.machine_deployments, self._selection)
+        self._machine_pools = mirror.add(self.kinds.machine_pools, self._selection)
+        self._clusters = mirror.add(self.kinds.clusters, self._selection)
+        self._following = asyncio.create_task(mirror.run())
+
+    async def _preferred_version(self) -> str:
+        try:
+            versions = await self.client.group_versions(self._group)
+        except ClusterError as error:
+            raise ProviderError(f"management cluster: {error}", cause="transient") from error
+        if not versions:
+            raise ProviderError(
+                f"management cluster: it does not serve the API group {self._group}; is Cluster API"
+                " installed there, and is CAPI_GROUP right?"
+            )
+        return versions[0]
+
+    @property
+    def _scalable_caches(self) -> tuple[Cache[Scalable], ...]:
+        return self._machine_sets, self._machine_deployments, self._machine_pools
+
+    @property
+    def _caches(self) -> tuple[Cache[Any], ...]:
+        return self._machines, *self._scalable_caches, self._clusters
+
+    def _check(self) -> None:
+        """Refuse to go on without the kinds that everything hangs on.
+
+        MachineDeployments and MachinePools need not exist, and Clusters only say what is paused.
+        """
+        for cache in (self._machines, self._machine_sets, self._machine_deployments):
+            obstacle, kind = cache.obstacle, cache.resource.full_name
+            if obstacle is None:
+                continue
+            if obstacle.forbidden:
+                raise ProviderError(f"management cluster: missing right: {obstacle.verb} {kind}")
+            if cache is not self._machine_deployments:
+                raise ProviderError(f"management cluster: it does not serve {kind}")
+        for one in self._caches:
+            if one.obstacle is None and one.stale:
+                kind = one.resource.full_name
+                raise ProviderError(
+                    f"management cluster: nothing was heard of {kind} for {one.age:.0f} s",
+                    cause="transient",
+                )
+
+
+def _is_newer(own: Named, cached: Named) -> bool:
+    """Versions of one kind are numbers that grow; of anything else the watch knows better."""
+    mine, theirs = own.metadata.resource_version, cached.metadata.resource_version
+    return mine.isdigit() and theirs.isdigit() and int(mine) > int(theirs)

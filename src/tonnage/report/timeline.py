@@ -1,0 +1,151 @@
+"""The record of a run: samples over time, what was decided, and the sums. Times are seconds."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tonnage.objects.meta import Record
+from tonnage.objects.scenarios import API_VERSION
+
+NodeState: TypeAlias = Literal["requested", "starting", "comingUp", "ready", "notReady"]
+
+NODE_STATES: tuple[NodeState, ...] = ("ready", "comingUp", "starting", "requested", "notReady")
+"""From good to bad, as charts stack them.
+
+requested  asked for, and no Node yet
+starting   a Node that was never Ready
+comingUp   Ready, and a driver that its group's template expects is missing
+notReady   was Ready and is not now
+"""
+
+
+class _Whole(Record, frozen=True, omit_defaults=False):
+    """Output names every field, also where it says nothing."""
+
+
+class PodCounts(_Whole, frozen=True, kw_only=True):
+    """Pods that have not ended. `stuck` are among those that are `starting`."""
+
+    pending: int = 0
+    starting: int = 0
+    stuck: int = 0
+    running: int = 0
+
+
+class SlotUse(_Whole, frozen=True, kw_only=True):
+    """A driver's slots over all nodes; `limit` and `free` count nodes that give a number."""
+
+    driver: str
+    used: int
+    free: int
+    limit: int
+
+
+class Sample(_Whole, frozen=True, kw_only=True):
+    """The cluster at one moment."""
+
+    at: float
+    pods: PodCounts
+    nodes: dict[NodeState, int]
+    slots: tuple[SlotUse, ...] = ()
+    cost: float = 0.0
+    cost_per_hour: float = 0.0
+
+    @property
+    def nodes_there(self) -> int:
+        """All but those that are only asked for."""
+        return sum(self.nodes.values()) - self.nodes.get("requested", 0)
+
+
+class Decided(_Whole, frozen=True, kw_only=True):
+    """One thing that the autoscaler asked for, and why; `error` if it was refused."""
+
+    at: float
+    deed: str
+    group: str
+    nodes: int
+    pods: int = 0
+    reason: str = ""
+    error: str = ""
+
+
+class Mark(_Whole, frozen=True, kw_only=True):
+    """Something that was done to the cluster from outside."""
+
+    at: float
+    text: str
+
+
+class Spread(_Whole, frozen=True, kw_only=True):
+    """Seconds that many waits took: half of them at most `p50`."""
+
+    count: int = 0
+    p50: float | None = None
+    p99: float | None = None
+    longest: float | None = None
+
+
+class Summary(_Whole, frozen=True, kw_only=True):
+    """The run in a few numbers.
+
+    `time_to_running` is counted from a pod's creation, of those that came to run. `pod_hours_*` are
+    summed over pods. `changes` are changes of objects in the API.
+    """
+
+    pods_created: int = 0
+    pods_ran: int = 0
+    pending_at_end: int = 0
+    pending_peak: int = 0
+    stuck_at_end: int = 0
+    stuck_peak: int = 0
+    pod_hours_pending: float = 0.0
+    pod_hours_stuck: float = 0.0
+    time_to_running: Spread = Spread()
+    nodes_bought: int = 0
+    nodes_deleted: int = 0
+    nodes_at_end: int = 0
+    nodes_peak: int = 0
+    cost: float = 0.0
+    changes: int = 0
+
+
+class Timeline(_Whole, frozen=True, kw_only=True):
+    """A run from beginning to end; `label` tells runs of the same scenario apart."""
+
+    api_version: str = API_VERSION
+    kind: str = "Timeline"
+    name: str
+    label: str = ""
+    description: str = ""
+    seed: int = 0
+    duration: float
+    options: dict[str, object] = {}
+    stuck_after: float = 120.0
+    samples: tuple[Sample, ...] = ()
+    decisions: tuple[Decided, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    summary: Summary = Summary()
+    problems: tuple[str, ...] = ()
+    """What somebody who reads the numbers should know."""
+
+
+class Difference(_Whole, frozen=True, kw_only=True):
+    """One number of two runs; `None` where there is none."""
+
+    figure: str
+    first: float | None
+    second: float | None
+
+
+class Comparison(_Whole, frozen=True, kw_only=True):
+    """The same scenario run twice, with something changed."""
+
+    api_version: str = API_VERSION
+    kind: str = "TimelineComparison"
+    differences: tuple[Difference, ...] = ()
+    runs: tuple[Timeline, ...] = ()
+
+
+def encoded(document: Timeline | Comparison) -> str:
+    """JSON for programs; the same run gives the same text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

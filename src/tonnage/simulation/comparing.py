@@ -1,0 +1,57 @@
+"""The same scenario with other options, side by side."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tonnage.autoscaler.config import Config
+from tonnage.errors import InputError
+from tonnage.files import yamltext
+from tonnage.report.timeline import Timeline
+from tonnage.service import configfile
+from tonnage.simulation import reading, running
+from tonnage.simulation.scenario import Simulation
+
+
+def compare(simulation: Simulation, changes: Mapping[str, str]) -> tuple[Timeline, Timeline]:
+    """As it is written, and with these options of the autoscaler instead."""
+    values = options(changes)
+    changed = with_options(simulation, values)
+    current = configfile.parse(
+        b"", Config, where="", given=reading.autoscaler_options(simulation.spec)
+    )
+    before = {name: _shown(_field(current, name)) for name in changes}
+    return (
+        running.simulate(simulation, label=_label(before)),
+        running.simulate(changed, label=_label(dict(changes))),
+    )
+
+
+def options(written: Mapping[str, str]) -> dict[str, Any]:
+    """Values as YAML would read them: `false` is no word."""
+    return {name: yamltext.resolve(text) if text else "" for name, text in written.items()}
+
+
+def with_options(simulation: Simulation, values: dict[str, Any]) -> Simulation:
+    """The scenario with other options, if these are options of the autoscaler."""
+    changed = simulation.with_options(values)
+    try:
+        configfile.parse(b"", Config, where="", given=reading.autoscaler_options(changed.spec))
+    except InputError as error:
+        raise InputError(f"option{error!s}") from None
+    return changed
+
+
+def _field(config: Config, name: str) -> object:
+    """A field by the name that it has in files."""
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(Config)}
+    return getattr(config, names[name])
+
+
+def _label(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

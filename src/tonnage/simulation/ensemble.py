@@ -1,0 +1,289 @@
+"""All components of a cluster on one clock, and the script that is played to them."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.program import Program
+from tonnage.autoscaler.program import Settings as AutoscalerSettings
+from tonnage.clock import Clock
+from tonnage.cluster.client import Client
+from tonnage.embedded.apiserver import ApiServer, InProcessTransport
+from tonnage.embedded.cloud import CloudBehaviour
+from tonnage.embedded.world import World
+from tonnage.filters import features
+from tonnage.filters.features import Features
+from tonnage.groups import nodegroups
+from tonnage.report.timeline import Decided, Mark, Sample, Summary, Timeline
+from tonnage.scheduler.config import SchedulerConfig
+from tonnage.scheduler.program import SchedulerProgram
+from tonnage.scheduler.program import Settings as SchedulerSettings
+from tonnage.service import running
+from tonnage.service.configfile import ConfigFile
+from tonnage.simulation import acting, reading
+from tonnage.simulation.accounts import Accounts
+from tonnage.simulation.faults import CuttableTransport
+from tonnage.simulation.manifests import Manifests
+from tonnage.simulation.scenario import Program as ProgramName
+from tonnage.simulation.scenario import Simulation
+from tonnage.simulation.tapping import NotedCloud
+
+_STEPS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+_SAMPLES = 720
+"""About so many samples, unless the scenario says how often."""
+
+
+class Ensemble:
+    """A cluster that lives as long as `run`; the same scenario on a `VirtualClock` does the same.
+
+    Its parts are there to be asked and ordered about meanwhile.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        *,
+        clock: Clock,
+        label: str = "",
+        watch: Callable[[Sample], None] | None = None,
+    ) -> None:
+        self.simulation = simulation
+        self.clock = clock
+        self._label = label
+        self._watch = watch
+        spec = self._spec = simulation.spec
+        self.server = ApiServer(clock=clock, rng=self._rng("server"))
+        self.client = self._client("client")
+        self.manifests = Manifests(self.server)
+        # Everything that a controller manager would do is done by the world; nobody reads leases.
+        behaviour = msgspec.structs.replace(spec.world, controllers=True, heartbeat=None)
+        self.accounts = Accounts(
+            self.server.store, clock=clock, world=behaviour, stuck_after=spec.stuck_after
+        )
+        self.world = World(self._client("world"), clock, behaviour, self._rng("world"))
+        self.cloud = NotedCloud(
+            self._client("cloud"),
+            clock,
+            simulation.groups,
+            self._cloud(),
+            self._rng("cloud"),
+            now=lambda: self.accounts.now,
+        )
+        self.way = CuttableTransport(InProcessTransport(self.server))
+        self._config = ConfigFile(None, Config, given=reading.autoscaler_options(spec))
+        self._scheduler_config = ConfigFile(None, SchedulerConfig, given=spec.scheduler)
+        self._version = f"v{spec.kubernetes_version or '.'.join(map(str, features.NEWEST))}.0"
+        self._features = features.of_version(spec.kubernetes_version, spec.feature_gates)
+        self._programs: dict[ProgramName, asyncio.Task[None]] = {}
+        self._starts = 0
+        self.autoscaler: Program | None = None
+        self.samples: list[Sample] = []
+        self.marks: list[Mark] = []
+        self._prices = {
+            group.id: group.price_per_hour or 0.0
+            for group in nodegroups.from_objects(simulation.groups, ())
+        }
+
+    async def run(self) -> None:
+        """From the beginning to the end of the scenario's duration; once."""
+        for tree in self.simulation.objects:
+            self.manifests.apply(tree)
+        await self.cloud.open()
+        self.sample()
+        async with running.beside(
+            self.world.run(),
+            self.cloud.run(),
+            self._kept("scheduler", self._run_scheduler),
+            self._kept("autoscaler", self._run_autoscaler),
+            self._sampling(),
+            self._script(),
+        ):
+            await self.clock.sleep(self._spec.duration)
+        self.sample(last=True)
+
+    @property
+    def decisions(self) -> list[Decided]:
+        """What the autoscaler has asked of the cloud."""
+        self.cloud.take_reasons()
+        return self.cloud.asked
+
+    def timeline(self) -> Timeline:
+        """What came of it until now."""
+        accounts, decisions = self.accounts, self.decisions
+        last = self.samples[-1]
+        bought = [one for one in decisions if not one.error]
+        return Timeline(
+            name=self.simulation.name,
+            label=self._label,
+            description=self._spec.description,
+            seed=self._spec.seed,
+            duration=self._spec.duration,
+            options=self._spec.options,
+            stuck_after=self._spec.stuck_after,
+            samples=tuple(self.samples),
+            decisions=tuple(decisions),
+            marks=tuple(self.marks),
+            summary=Summary(
+                pods_created=accounts.created,
+                pods_ran=len(accounts.waits),
+                pending_at_end=last.pods.pending,
+                pending_peak=accounts.pending_peak,
+                stuck_at_end=last.pods.stuck,
+                stuck_peak=accounts.stuck_peak,
+                pod_hours_pending=round(accounts.pod_hours_pending, 4),
+                pod_hours_stuck=round(accounts.pod_hours_stuck, 4),
+                time_to_running=accounts.time_to_running,
+                nodes_bought=sum(one.nodes for one in bought if one.deed == "increase"),
+                nodes_deleted=sum(one.nodes for one in bought if one.deed == "delete"),
+                nodes_at_end=last.nodes_there,
+                nodes_peak=accounts.nodes_peak,
+                cost=last.cost,
+                changes=accounts.changes,
+            ),
+            problems=() if any(self._prices.values()) else ("no node group has a price",),
+        )
+
+    def sample(self, *, last: bool = False) -> None:
+        """Look, and keep what is seen if it differs from before, or is the last there is."""
+        self.cloud.take_reasons()
+        machines = list(self.cloud.machines)
+        seen = self.accounts.sample(
+            requested=sum(one.state == "creating" and one.error is None for one in machines),
+            cost=self.cloud.bill().cost,
+            cost_per_hour=sum(self._prices[one.group] for one in machines if one.error is None),
+        )
+        if self._watch is not None:
+            self._watch(seen)
+        before = self.samples[-1] if self.samples else None
+        if last or before is None or not _same(before, seen):
+            self.samples.append(seen)
+
+    def mark(self, text: str) -> None:
+        """Note that something was done from outside."""
+        self.marks.append(Mark(at=round(self.accounts.now, 3), text=text))
+
+    def restart(self, program: ProgramName) -> None:
+        """End a program at once; another takes its place, and knows only what the API holds."""
+        self._programs[program].cancel()
+
+    # Programs
+
+    async def _kept(
+        self, name: ProgramName, start: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        while True:
+            task = self._programs[name] = asyncio.ensure_future(start())
+            try:
+                await asyncio.wait({task})
+            finally:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _run_autoscaler(self) -> None:
+        self._starts += 1
+        identity = f"autoscaler-{self._starts}"
+        program = self.autoscaler = Program(
+            Client(self.way, clock=self.clock, rng=self._rng(identity)),
+            lambda _: self.cloud,
+            config=self._config,
+            settings=AutoscalerSettings(identity=identity, leader_elect=False),
+            server_version=self._version,
+            clock=self.clock,
+            rng=self._rng(f"{identity} program"),
+            new_id=_ids(identity),
+        )
+        self.cloud.report = lambda: program.autoscaler.report
+        # Neither sockets nor the collector's settings are touched: many of these may be running.
+        async with running.beside(program.world.mirror.run(), program.recorder.run()):
+            await program.autoscaler.run()
+
+    async def _run_scheduler(self) -> None:
+        self._starts += 1
+        identity = f"scheduler-{self._starts}"
+        program = _Scheduler(
+            self._client(identity),
+            features=self._features,
+            config=self._scheduler_config,
+            settings=SchedulerSettings(
+                scheduler_name="default-scheduler",
+                identity=identity,
+                address="",
+                leader_elect=False,
+            ),
+            server_version=self._version,
+            clock=self.clock,
+            rng=self._rng(f"{identity} program"),
+            new_id=_ids(identity),
+        )
+        await program.run()
+
+    # The course of things
+
+    async def _script(self) -> None:
+        due = sorted(
+            (
+                (at, position, action)
+                for position, action in enumerate(self._spec.script)
+                for at in action.times(self._spec.duration)
+            ),
+            key=lambda one: one[:2],
+        )
+        async with asyncio.TaskGroup() as tasks:
+            for at, _, action in due:
+                await self.clock.sleep(at - self.accounts.now)
+                tasks.create_task(acting.perform(action, self))
+
+    async def _sampling(self) -> None:
+        every = self._spec.sample_every or next(
+            (one for one in _STEPS if self._spec.duration / one <= _SAMPLES),
+            self._spec.duration / _SAMPLES,
+        )
+        turn = 0
+        while True:
+            turn += 1
+            await self.clock.sleep(every * turn - self.accounts.now)
+            self.sample()
+
+    def _cloud(self) -> CloudBehaviour:
+        """The cloud, with the shortages that the script tells of."""
+        told = [
+            action.out_of_stock.since(at)
+            for action in self._spec.script
+            if action.out_of_stock is not None
+            for at in action.times(self._spec.duration)
+        ]
+        cloud = self._spec.cloud
+        return msgspec.structs.replace(cloud, shortages=(*cloud.shortages, *told))
+
+    def _client(self, whose: str) -> Client:
+        return Client(InProcessTransport(self.server), clock=self.clock, rng=self._rng(whose))
+
+    def _rng(self, whose: str) -> random.Random:
+        return random.Random(f"{self._spec.seed}/{whose}")
+
+
+class _Scheduler(SchedulerProgram):
+    """Follows the rules of the scenario's version and gates, as the cluster's scheduler would."""
+
+    def __init__(self, client: Client, *, features: Features, **parts: Any) -> None:
+        self._given = features
+        super().__init__(client, **parts)
+
+    def _features(self, config: SchedulerConfig) -> Features:  # noqa: ARG002
+        return self._given
+
+
+def _same(first: Sample, second: Sample) -> bool:
+    """Whether nothing but time and the bill went on."""
+    return (first.pods, first.nodes, first.slots) == (second.pods, second.nodes, second.slots)
+
+
+def _ids(identity: str) -> Callable[[], str]:
+    numbers = iter(range(10**9))
+    return lambda: f"{identity}.{next(numbers):06d}"

@@ -1,0 +1,195 @@
+"""Simulation files. Everything in them is checked before anything runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tonnage.autoscaler.config import Config
+from tonnage.embedded.apiserver.kinds import BUILT_IN
+from tonnage.errors import InputError
+from tonnage.files import sources, yamltext
+from tonnage.filters import features
+from tonnage.objects import decoding, kinds
+from tonnage.objects.checking import describe
+from tonnage.objects.scenarios import API_VERSION, NodeGroup
+from tonnage.scheduler.config import SchedulerConfig
+from tonnage.service import configfile
+from tonnage.simulation.scenario import KIND, Action, Simulation, Spec, Tree
+from tonnage.simulation.settings import Where, converted
+
+_HEAD = frozenset({"apiVersion", "kind", "metadata", "spec"})
+_SERVED = {(kind.api_version, kind.kind) for kind in BUILT_IN}
+
+
+def read(path: str | Path) -> Simulation:
+    """The scenario of a file, with the files that it names."""
+    source = sources.find([path])
+    if len(source) != 1:
+        raise InputError(f"{path}: expected one file with a {KIND}, found a directory")
+    name = source[0].name
+    return parse(sources.read(source[0]), file=name, beside=Path(path).parent)
+
+
+def parse(data: bytes, *, file: str, beside: Path) -> Simulation:
+    """The scenario in a text; `beside` is where its files are looked for."""
+    found: tuple[dict[str, Any], Where] | None = None
+    objects: list[tuple[Tree, Where]] = []
+    for document in _documents(data, file):
+        where = Where(file, document)
+        value = document.value
+        if isinstance(value, dict) and value.get("kind") == KIND:
+            if found is not None:
+                raise where.error(f"a second {KIND}: expected one in a file")
+            found = value, where
+        else:
+            objects.append((_manifest(value, where), where))
+    if found is None:
+        raise InputError(f"{file}: there is no {KIND} in it; expected kind: {KIND}")
+    return _simulation(*found, objects=objects, beside=beside)
+
+
+def _simulation(
+    value: dict[str, Any], where: Where, *, objects: list[tuple[Tree, Where]], beside: Path
+) -> Simulation:
+    if value.get("apiVersion") != API_VERSION:
+        raise where.inside("apiVersion").error(
+            f"{describe(value.get('apiVersion'))}: expected {API_VERSION}"
+        )
+    for key in value:
+        if key not in _HEAD:
+            raise where.inside(key).error(
+                "unknown field; expected apiVersion, kind, metadata, spec"
+            )
+    meta = value.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not isinstance(name, str) or not name:
+        raise where.inside("metadata", "name").error("expected a name")
+    at = where.inside("spec")
+    spec = converted(value.get("spec"), Spec, where=at)
+    _check_settings(spec, at)
+    for position, tree in enumerate(spec.objects):
+        place = at.inside("objects", position)
+        objects.append((_manifest(tree, place), place))
+    for position, action in enumerate(spec.script):
+        _check_action(action, spec, at.inside("script", position))
+    for position, given in enumerate(spec.files):
+        objects += _from_files(beside / given, at.inside("files", position))
+    groups: dict[str, NodeGroup] = {}
+    rest: list[Tree] = []
+    for tree, place in objects:
+        made = _checked(tree, place)
+        if not isinstance(made, NodeGroup):
+            rest.append(tree)
+        elif made.metadata.name in groups:
+            raise place.error(f"NodeGroup {made.metadata.name}: declared twice")
+        else:
+            groups[made.metadata.name] = made
+    return Simulation(name=name, spec=spec, groups=tuple(groups.values()), objects=tuple(rest))
+
+
+def autoscaler_options(spec: Spec) -> dict[str, Any]:
+    """The autoscaler's configuration as the file has it; nobody reads a status ConfigMap here."""
+    options: dict[str, Any] = {"writeStatusConfigmap": False, **spec.options}
+    if spec.kubernetes_version:
+        options.setdefault("kubernetesVersion", spec.kubernetes_version)
+    if spec.feature_gates:
+        options.setdefault("featureGates", spec.feature_gates)
+    return options
+
+
+def _check_settings(spec: Spec, at: Where) -> None:
+    """The parts that other programs define, by their own rules."""
+    try:
+        features.of_version(spec.kubernetes_version, spec.feature_gates)
+    except InputError as error:
+        raise at.inside("kubernetesVersion").error(str(error)) from None
+    for field, type_, given in (
+        ("options", Config, autoscaler_options(spec)),
+        ("scheduler", SchedulerConfig, spec.scheduler),
+    ):
+        try:
+            configfile.parse(b"", type_, where="", given=given)
+        except InputError as error:
+            raise at.inside(field).error(str(error).removeprefix(": ")) from None
+
+
+def _check_action(action: Action, spec: Spec, at: Where) -> None:
+    for position, tree in enumerate(action.apply or ()):
+        place = at.inside("apply", position)
+        if isinstance(_checked(_manifest(tree, place), place), NodeGroup):
+            raise place.error("a NodeGroup is there from the beginning: expected it in objects")
+    drivers = {driver.name for driver in spec.world.drivers}
+    for deed, field in ((action.set_limit, "setLimit"), (action.crash, "crash")):
+        if deed is not None and deed.driver not in drivers:
+            known = ", ".join(sorted(drivers)) or "none"
+            raise at.inside(field, "driver").error(
+                f"{deed.driver!r}: expected a driver of spec.world.drivers, which are: {known}"
+            )
+    named = [action.scale] if action.scale is not None else list(action.delete or ())
+    for target in named:
+        if all(kind.kind != target.kind for kind in BUILT_IN):
+            raise at.inside(action.deed).error(
+                f"{target.kind!r}: expected a kind such as Deployment"
+            )
+    for kind in action.cut.kinds if action.cut is not None else ():
+        if all(one.kind != kind for one in BUILT_IN):
+            raise at.inside("cut", "kinds").error(f"{kind!r}: expected kinds such as Pod")
+    if action.at > spec.duration:
+        raise at.error(f"`at`: {action.at:g} s: expected a time within the duration")
+
+
+def _manifest(value: object, where: Where) -> Tree:
+    """A manifest that has what every object needs."""
+    if not isinstance(value, dict):
+        raise where.error(f"{describe(value)}: expected a manifest with apiVersion and kind")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(value.get(field), str):
+            raise where.inside(field).error("expected a manifest with apiVersion and kind")
+    meta = value.get("metadata")
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
+        raise where.inside("metadata", "name").error("expected a name")
+    return value
+
+
+def _checked(tree: Tree, where: Where) -> object:
+    """The typed object, where we have a type; the API looks at the rest when it runs."""
+    row = kinds.by_kind(tree["apiVersion"], tree["kind"])
+    is_group = row is not None and row.type is NodeGroup
+    if not is_group and (tree["apiVersion"], tree["kind"]) not in _SERVED:
+        raise where.inside("kind").error(
+            f"{tree['apiVersion']} {tree['kind']}: the embedded API does not serve this kind"
+        )
+    if row is None:
+        return tree
+    try:
+        return decoding.convert(tree, row)
+    except decoding.DecodeError as error:
+        raise where.error(str(error)) from None
+
+
+def _from_files(path: Path, where: Where) -> Iterator[tuple[Tree, Where]]:
+    """Manifests of a file or a directory; lists are taken apart."""
+    try:
+        found = sources.find([path])
+        for source in found:
+            for document in _documents(sources.read(source), source.name):
+                place = Where(source.name, document)
+                value = document.value
+                if isinstance(value, dict) and value.get("kind") == "List":
+                    for position, item in enumerate(value.get("items") or ()):
+                        inside = place.inside("items", position)
+                        yield _manifest(item, inside), inside
+                else:
+                    yield _manifest(value, place), place
+    except InputError as error:
+        if str(error).startswith(str(path)) and not path.exists():
+            raise where.error(f"{error}") from None
+        raise
+
+
+def _documents(data: bytes, file: str) -> Iterator[yamltext.Document]:
+    try:
+        for line, part in yamltext.split(data):
+            yield from yamltext.read(part, first_line=line)
+    except yamltext.YamlError as error:
+        raise InputError(f"{file}:{error.line}: {error.message}") from None

@@ -1,0 +1,110 @@
+"""From what people write to records: durations, short forms of delays, and where an error stands.
+
+duration: 30m                   seconds, or a Go duration, wherever a time is expected
+start: 40s                      a delay that is always the same
+start: [30s, 60s]               a delay from one to another
+"""
+
+import re
+import types
+from collections.abc import Mapping
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from tonnage.embedded.world import Delay
+from tonnage.errors import InputError
+from tonnage.files.yamltext import Document
+from tonnage.objects.checking import describe
+from tonnage.objects.decoding import render
+from tonnage.scaleup import durations
+
+T = TypeVar("T", bound=msgspec.Struct)
+Steps = tuple[str | int, ...]
+
+
+def converted(value: object, type_: type[T], *, where: "Where") -> T:
+    """The record that a value of a file stands for; `InputError` with line and field if none."""
+    prepared = _prepared(value, type_, where)
+    try:
+        return msgspec.convert(prepared, type_)
+    except (msgspec.ValidationError, InputError) as error:
+        message, _, path = str(error).partition(" - at `$")
+        raise where.inside(*_steps(path)).error(message) from None
+
+
+class Where:
+    """A place in a file, for messages."""
+
+    def __init__(self, file: str, document: Document, path: Steps = ()) -> None:
+        self._file = file
+        self._document = document
+        self._path = path
+
+    def inside(self, *steps: str | int) -> "Where":
+        return Where(self._file, self._document, (*self._path, *steps))
+
+    def error(self, message: str) -> InputError:
+        """What is wrong here, with file, line and field before it."""
+        place = f"{self._file}:{self._document.line_of(self._path)}"
+        # A message about a field of what stands here begins with its name.
+        named = re.match(r"`(\w+)`: ", message)
+        path = (*self._path, named[1]) if named else self._path
+        if named:
+            message = message[named.end() :]
+            place = f"{self._file}:{self._document.line_of(path)}"
+        return InputError(f"{place}: {f'{render(path)}: ' if path else ''}{message}")
+
+
+def seconds(value: object) -> float | None:
+    """What a number or a Go duration comes to; `None` if it is neither."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    return durations.seconds(value) if isinstance(value, str) else float(value)
+
+
+def _prepared(value: Any, type_: Any, where: Where) -> Any:
+    """The value with every time in seconds; what does not fit its type is left for msgspec."""
+    kinds = get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
+    if value is None and type(None) in kinds:
+        return None
+    kind = next((one for one in kinds if one is not type(None)), None)
+    if kind is float:
+        return _time(value, where)
+    if kind is Delay and not isinstance(value, dict):
+        ends = value if isinstance(value, list) and len(value) == 2 else [value, 0.0]
+        return dict(zip(("least", "most"), (_time(one, where) for one in ends), strict=True))
+    if get_origin(kind) is tuple and isinstance(value, list):
+        item = get_args(kind)[0]
+        return [_prepared(one, item, where.inside(at)) for at, one in enumerate(value)]
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
+        hints = _fields(kind)
+        return {
+            key: _prepared(one, hints[key], where.inside(key)) if key in hints else one
+            for key, one in value.items()
+        }
+    return value
+
+
+def _time(value: object, where: Where) -> float:
+    found = seconds(value)
+    if found is None:
+        raise where.error(f"{describe(value)}: expected seconds, or a duration such as 1m30s")
+    return found
+
+
+def _fields(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """Types by the name a field has in files."""
+    hints = get_type_hints(kind)
+    return {field.encode_name: hints[field.name] for field in msgspec.structs.fields(kind)}
+
+
+def _steps(path: str) -> Steps:
+    """The way that msgspec names, as `.spec.script[2].at`, in steps."""
+    found: list[str | int] = []
+    for name, index in re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", path):
+        if name:
+            found.append(name)
+        elif index.isdigit():
+            found.append(int(index))
+    return tuple(found)
