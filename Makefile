@@ -12,10 +12,8 @@ help: ## say what there is
 
 setup: $(READY) ## make .venv from requirements.lock
 
-demo: $(READY) ## why pods of the example wait, and what to buy for them
-	$(BIN)/tonnage explain -f examples/two-databases
-	@echo
-	$(BIN)/tonnage plan -f examples/two-databases
+demo: $(READY) ## show in a minute what Tonnage is for, on an embedded cluster
+	$(BIN)/tonnage demo $(ARGS)
 
 test: $(READY) ## run all tests, with ruff, mypy and the import contracts among them
 	$(BIN)/python -m pytest -n auto $(ARGS)

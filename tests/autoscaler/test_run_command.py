@@ -97,7 +97,8 @@ async def test_nodes_are_made_until_a_signal_comes(tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (["--provider", "declarative"], "it is for --dry-run"),
-        (["--dry-run"], "either --node-groups or --node-groups-configmap"),
+        (["--provider=kwok"], "either --node-groups or --node-groups-configmap"),
+        (["--provider=none", "--nodes=1:2:a"], "--provider none has no node groups"),
         (["--config", "/nonexistent/c.yaml"], "No such file"),
         (["--nodes", "3:1:g"], "expected MIN:MAX:NAME"),
     ],
@@ -112,3 +113,11 @@ def test_the_schema_has_every_field_of_the_file() -> None:
     result = CliRunner().invoke(program, ["run", "--config-schema"])
     schema = msgspec.json.decode(result.stdout)
     assert {"scanInterval", "expander"} <= schema["$defs"]["Config"]["properties"].keys()
+
+
+def test_the_published_schema_is_the_one_that_is_printed() -> None:
+    published = Path(__file__).parents[2] / "docs" / "config.schema.json"
+    printed = CliRunner().invoke(program, ["run", "--config-schema"]).stdout
+    assert published.read_text() == printed, (
+        "write it anew: tonnage run --config-schema > docs/config.schema.json"
+    )

@@ -219,3 +219,49 @@ async def test_a_cluster_too_unready_is_not_scaled(clock: VirtualClock) -> None:
             assert status(server)["clusterWide"]["health"]["status"] == "Unhealthy"
             assert metric(program, "cluster_autoscaler_cluster_safe_to_autoscale") == 0
             assert cloud.asked == []
+
+
+async def test_without_node_groups_it_runs_and_says_so(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "web")
+        none = Cloud(server)
+        none._declared = ()
+        async with autoscaling(server, none, clock) as program:
+            assert program.unready() == "no node groups: nothing can be bought"
+            assert program.unhealthy() == ""
+            assert program.unready() in program.autoscaler.document["tonnage"]["problems"]
+            assert program.autoscaler.document["tonnage"]["lastDecision"]["notHelped"] == 1
+
+
+async def test_nodes_that_never_got_their_driver_are_told_apart_in_the_status(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-1", age=7200, drivers={})
+        put_node(server, clock, "g-2", age=7200)
+        put_node(server, clock, "g-3", age=7200, ready=False)
+        async with autoscaling(server, Cloud(server), clock) as program:
+            (one,) = program.autoscaler.document["nodeGroups"]
+            unready = one["health"]["nodeCounts"]["registered"]["unready"]
+            assert unready == {"total": 2, "resourceUnready": 1}
+            whole = program.autoscaler.document["clusterWide"]["health"]["nodeCounts"]
+            assert whole["registered"]["unready"] == unready
+
+
+async def test_waiting_pods_are_counted_by_whether_volumes_are_why(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-1", age=7200, drivers={DRIVER: 1})
+        put_pod(server, "there", claims=["there"], on="g-1")
+        put_pod(server, "db-0", claims=["data-0"])
+        put_pod(server, "db-1", claims=["data-1"])
+        put_pod(server, "huge", cpu="400")
+        put_pod(server, "huge-db", claims=["huge"], cpu="400")
+        async with autoscaling(server, Cloud(server), clock) as program:
+            counts = {
+                blame: metric(program, "tonnage_unschedulable_pods", because_of_volumes=blame)
+                for blame in ("true", "false", "unknown")
+            }
+            assert counts == {"true": 2, "false": 2, "unknown": 0}

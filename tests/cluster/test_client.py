@@ -240,6 +240,21 @@ async def test_the_version_of_the_server_can_be_asked(clock: VirtualClock) -> No
         assert await server.client(clock).version() == "v1.37.0"
 
 
+async def test_the_versions_of_a_group_are_told_with_the_preferred_one_first(
+    clock: VirtualClock,
+) -> None:
+    versions = [{"version": "v1beta1"}, {"version": "v1beta2"}]
+    group = {"versions": versions, "preferredVersion": {"version": "v1beta2"}}
+    async with ApiServer() as server:
+        server.script("GET", "/apis/x.io", answer(lambda: web.json_response(group)))
+        assert await server.client(clock).group_versions("x.io") == ("v1beta2", "v1beta1")
+
+
+async def test_a_group_that_is_not_served_has_no_versions(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        assert await server.client(clock).group_versions("none.io") == ()
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [

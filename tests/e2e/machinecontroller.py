@@ -102,7 +102,8 @@ class MachineController:
             },
         }
         status = {"capacity": OFFERED, "allocatable": OFFERED}
-        self._core.create_node({"metadata": meta, "spec": {"providerID": given}, "status": status})
+        node: Any = {"metadata": meta, "spec": {"providerID": given}, "status": status}
+        self._core.create_node(node)
         self._patch("", machine, {"status": {"phase": "Running", "nodeRef": {"name": name}}})
 
     def _delete(self, machine: Json) -> None:
@@ -116,7 +117,7 @@ class MachineController:
                 raise
 
     def _list(self, plural: str) -> list[Json]:
-        found: Json = self._objects.list_cluster_custom_object(GROUP, VERSION, plural)
+        found: Any = self._objects.list_cluster_custom_object(GROUP, VERSION, plural)
         return list(found["items"])
 
     def _create(

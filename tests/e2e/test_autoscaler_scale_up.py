@@ -92,8 +92,8 @@ def test_from_one_the_limit_of_the_live_node_counts_where_the_provider_knows_non
 
 def test_a_limit_that_changes_while_pods_run_counts_from_then_on(stage: Stage) -> None:
     stage.play(DriverBehaviour(name=DRIVER, limit=5))
-    stage.groups(group("db", limit=10))
-    stage.storage()
+    stage.groups(group("db", limit=10, csi_node="empty"))
+    stage.storage(opt_in=True)
     stage.work.create(old_node("db-1", group="db"), manifests.csinode("db-1", {DRIVER: 10}))
     autoscaler = stage.autoscaler(batchWindow=2)
     stage.cluster.create(stateful_set("db", 5, namespace=stage.work.namespace))
@@ -110,7 +110,7 @@ def test_a_limit_that_changes_while_pods_run_counts_from_then_on(stage: Stage) -
 
 
 def test_without_csi_awareness_too_few_are_bought_until_a_reload_turns_it_on(stage: Stage) -> None:
-    stage.groups(group("db", limit=10))
+    stage.groups(group("db", limit=10, csi_node="empty"))
     stage.storage()
     settings = stage.settings(csiAware=False)
     autoscaler = stage.autoscaler(settings)

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from tests.e2e import deployed, manifests, scaling
 from tests.e2e.connecting import connected
 from tests.e2e.controlplane import REPOSITORY, ControlPlane, wait_until
 from tests.e2e.crds import cluster_api
+from tests.e2e.fleet import KEYS, Fleet
 from tests.e2e.machinecontroller import MachineController
 from tests.e2e.processes import Watchdog
 from tests.e2e.scaling import DRIVER, Stage, stateful_set
@@ -34,14 +35,11 @@ from tonnage.providers.clusterapi.annotations import (
     MEMORY,
     PRICE,
     TAINTS,
-    Keys,
 )
 
 Json = dict[str, Any]
 
-KEYS = Keys()
 FROM_ZERO = {CPU: "16", MEMORY: "64Gi", CSI_DRIVER: f"{DRIVER}=5"}
-KINDS = "machinedeployments,machinesets,machinepools,machines,clusters"
 MALFORMED = {
     KEYS.min_size: "a few",
     KEYS.max_size: "-1",
@@ -62,92 +60,6 @@ MALFORMED = {
     KEYS.option("maxnodeprovisiontime"): "-1m",
     KEYS.option("maxnodestartuptime"): "1 hour",
 }
-
-
-class Fleet:
-    """The objects of Cluster API in the namespace of the test."""
-
-    def __init__(self, work: Workspace, arguments: list[str]) -> None:
-        self.work = work
-        self.cluster = work.cluster
-        self.namespace = work.namespace
-        self._arguments = arguments
-
-    def create(
-        self,
-        name: str,
-        *,
-        kind: str = "MachineDeployment",
-        replicas: int = 0,
-        sizes: tuple[int, int] | None = (0, 10),
-        annotations: Mapping[str, str] | None = None,
-        cluster: str = "prod",
-        namespace: str = "",
-        finalizer: str = "",
-    ) -> str:
-        """The id of the group that was made."""
-        namespace = namespace or self.namespace
-        bounds = {}
-        if sizes is not None:
-            bounds = {KEYS.min_size: str(sizes[0]), KEYS.max_size: str(sizes[1])}
-        meta: Json = {
-            "name": name,
-            "namespace": namespace,
-            "annotations": {**bounds, **(annotations or {})},
-            "finalizers": [finalizer] if finalizer else [],
-        }
-        spec = {"clusterName": cluster, "replicas": replicas, "template": {"spec": {}}}
-        body = {"apiVersion": f"{cluster_api.GROUP}/v1beta2", "kind": kind, "metadata": meta}
-        self.cluster.create({**body, "spec": spec})
-        return f"{kind}/{namespace}/{name}"
-
-    def get(self, kind: str, name: str) -> Json:
-        return self.cluster.get(kind, name, namespace=self.namespace)
-
-    def replicas(self, name: str, *, kind: str = "machinedeployment") -> int:
-        found: int = self.get(kind, name)["spec"]["replicas"]
-        return found
-
-    def machines(self) -> set[str]:
-        """The machines there are, apart from those on their way out."""
-        listed = self.cluster.kubectl("get", "machines", "-n", self.namespace, "-o", "json")
-        return {
-            str(one["metadata"]["name"])
-            for one in json.loads(listed)["items"]
-            if "deletionTimestamp" not in one["metadata"]
-        }
-
-    def nodes(self) -> set[str]:
-        listed = self.cluster.kubectl("get", "nodes", "-o", "name").split()
-        return {one.removeprefix("node/") for one in listed}
-
-    def wait_machines(self, count: int) -> set[str]:
-        """So many machines that all have their node."""
-        wait_until(
-            lambda: len(self.machines()) == count and self.machines() <= self.nodes(),
-            what=f"{count} machines have a node",
-        )
-        return self.machines()
-
-    def patch(self, kind: str, name: str, change: Json) -> None:
-        self.cluster.kubectl(
-            "patch", kind, name, "-n", self.namespace, "--type=merge", "-p", json.dumps(change)
-        )
-
-    def add_argument(self, argument: str) -> None:
-        """Beside those of the shipped Deployment, for autoscalers made from here on."""
-        self._arguments.append(argument)
-
-    def remove(self) -> None:
-        for kind in KINDS.split(","):
-            listed = self.cluster.kubectl("get", kind, "-n", self.namespace, "-o", "name")
-            for one in listed.split():
-                self.cluster.kubectl(
-                    "patch", one, "-n", self.namespace, "--type=merge",
-                    "-p", '{"metadata":{"finalizers":[]}}',
-                )  # fmt: skip
-        now = ("--wait=false", "--ignore-not-found")
-        self.cluster.kubectl("delete", KINDS, "--all", "-n", self.namespace, *now)
 
 
 @pytest.fixture(scope="session")

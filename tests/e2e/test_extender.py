@@ -74,7 +74,12 @@ def waits_for_its_driver(work: Workspace, cause: str) -> None:
 
 def starts(work: Workspace, figure: Callable[[str], None]) -> None:
     began = time.monotonic()
-    wait_until(lambda: work.node_of("db") == "n1", what="the pod has its node", within=SOON)
+    wait_until(
+        lambda: work.node_of("db") == "n1",
+        what="the pod has its node",
+        within=SOON,
+        late=lambda: work.scheduler_says("db"),
+    )
     figure(f"bound {time.monotonic() - began:.1f} s after the driver registered")
 
 

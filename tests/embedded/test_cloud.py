@@ -267,8 +267,26 @@ def lived(seed: int) -> list[bytes]:
 
     async def live() -> list[bytes]:
         cloud = CloudBehaviour(start=Delay(10.0, 100.0), failure_chance=0.2)
-        async with living(clock, groups=[group(target=8)], cloud=cloud, seed=seed) as cluster:
+        crashing = DriverBehaviour(name=DRIVER, limit=2, crashes_after=Delay(5.0, 60.0))
+        groups, attach = [group(target=8)], Delay(1.0, 20.0)
+        async with living(
+            clock, groups=groups, cloud=cloud, seed=seed, drivers=(crashing,), attach=attach
+        ) as cluster:
+            cluster.disk_class()
+            cluster.put("daemonsets", "agent", spec=workload())
             cluster.put("deployments", "web", spec=workload(replicas=10))
+            claims = {
+                "metadata": {"name": "data"},
+                "spec": {
+                    "storageClassName": "disk",
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            }
+            spec = workload(
+                replicas=12, podManagementPolicy="Parallel", volumeClaimTemplates=[claims]
+            )
+            cluster.put("statefulsets", "db", spec=spec)
             await cluster.after(120)
             await cluster.cloud.delete("a", cluster.names("nodes")[:2])
             await cluster.after(60)

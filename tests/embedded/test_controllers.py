@@ -347,7 +347,7 @@ async def test_work_lost_with_its_node_is_done_again(clock):
         cluster.put("jobs", "sum", spec=work(completions=2, parallelism=2))
         await cluster.after(30)
         cluster.delete("nodes", "n1")
-        await cluster.after(70)
+        await cluster.after(50)
         assert cluster.get("jobs", "sum")["status"]["succeeded"] == 1
         await cluster.after(30)
         assert cluster.get("jobs", "sum")["status"]["succeeded"] == 2

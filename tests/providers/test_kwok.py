@@ -116,7 +116,8 @@ async def test_a_new_node_has_what_its_template_has(clock):
 async def test_a_new_node_is_not_ready_and_keeps_pods_off(clock):
     async with ApiServer() as server:
         node = await grown(server, clock)
-    assert "conditions" not in node["status"]
+    (condition,) = node["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Ready", "False")
     assert [taint["key"] for taint in node["spec"]["taints"]] == [
         "db",
         "node.kubernetes.io/not-ready",

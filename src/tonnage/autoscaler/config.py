@@ -42,6 +42,8 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     decision_file_size: int = 100_000_000
     decision_recording_size: int = 1_000_000
     """Bytes, compressed, of what a decision came from; none is kept of a decision with more."""
+    learned_limits_max_age: float = 2_592_000.0
+    """Seconds that what an instance type taught is kept after it was last seen."""
     max_inactivity: float = 600.0
     max_failing_time: float = 900.0
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tonnage.autoscaler import blaming
 from tonnage.autoscaler.acting import Hands, NotLeadingError
 from tonnage.autoscaler.buying import Buyer
 from tonnage.autoscaler.choosing import Chooser, Question
@@ -38,6 +39,8 @@ from tonnage.scaleup.plan import Plan
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.standing import Trust
 from tonnage.service.steadytime import SteadyTime
+
+NO_GROUPS = "no node groups: nothing can be bought"
 
 _log = logging.getLogger(__name__)
 
@@ -178,6 +181,8 @@ class Autoscaler:
             found = self._surveyor.look(provided, config=config, now=now, blind=blind)
             observation = self._observe(found, provided, config, now)
         self._problems.extend(provided.problems.values())
+        if not provided.groups:
+            self._problems.append(NO_GROUPS)
         self._cleaner.tell(observation)
         self._cleaner.tell_problems(provided.groups)
         changed = await self._cleaner.clear(observation, provided)
@@ -210,6 +215,11 @@ class Autoscaler:
             done=tuple(self._hands.done),
             waiting=len(self._world.waiting),
             waiting_with_volumes=sum(bool(record.volumes) for record in found.pending),
+            because_of_volumes=blaming.because_of_volumes(
+                self._world.snapshot,
+                self._world.unplaced(),
+                deciding.as_decided(features, config),
+            ),
             problems=tuple(self._problems),
             slots=self._surveyor.slots(provided.groups),
         )
@@ -293,7 +303,7 @@ class Autoscaler:
 
     def _begin(self, state: State) -> None:
         self._registry = Registry(restored(state.registry, now=self._time.now()))
-        if state.memory.groups:
+        if state.memory.groups or state.memory.lessons:
             self._surveyor.memory = state.memory
         about = self._about(self._config.current)
         self._cleaner = Cleaner(
@@ -325,7 +335,9 @@ class Autoscaler:
             memory = self._surveyor.memory
             await self._store.save(State(registry=self._registry.state, memory=memory))
         except errors.Conflict as error:
-            await self._store.forget()
+            stored = await self._store.forget()
+            if stored is not None:
+                self._surveyor.recall(stored.memory.lessons)
             raise NotLeadingError(
                 f"the stored state was changed by somebody else: {error}"
             ) from error

@@ -91,6 +91,10 @@ class Metrics:
             "unschedulable_pods_with_volumes", "Pods without a node that use CSI volumes.",
             prefix=_OURS,
         )  # fmt: skip
+        self._blamed = gauge(
+            "unschedulable_pods", "Pods without a node, by whether volumes are why.",
+            "because_of_volumes", prefix=_OURS,
+        )  # fmt: skip
         self._not_helped = gauge(
             "not_helped_pods", "Pods nothing is bought for, by whether volumes are why.",
             "because_of_volumes", prefix=_OURS,
@@ -215,6 +219,8 @@ class Metrics:
         if report.plan is not None:
             self._pods.labels("unschedulable").set(report.waiting)
             self._waiting_volumes.set(report.waiting_with_volumes)
+            for blame, pods in (report.because_of_volumes or {}).items():
+                self._blamed.labels(blame).set(pods)
             self._take_plan(report)
         if report.slots is not None:
             slots = report.slots.items()

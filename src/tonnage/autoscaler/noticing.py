@@ -9,9 +9,10 @@ from typing import Any
 
 from tonnage.cluster.watching import Change, EventType
 from tonnage.groups import daemons
+from tonnage.objects import attaching
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.objects.storage import CSINode
+from tonnage.objects.storage import CSINode, VolumeAttachment
 
 
 class Noticing:
@@ -26,6 +27,7 @@ class Noticing:
         self._nodes: dict[str, Node] = {}
         self._csinodes: dict[str, CSINode] = {}
         self._daemon_pods: dict[str, str] = {}
+        self._refusals: dict[str, str | None] = {}
 
     def node(self, change: Change[Node]) -> None:
         node = change.object
@@ -68,6 +70,15 @@ class Noticing:
             self._daemon_pods[key] = node
         else:
             del self._daemon_pods[key]
+
+    def attachment(self, change: Change[VolumeAttachment]) -> None:
+        """A machine that refuses a volume tells how many the next one will take."""
+        name, error = change.object.metadata.name, change.object.status.attach_error
+        if change.type is EventType.DELETED or not attaching.without_room(change.object):
+            self._refusals.pop(name, None)
+        elif error is not None and self._refusals.get(name, "") != error.time:
+            self._refusals[name] = error.time
+            self.revision += 1
 
     def other(self, _: Change[Any]) -> None:
         """Of kinds that change rarely, or always in ways that matter."""

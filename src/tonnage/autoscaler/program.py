@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.loop import Autoscaler
+from tonnage.autoscaler.loop import NO_GROUPS, Autoscaler
 from tonnage.autoscaler.metrics import Metrics
 from tonnage.autoscaler.world import KINDS, World
 from tonnage.clock import Clock
@@ -22,6 +22,7 @@ from tonnage.cluster.reflector import Pace
 from tonnage.errors import ClusterError
 from tonnage.filters import features as gates
 from tonnage.filters.features import Features
+from tonnage.objects.pods import Pod
 from tonnage.providers.measured import MeasuredProvider
 from tonnage.providers.protocol import Provider
 from tonnage.service import running
@@ -34,6 +35,10 @@ _log = logging.getLogger(__name__)
 
 _ONCE_WITHIN = 120.0
 """Seconds for the caches to fill when there is to be only one round."""
+
+
+_MANY_PODS = 5_000
+"""From so many pods on, the garbage collector is spared what is known of them."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,8 +153,9 @@ class Program:
         for kind in KINDS:
             cache: Cache[Any] = self.world.cache(kind)
             await cache.wait_synced()
-        gc.collect()
-        gc.freeze()
+        if len(self.world.cache(Pod)) >= _MANY_PODS:
+            gc.collect()
+            gc.freeze()
 
     async def _one_round(self) -> None:
         deadline = self._clock.monotonic() + _ONCE_WITHIN
@@ -169,11 +175,15 @@ class Program:
         return ""
 
     def unready(self) -> str:
-        """Whether the caches are not full yet."""
+        """Whether the caches are not full yet, or there is nothing to scale."""
         missing = [
             one.kind for one in self.world.mirror.status if not one.synced and one.obstacle is None
         ]
-        return f"not synced: {', '.join(missing)}" if missing else ""
+        if missing:
+            return f"not synced: {', '.join(missing)}"
+        report = self.autoscaler.report
+        provided = report.provided if report is not None else None
+        return NO_GROUPS if provided is not None and not provided.groups else ""
 
     def snapshot(self) -> dict[str, Any]:
         """The standing snapshot: every node with its pods and slots, and who waits."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
+from tonnage.autoscaler.blaming import Blame
 from tonnage.autoscaler.provided import Provided
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.registry import Observation
@@ -52,6 +53,7 @@ class Report(NamedTuple):
     done: tuple[Done, ...] = ()
     waiting: int = 0
     waiting_with_volumes: int = 0
+    because_of_volumes: "Mapping[Blame, int] | None" = None
     problems: tuple[str, ...] = ()
     slots: "Mapping[tuple[str, str], SlotCount] | None" = None
 

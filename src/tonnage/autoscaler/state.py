@@ -1,7 +1,7 @@
 """What has to survive a restart, in a ConfigMap of its own.
 
 The provider and the cluster tell almost everything; this is the rest: since when nodes are
-waited for, who is backed off, what nodes of an empty group looked like. Losing it costs patience,
+waited for, who is backed off, what nodes of an empty group looked like, what instance types taught. Losing it costs patience,
 never a second purchase.
 """
 
@@ -13,6 +13,7 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ClusterError
+from tonnage.groups.learned import Lesson
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.registry import RegistryState
 from tonnage.objects.meta import ObjectMeta, Record
@@ -78,13 +79,15 @@ class StateStore:
         self._written = slim
         return True
 
-    async def forget(self) -> None:
+    async def forget(self) -> State | None:
         """After a conflict: learn what is there now, so that the next write may succeed."""
+        stored: State | None = None
         try:
-            await self.load()
+            stored = await self.load()
         except ClusterError as error:
             _log.warning("stored state not read", extra={"error": str(error)})
         self._written = None
+        return stored
 
 
 def _slim(state: State) -> State:
@@ -98,24 +101,34 @@ def _slim(state: State) -> State:
     }
     newest_first = sorted(groups.items(), key=lambda item: (-item[1].seen, item[0]))
     kept: dict[str, RememberedGroup] = {}
-    room = _LARGEST - len(msgspec.json.encode(state.registry))
+    lessons = state.memory.lessons
+    room = _LARGEST - len(msgspec.json.encode((state.registry, lessons)))
     for name, one in newest_first:
         room -= len(msgspec.json.encode(one))
         if room < 0:
             _log.warning("too many groups to remember", extra={"kept": len(kept)})
             break
         kept[name] = one
-    memory = TemplateMemory(groups=dict(sorted(kept.items())))
+    memory = TemplateMemory(groups=dict(sorted(kept.items())), lessons=lessons)
     return State(registry=state.registry, memory=memory)
 
 
 def _differs(new: State, old: State) -> bool:
     if new.registry != old.registry or new.memory.groups.keys() != old.memory.groups.keys():
         return True
+    if _lessons_differ(new.memory.lessons, old.memory.lessons):
+        return True
     return any(
         one.seen - old.memory.groups[name].seen >= _REFRESH
         or _timeless(one) != _timeless(old.memory.groups[name])
         for name, one in new.memory.groups.items()
+    )
+
+
+def _lessons_differ(new: tuple[Lesson, ...], old: tuple[Lesson, ...]) -> bool:
+    return len(new) != len(old) or any(
+        one.seen - before.seen >= _REFRESH or msgspec.structs.replace(one, seen=before.seen) != before
+        for one, before in zip(new, old, strict=True)
     )
 
 

@@ -1,5 +1,6 @@
 """The status ConfigMap: the format tools know of cluster-autoscaler, and a part of ours."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -52,7 +53,8 @@ class StatusKeeper:
         groups = list(report.readiness.groups.values()) if report.readiness is not None else []
         standings = report.observation.groups if report.observation is not None else {}
         scaling = any(one.scaling_up for one in standings.values())
-        counts = [_counts(one, standings.get(one.group)) for one in groups]
+        lacking = _lacking_drivers(report)
+        counts = [_counts(one, standings.get(one.group), lacking[one.group]) for one in groups]
         return {
             "health": {
                 **self._part("health", "Healthy" if healthy else "Unhealthy", time),
@@ -66,6 +68,7 @@ class StatusKeeper:
         if report.provided is None or report.readiness is None or report.observation is None:
             return []
         found = []
+        lacking = _lacking_drivers(report)
         for group in report.provided.groups:
             standing = report.observation.groups[group.id]
             readiness = report.readiness.groups[group.id]
@@ -77,7 +80,7 @@ class StatusKeeper:
                     "name": group.id,
                     "health": {
                         **self._part(f"{group.id}/health", health, time),
-                        "nodeCounts": _counts(readiness, standing),
+                        "nodeCounts": _counts(readiness, standing, lacking[group.id]),
                         "cloudProviderTarget": group.target,
                         "minSize": group.min_size,
                         "maxSize": group.max_size,
@@ -127,14 +130,22 @@ def _backoff(standing: GroupStanding) -> dict[str, str]:
     return {"errorCode": standing.backoff.failure.code, "errorMessage": message}
 
 
-def _counts(readiness: GroupReadiness, standing: GroupStanding | None) -> dict[str, Any]:
+def _lacking_drivers(report: Report) -> Counter[str]:
+    """Nodes of each group that are unready because a driver never registered."""
+    nodes = report.readiness.nodes.values() if report.readiness is not None else ()
+    return Counter(one.group or "" for one in nodes if one.state == UNREADY and one.missing_drivers)
+
+
+def _counts(
+    readiness: GroupReadiness, standing: GroupStanding | None, lacking_drivers: int = 0
+) -> dict[str, Any]:
     one = readiness
     registered: dict[str, Any] = {
         "total": one.ready + one.unready + one.coming_up + one.suspended + one.deleting,
         "ready": one.ready,
         "notStarted": one.coming_up,
         "suspended": one.suspended,
-        "unready": {"total": one.unready, "resourceUnready": 0},
+        "unready": {"total": one.unready, "resourceUnready": lacking_drivers},
     }
     if one.deleting:
         registered["beingDeleted"] = one.deleting

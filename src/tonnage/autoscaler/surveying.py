@@ -7,6 +7,7 @@ they come from has moved.
 from collections.abc import Mapping
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +15,8 @@ from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.provided import Provided
 from tonnage.autoscaler.report import SlotCount
 from tonnage.autoscaler.world import PodsByNode, World
+from tonnage.groups import learned
+from tonnage.groups.learned import Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import COMING_UP
@@ -55,6 +58,8 @@ class Surveyor:
         world = self._world
         come_from = (world.revision, provided.groups, config)
         known = self._last if self._may_stay(come_from, now) else None
+        if known is None:
+            self._learn(config, now)
         found = deciding.look(
             self._cluster(provided),
             options=config,
@@ -93,6 +98,23 @@ class Surveyor:
                     unlimited_nodes=int((listed & ~known).sum()),
                 )
         return counts
+
+    def recall(self, lessons: tuple[Lesson, ...]) -> None:
+        """Take these for all that was learned: an operator had some forgotten."""
+        self.memory = msgspec.structs.replace(self.memory, lessons=lessons)
+
+    def _learn(self, config: Config, now: float) -> None:
+        self.recall(
+            learned.renewed(
+                self.memory.lessons,
+                nodes=self._world.cache(Node),
+                csinodes=self._world.cache(CSINode),
+                attachments=self._world.snapshot.attachments.values(),
+                policy=deciding.policy_of(config, live=True),
+                now=now,
+                max_age=config.learned_limits_max_age,
+            )
+        )
 
     def _rows_of(self, group: Group) -> IntArray:
         """Where the group's nodes are in the snapshot."""

@@ -20,6 +20,7 @@ from tonnage.objects.storage import (
     CSIStorageCapacity,
     PersistentVolume,
     StorageClass,
+    VolumeAttachment,
 )
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup import deciding
@@ -73,6 +74,7 @@ class World(StandingCluster):
         self.cache(Pod).subscribe(self._noticing.pod)
         self.cache(Node).subscribe(self._noticing.node)
         self.cache(CSINode).subscribe(self._noticing.csinode)
+        self.cache(VolumeAttachment).subscribe(self._noticing.attachment)
         for kind in _OF_TEMPLATES:
             self.cache(kind).subscribe(self._noticing.other)
 

@@ -19,6 +19,10 @@ EXIT_BROKEN_PIPE = 128 + 13  # and for SIGPIPE
 
 COMMANDS = MappingProxyType(
     {
+        "demo": LazyCommand(
+            "tonnage.cli.demo:demo",
+            "Show in a minute what Tonnage is for.",
+        ),
         "explain": LazyCommand(
             "tonnage.cli.explain:explain",
             "Say where each pending pod fits, and why not elsewhere.",

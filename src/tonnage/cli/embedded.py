@@ -72,7 +72,9 @@ async def _serve(server: "ApiServer", port: int, kubeconfig: Path | None) -> Non
 
 
 def _tell(url: str, kubeconfig: Path | None) -> None:
-    text = _KUBECONFIG.format(url=url)
+    from tonnage.embedded.apiserver import kubeconfig as kubeconfigs
+
+    text = kubeconfigs.text(url)
     click.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
     if kubeconfig is None:
         click.echo(text, nl=False)
@@ -82,22 +84,3 @@ def _tell(url: str, kubeconfig: Path | None) -> None:
     except OSError as error:
         raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
     click.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)
-
-
-_KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-clusters:
-- name: embedded
-  cluster:
-    server: {url}
-contexts:
-- name: embedded
-  context:
-    cluster: embedded
-    user: anyone
-users:
-- name: anyone
-  user: {{}}
-current-context: embedded
-"""

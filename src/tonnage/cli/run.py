@@ -68,10 +68,8 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     "--provider",
     "--cloud-provider",
     type=click.Choice(list(run_providers.NAMES)),
-    default=run_providers.KWOK,
-    show_default=True,
     help="Who makes nodes: kwok makes objects without machines; declarative only counts, for dry "
-    "runs.",
+    "runs; none has no node groups.  [default: kwok if node groups are given, or none]",
 )
 @click.option(
     "--node-groups",
@@ -189,7 +187,7 @@ def run(
     config_file: str | None,
     kubeconfig: str | None,
     context: str | None,
-    provider: str,
+    provider: str | None,
     node_groups: tuple[str, ...],
     node_groups_configmap: str | None,
     cloud_config: str | None,
@@ -247,7 +245,8 @@ def run(
         given={name: value for name, value in given.items() if value is not None},
     )
     wanted = Wanted(
-        provider=provider,
+        provider=provider
+        or (run_providers.KWOK if node_groups or node_groups_configmap else run_providers.NONE),
         files=node_groups,
         config_map=node_groups_configmap,
         sizes=nodes,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tonnage.objects.scenarios import NodeGroup
     from tonnage.providers.protocol import Provider
 
+NONE = "none"
 KWOK = "kwok"
 DECLARATIVE = "declarative"
 EXTERNAL_GRPC = "externalgrpc"
@@ -61,6 +62,18 @@ _Source: TypeAlias = "Callable[[], Awaitable[list[NodeGroup]]]"
 def chosen(wanted: Wanted, *, dry_run: bool) -> Maker:
     """How to make the provider, once there is a cluster to make it for."""
     return NAMES[wanted.provider](wanted, dry_run)
+
+
+def _none(wanted: Wanted, _: bool) -> Maker:
+    if wanted.files or wanted.config_map or wanted.sizes:
+        raise InputError("--provider none has no node groups: leave out what names or sizes them")
+
+    def make(_: Surroundings) -> "Provider":
+        from tonnage.providers.declarative import DeclarativeProvider
+
+        return DeclarativeProvider(())
+
+    return make
 
 
 def _kwok(wanted: Wanted, _: bool) -> Maker:
@@ -218,6 +231,7 @@ def _from_files(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "l
 
 
 NAMES: dict[str, Callable[[Wanted, bool], Maker]] = {
+    NONE: _none,
     KWOK: _kwok,
     DECLARATIVE: _declarative,
     EXTERNAL_GRPC: _external_grpc,

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 EXIT_VIOLATED = 1
 
 
-def _options(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
+def _options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for value in values:
         name, equals, text = value.partition("=")

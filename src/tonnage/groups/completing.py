@@ -14,6 +14,7 @@ import msgspec
 
 from tonnage.groups import drivers, limits, sanitising, topology
 from tonnage.groups.drivers import Evidence
+from tonnage.groups.learned import Lesson, Lessons
 from tonnage.groups.limits import Learned, Listing
 from tonnage.groups.memory import RememberedDriver
 from tonnage.groups.model import (
@@ -41,9 +42,16 @@ RegisteredNodes: TypeAlias = Callable[[], Iterable[limits.Registered]]
 class Surroundings:
     """What the rest of the cluster teaches, worked out when it is first asked for."""
 
-    def __init__(self, registered: RegisteredNodes, wanted: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        registered: RegisteredNodes,
+        wanted: tuple[str, ...],
+        *,
+        lessons: Iterable[Lesson] = (),
+    ) -> None:
         self._look = registered
         self.wanted = wanted
+        self.lessons = Lessons(lessons)
 
     @cached_property
     def learned(self) -> Learned:
@@ -99,16 +107,35 @@ class _Known(NamedTuple):
 
     def elsewhere(self, driver: str) -> NodeDriver | None:
         kind = limits.instance_type(self.template.node)
-        return self.surroundings.learned.elsewhere(kind, driver, self.group.id)
+        live = self.surroundings.learned.elsewhere(kind, driver, self.group.id)
+        if live is not None and live.limit is not None:
+            return live
+        return self.surroundings.lessons.limit(kind, driver) or live
+
+    def ceiling(self, driver: str) -> int | None:
+        kind = limits.instance_type(self.template.node)
+        return self.surroundings.lessons.ceiling(kind, driver)
 
     def sources(self, driver: str, *, is_own: bool) -> Iterator[tuple[str, Listing]]:
         """The sources of a limit, in order; the later ones are worked out only if they are reached.
 
-        Where the group's nodes had time to register a driver and list others instead, it will not
-        be on the next one either, whatever is known of the machine.
+        Where a machine of this type refused a volume, no number but the operator's goes above it.
         """
         yield OVERRIDE, self.group.limits
         yield OVERRIDE, limits.listing(self.overridden.values())
+        ceiling = self.ceiling(driver)
+        for source, listing in self._reported(driver, is_own=is_own):
+            count = listing.get(driver)
+            if ceiling is not None and count is not None and count > ceiling:
+                yield LEARNED, {driver: ceiling}
+            yield source, listing
+
+    def _reported(self, driver: str, *, is_own: bool) -> Iterator[tuple[str, Listing]]:
+        """What nodes, the provider and the catalogue say, and at last where a machine refused.
+
+        Where the group's nodes had time to register a driver and list others instead, it will not
+        be on the next one either, whatever is known of the machine.
+        """
         if self.template.source == LIVE and self.template.csinode is not None:
             yield LIVE, limits.listing(self.template.csinode.spec.drivers)
         yield LIVE, limits.listing(self.evidence.seen.values())
@@ -122,6 +149,9 @@ class _Known(NamedTuple):
         number = limits.from_catalogue(driver, self.template.node)
         if number is not None:
             yield CATALOGUE, {driver: number}
+        ceiling = self.ceiling(driver)
+        if ceiling is not None:
+            yield LEARNED, {driver: ceiling}
 
 
 def complete(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tonnage.groups.learned import Lesson
 from tonnage.groups.model import Template
 from tonnage.objects.meta import Record
 from tonnage.objects.storage import NodeDriver
@@ -28,10 +29,12 @@ class RememberedGroup(Record, frozen=True, kw_only=True):
 class TemplateMemory(Record, frozen=True, kw_only=True):
     """A value that goes into one round of templates and comes out of it renewed.
 
-    It encodes to JSON as it is, so that whoever runs for long can keep it over a restart.
+    Lessons about instance types come out as they went in: whoever runs for long renews them, with
+    `learned.renewed`. It encodes to JSON as it is, so that it can be kept over a restart.
     """
 
     groups: dict[str, RememberedGroup] = {}
+    lessons: tuple[Lesson, ...] = ()
 
 
 def renewed(

@@ -69,7 +69,9 @@ def build(
         policy=policy,
         now=now,
     )
-    surroundings = Surroundings(cluster.registered, tuple(sorted(set(wanted))))
+    surroundings = Surroundings(
+        cluster.registered, tuple(sorted(set(wanted))), lessons=memory.lessons
+    )
     made = {
         group.id: _make(group, cluster, surroundings, past=memory.groups.get(group.id))
         for group in groups
@@ -85,7 +87,8 @@ def build(
         memory=TemplateMemory(
             groups={
                 name: one.remembered for name, one in made.items() if one.remembered is not None
-            }
+            },
+            lessons=memory.lessons,
         ),
     )
 

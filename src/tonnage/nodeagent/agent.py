@@ -22,7 +22,8 @@ from tonnage.nodeagent.drift import Drift
 from tonnage.nodeagent.drivers import Driver, Drivers
 from tonnage.nodeagent.metrics import Metrics
 from tonnage.nodeagent.provenance import Entry
-from tonnage.nodeagent.surroundings import Surroundings, without_room
+from tonnage.nodeagent.surroundings import Surroundings
+from tonnage.objects.attaching import without_room
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, VolumeAttachment
 from tonnage.service.configfile import ConfigFile

@@ -16,8 +16,8 @@ from tonnage.nodeagent.effective import Facts, Machine, Source
 from tonnage.nodeagent.host import Host
 from tonnage.nodeagent.provenance import Entry, Written
 from tonnage.nodeagent.settling import Settling
-from tonnage.nodeagent.surroundings import without_room
 from tonnage.objects import limitkeys, quantities
+from tonnage.objects.attaching import without_room
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver, CSINode, NodeDriver, VolumeAttachment
 

@@ -18,9 +18,6 @@ from tonnage.objects.meta import ObjectMeta, Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver, CSINode, VolumeAttachment
 
-RESOURCE_EXHAUSTED = 8
-"""The gRPC code with which a driver says that there is no room left."""
-
 
 class Surroundings:
     """Caches of the kinds the agent follows."""
@@ -55,17 +52,6 @@ class Surroundings:
     @property
     def csinode(self) -> CSINode | None:
         return self.csinodes.get(self._name)
-
-
-def without_room(attachment: VolumeAttachment) -> bool:
-    """Whether the last attempt to attach failed for lack of room."""
-    error = attachment.status.attach_error
-    if error is None or attachment.status.attached:
-        return False
-    if error.error_code is not None:
-        return error.error_code == RESOURCE_EXHAUSTED
-    # Servers before 1.34 have no code.
-    return "code = ResourceExhausted" in error.message
 
 
 def _attachments_of(node: str) -> Resource[VolumeAttachment]:

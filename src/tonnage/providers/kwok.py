@@ -2,7 +2,7 @@
 
 For trying things out, and for tests against a real API server. Somebody else has to play the
 kubelets (the simulated world of the embedded cluster, or the KWOK controller): a node is created
-without a Ready condition and under a taint, and is being created until it has one.
+under a taint, as one nobody has spoken for, and is being created until somebody does.
 
 A ledger in a ConfigMap says which machines are asked for; a request is done once that is written.
 Nodes that are missing then, because the API server refused or we were killed, are made by the next

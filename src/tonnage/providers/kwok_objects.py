@@ -7,7 +7,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.groups.passing_taints import NOT_READY
-from tonnage.objects.meta import ObjectMeta, OwnerReference
+from tonnage.objects.meta import Condition, ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node, NodeSpec, Taint
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSINode, CSINodeSpec
@@ -22,6 +22,9 @@ NEVER_UPDATED = "NodeStatusNeverUpdated"
 
 CSI_NODE_STATES = ("registered", "empty", "absent")
 """What comes with a new node: its template's drivers registered, none of them yet, no CSINode."""
+
+_NOT_STARTED = Condition(type="Ready", status="False", reason=NEVER_UPDATED)
+"""From a node without any condition the node lifecycle controller takes the not-ready taint."""
 
 _GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 
@@ -76,7 +79,7 @@ def node(group: NodeGroup, name: str, *, startup_taints: Sequence[Taint] = ()) -
             taints=tuple({(taint.key, taint.effect): taint for taint in taints}.values()),
             provider_id=provider_id(group.metadata.name, name),
         ),
-        status=msgspec.structs.replace(template.status, conditions=()),
+        status=msgspec.structs.replace(template.status, conditions=(_NOT_STARTED,)),
     )
 
 

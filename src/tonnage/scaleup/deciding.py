@@ -4,6 +4,7 @@ Of a file the objects are sorted first (`decide`); a live caller hands in the sn
 watch feeds, and knows itself what was asked for (`look`, then `decide_standing`).
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -12,7 +13,7 @@ import msgspec
 
 from tonnage.filters.features import Features
 from tonnage.filters.node_volume_limits import opted_in
-from tonnage.groups import nodegroups, readiness, slot_pools, storage_rooms, templates
+from tonnage.groups import learned, nodegroups, readiness, slot_pools, storage_rooms, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import TEMPLATE_NODE_LABEL, Group, Template
 from tonnage.groups.policy import GroupPolicy
@@ -83,7 +84,8 @@ def prepare(
     held = list(objects)
     features = as_decided(features, options)
     cluster = cluster_of(held, options, features)
-    found = look(cluster, options=options, now=now, memory=memory or TemplateMemory(), live=False)
+    memory = _with_refusals(memory or TemplateMemory(), cluster, options, now)
+    found = look(cluster, options=options, now=now, memory=memory, live=False)
     upcoming = {name: group.upcoming for name, group in found.readiness.groups.items()}
     return _request(
         found,
@@ -94,6 +96,22 @@ def prepare(
         out_of_time=out_of_time,
         outside=outside,
     )
+
+
+def _with_refusals(
+    memory: TemplateMemory, cluster: "Cluster", options: Options, now: float
+) -> TemplateMemory:
+    """The memory with what attaches that were refused teach; nodes that are there need no memory."""
+    lessons = learned.renewed(
+        memory.lessons,
+        nodes=cluster.nodes,
+        csinodes=(),
+        attachments=cluster.snapshot.attachments.values(),
+        policy=policy_of(options),
+        now=now,
+        max_age=math.inf,
+    )
+    return msgspec.structs.replace(memory, lessons=lessons)
 
 
 class Cluster(NamedTuple):

@@ -188,8 +188,10 @@ class Ensemble:
     async def _run_autoscaler(self) -> None:
         self._starts += 1
         identity = f"autoscaler-{self._starts}"
+        can_be_cut = any(action.cut is not None for action in self._spec.script)
+        way = self.way if can_be_cut else InProcessTransport(self.server)
         program = self.autoscaler = Program(
-            Client(self.way, clock=self.clock, rng=self._rng(identity)),
+            Client(way, clock=self.clock, rng=self._rng(identity)),
             lambda _: self.cloud,
             config=self._config,
             settings=AutoscalerSettings(identity=identity, leader_elect=False),

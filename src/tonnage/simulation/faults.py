@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -78,20 +78,24 @@ class CuttableTransport:
         self, chunks: AsyncIterator[bytes], state: Answers | None
     ) -> AsyncIterator[bytes]:
         turned = asyncio.ensure_future(self._turned.wait())
+        waiting: set[asyncio.Future[Any]] = {turned}
         try:
             while True:
                 coming = asyncio.ensure_future(_next(chunks))
-                await asyncio.wait({coming, turned}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.add(coming)
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 if turned.done():
-                    coming.cancel()
-                    await asyncio.wait({coming})
                     raise ConnectionFailed("cut by the scenario")
+                waiting.discard(coming)
                 chunk = coming.result()
                 if chunk is None:
                     return
                 yield _bookmarks(chunk) if state == "empty" else chunk
         finally:
-            turned.cancel()
+            # Not before all of them are over may the watch below be closed.
+            for one in waiting:
+                one.cancel()
+            await asyncio.wait(waiting)
 
 
 async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:

@@ -34,6 +34,15 @@ class SlotLedger:
     def used(self, node: str, driver: str) -> int:
         return len(self._taken[node][driver]) if node in self._taken else 0
 
+    def by_node(self) -> list[tuple[str, str, int, int | None]]:
+        """Node, driver, what is taken and the limit, wherever there is either."""
+        pairs = {(node, driver) for node, drivers in self.limits.items() for driver in drivers}
+        pairs |= {(node, driver) for node, taken in self._taken.items() for driver in taken}
+        return [
+            (node, driver, self.used(node, driver), self.limits.get(node, {}).get(driver))
+            for node, driver in sorted(pairs)
+        ]
+
     def totals(self) -> tuple[SlotUse, ...]:
         """Each driver over all nodes."""
         used: Counter[str] = Counter()

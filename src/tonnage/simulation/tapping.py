@@ -24,6 +24,7 @@ class NotedCloud(SimulatedCloud):
         self._now = now
         self.asked: list[Decided] = []
         self.report: Callable[[], Report | None] = lambda: None
+        self.before_increase: Callable[[str, int], None] | None = None
         self._told: Report | None = None
 
     async def refresh(self) -> None:
@@ -31,6 +32,8 @@ class NotedCloud(SimulatedCloud):
         await super().refresh()
 
     async def increase(self, group: str, delta: int) -> None:
+        if self.before_increase is not None:
+            self.before_increase(group, delta)
         await self._noted("increase", group, delta, super().increase(group, delta))
 
     async def delete(self, group: str, nodes: Sequence[str]) -> None:

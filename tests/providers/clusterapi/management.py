@@ -41,6 +41,8 @@ class Wire(InProcessTransport):
         """Called with every request before the server gets it."""
         self.lost: Callable[[Request], bool] = lambda _: False
         """Whether the answer to a request gets lost, after it was carried out."""
+        self.forbidden = ""
+        """The end of a path that may not be read."""
 
     async def send(self, request: Request) -> Response:
         self.asked[request.method] += 1
@@ -53,8 +55,15 @@ class Wire(InProcessTransport):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         self.asked["WATCH"] += 1
+        if self.forbidden and request.path.endswith(self.forbidden):
+            yield Stream(status=403, chunks=_nothing())
+            return
         async with super().stream(request) as stream:
             yield stream
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b"{}"
 
 
 class ManagementCluster:

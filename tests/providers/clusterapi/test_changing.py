@@ -28,7 +28,7 @@ def once(
     management: ManagementCluster, *, path: str, do: Callable[[], Any], method: str = "PATCH"
 ) -> None:
     """Do something just before the first request of the kind arrives."""
-    done = []
+    done: list[Request] = []
 
     def before(request: Request) -> None:
         if request.method == method and request.path.endswith(path) and not done:
@@ -309,6 +309,16 @@ async def test_a_machine_that_starts_meanwhile_is_not_given_back(clock):
 
 
 # What is known in between
+
+
+async def test_a_pause_is_noticed_although_the_size_is_ours(clock):
+    management, provider, group = await running(clock)
+    await provider.increase(group, 2)
+    paused = {"metadata": {"annotations": {KEYS.paused: ""}}}
+    management.change("MachineDeployment", "a", paused)
+    await clock.sleep(1)
+    await provider.refresh()
+    await refused(provider.increase(group, 1), "paused")
 
 
 async def test_a_size_that_was_set_is_known_before_the_watch_tells(clock):

@@ -101,6 +101,23 @@ async def test_a_cluster_without_cluster_api_is_named(clock):
         await looked(management)
 
 
+async def test_a_missing_right_is_named(clock):
+    management = ManagementCluster(clock)
+    management.wire.forbidden = "/machinesets"
+    with pytest.raises(
+        ProviderError, match=r"missing right: watch machinesets\.cluster\.x-k8s\.io"
+    ):
+        await looked(management)
+
+
+@pytest.mark.parametrize("kind", ["clusters", "machinepools"])
+async def test_what_is_not_needed_need_not_be_readable(clock, kind):
+    management = ManagementCluster(clock)
+    group = management.group("a")
+    management.wire.forbidden = f"/{kind}"
+    assert list(await seen(management)) == [group]
+
+
 def test_the_environment_says_group_version_and_architecture() -> None:
     environ = {
         "CAPI_GROUP": "machine.openshift.io",

@@ -36,7 +36,9 @@ class Chores:
 
     def start(self, key: Hashable, work: Work) -> None:
         """Begin, unless the same is being done already."""
-        if key in self._running:
+        running = self._running.get(key)
+        # One that has just ended is forgotten a moment later, and is no reason not to begin.
+        if running is not None and not running.done():
             return
         task = self._tasks.create_task(self._carry_out(key, work))
         self._running[key] = task

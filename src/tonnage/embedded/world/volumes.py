@@ -3,6 +3,8 @@
 Binding the two is the PV controller's business.
 """
 
+from bisect import insort
+from collections import defaultdict
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -51,8 +53,25 @@ class Provisioner:
         self._claims = claims
         self._volumes = volumes
         self._classes = classes
+        self._drivers_on: dict[str, tuple[str, ...]] = {}
+        self._registered: defaultdict[str, list[str]] = defaultdict(list)
+        """Nodes by the drivers on them, in the order of their names."""
+        csi_nodes.subscribe(self._csi_node_changed)
         claims.subscribe(self._claim_changed)
         classes.subscribe(self._class_changed)
+
+    def _csi_node_changed(self, change: Change[CSINode]) -> None:
+        node = change.object.metadata.name
+        gone = change.type is EventType.DELETED
+        drivers = () if gone else tuple(one.name for one in change.object.spec.drivers)
+        before = self._drivers_on.pop(node, ())
+        self._drivers_on[node] = drivers
+        for driver in before:
+            if driver not in drivers:
+                self._registered[driver].remove(node)
+        for driver in drivers:
+            if driver not in before:
+                insort(self._registered[driver], node)
 
     def _claim_changed(self, change: Change[PersistentVolumeClaim]) -> None:
         claim = change.object
@@ -118,17 +137,14 @@ class Provisioner:
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
     ) -> dict[str, str] | None:
         """The topology the volume is made in, `None` while the driver is not where it should be."""
-        selected = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, "")
-        names = [selected] if selected else sorted(one.metadata.name for one in self._csi_nodes)
-        places = [
-            place
-            for name in names
-            if (place := self._topology(name, driver=storage_class.provisioner)) is not None
-        ]
-        if not places:
-            return None
-        meta = claim.metadata
-        return self._fate.dice("place", meta.namespace, meta.name).choice(places)
+        meta, driver = claim.metadata, storage_class.provisioner
+        name = meta.annotations.get(SELECTED_NODE_ANNOTATION, "")
+        if not name:
+            everywhere = self._registered[driver]
+            if not everywhere:
+                return None
+            name = self._fate.dice("place", meta.namespace, meta.name).choice(everywhere)
+        return self._topology(name, driver=driver)
 
     def _topology(self, node: str, *, driver: str) -> dict[str, str] | None:
         registered, found = self._csi_nodes.get(node), self._nodes.get(node)

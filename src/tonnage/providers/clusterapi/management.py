@@ -48,7 +48,8 @@ class Management:
         self._version = version
         self._selection = Selection(namespace=namespace)
         self._following: asyncio.Task[None] | None = None
-        self._own: dict[_Key, Any] = {}
+        self._own_machines: dict[_Key, Machine] = {}
+        self._own_scales: dict[_Key, Scale] = {}
         self.kinds: Kinds
 
     async def follow(self) -> None:
@@ -73,16 +74,17 @@ class Management:
     # Looking.
 
     def machines(self) -> Iterator[Machine]:
-        return self._newest(self._machines)
+        for machine in self._machines:
+            yield _newest(self._own_machines, _key("", machine), machine) or machine
 
     def machine_sets(self) -> Iterator[Scalable]:
-        return self._newest(self._machine_sets)
+        return self._sized(self._machine_sets)
 
     def machine_deployments(self) -> Iterator[Scalable]:
-        return self._newest(self._machine_deployments)
+        return self._sized(self._machine_deployments)
 
     def machine_pools(self) -> Iterator[Scalable]:
-        return self._newest(self._machine_pools)
+        return self._sized(self._machine_pools)
 
     def cluster(self, name: str, *, namespace: str) -> Cluster | None:
         return self._clusters.get(name, namespace=namespace)
@@ -91,30 +93,20 @@ class Management:
 
     def saw(self, machine: Machine) -> None:
         """A machine as an answer to us showed it."""
-        self._keep(self._machines, machine)
+        self._own_machines[_key("", machine)] = machine
 
-    def saw_scale(self, kind: str, scalable: Scalable, scale: Scale) -> None:
+    def saw_scale(self, kind: str, scale: Scale) -> None:
         """The size of an object as an answer to us showed it."""
-        (cache,) = (one for one in self._scalable_caches if one.resource.kind == kind)
-        version = scale.metadata.resource_version
-        meta = msgspec.structs.replace(scalable.metadata, resource_version=version)
-        spec = msgspec.structs.replace(scalable.spec, replicas=scale.spec.replicas)
-        self._keep(cache, Scalable(metadata=meta, spec=spec))
+        self._own_scales[_key(kind, scale)] = scale
 
-    def _keep(self, cache: Cache[T], obj: T) -> None:
-        self._own[cache.resource.kind, obj.metadata.namespace, obj.metadata.name] = obj
-
-    def _newest(self, cache: Cache[T]) -> Iterator[T]:
+    def _sized(self, cache: Cache[Scalable]) -> Iterator[Scalable]:
         for obj in cache:
-            key = (cache.resource.kind, obj.metadata.namespace, obj.metadata.name)
-            own = self._own.get(key)
+            own = _newest(self._own_scales, _key(cache.resource.kind, obj), obj)
             if own is None:
                 yield obj
-            elif _is_newer(own, obj):
-                yield own
             else:
-                del self._own[key]
-                yield obj
+                spec = msgspec.structs.replace(obj.spec, replicas=own.spec.replicas)
+                yield msgspec.structs.replace(obj, spec=spec)
 
     # Following.
 
@@ -171,7 +163,20 @@ class Management:
                 )
 
 
-def _is_newer(own: Named, cached: Named) -> bool:
-    """Versions of one kind are numbers that grow; of anything else the watch knows better."""
-    mine, theirs = own.metadata.resource_version, cached.metadata.resource_version
-    return mine.isdigit() and theirs.isdigit() and int(mine) > int(theirs)
+def _key(kind: str, obj: Named) -> _Key:
+    return kind, obj.metadata.namespace, obj.metadata.name
+
+
+def _newest(own: dict[_Key, T], key: _Key, cached: Named) -> T | None:
+    """What we know better than the cache; once the cache has come as far, that is forgotten.
+
+    Versions of one kind are numbers that grow. If they are anything else, the cache knows better.
+    """
+    known = own.get(key)
+    if known is None:
+        return None
+    mine, theirs = known.metadata.resource_version, cached.metadata.resource_version
+    if mine.isdigit() and theirs.isdigit() and int(mine) > int(theirs):
+        return known
+    del own[key]
+    return None

@@ -327,7 +327,7 @@ class ClusterApiProvider:
         self._known = dict(sorted(known.items()))
 
     def _take(self, found: Found, scale: Scale) -> None:
-        self._management.saw_scale(found.kind, found.scalable, scale)
+        self._management.saw_scale(found.kind, scale)
         self._look()
 
     def _found(self, group: str) -> Found:

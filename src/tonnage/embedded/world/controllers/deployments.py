@@ -21,9 +21,12 @@ from tonnage.embedded.world.controllers.records import (
     RollingUpdate,
 )
 from tonnage.embedded.world.desk import Desk
+from tonnage.embedded.world.podindex import OwnedPods
 from tonnage.objects.meta import LabelSelector, ObjectMeta
+from tonnage.objects.pods import Pod
 
 HASH = "pod-template-hash"
+RECREATE = "Recreate"
 
 
 class Deployments:
@@ -33,15 +36,19 @@ class Deployments:
         self,
         stage: Stage,
         *,
+        owned: OwnedPods,
         replica_sets: Cache[ReplicaSet],
         deployments: Cache[Deployment],
     ) -> None:
         self._client = stage.client
+        self._pods = owned
+        self._sets = replica_sets
         self._deployments = deployments
         self._owned: defaultdict[str, dict[str, ReplicaSet]] = defaultdict(dict)
         self._desk: Desk[Key] = Desk("deployment", self._look, stage)
         deployments.subscribe(self._deployment_changed)
         replica_sets.subscribe(self._set_changed)
+        owned.follow("ReplicaSet", self._pod_changed)
 
     def _deployment_changed(self, change: Change[Deployment]) -> None:
         meta = change.object.metadata
@@ -58,6 +65,15 @@ class Deployments:
             self._owned[owner.uid][meta.name] = change.object
         self._desk.note((meta.namespace, owner.name))
 
+    def _pod_changed(self, pod: Pod) -> None:
+        """Who recreates waits for pods that no ReplicaSet counts any more."""
+        owner, namespace = pod.metadata.controller, pod.metadata.namespace
+        found = self._sets.get(owner.name, namespace=namespace) if owner is not None else None
+        by = found.metadata.controller if found is not None else None
+        deployment = self._deployments.get(by.name, namespace=namespace) if by is not None else None
+        if deployment is not None and deployment.spec.strategy.type == RECREATE:
+            self._desk.note((namespace, deployment.metadata.name))
+
     async def _look(self, key: Key) -> None:
         found = self._deployments.get(key[1], namespace=key[0])
         if found is None or found.metadata.deletion_timestamp is not None:
@@ -71,7 +87,8 @@ class Deployments:
             (one for one in owned.values() if one is not new),
             key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name),
         )
-        sizes = _sizes(found, new, old)
+        left = any(self._pods.of(one.metadata.uid) for one in old)
+        sizes = _sizes(found, new, old, newest=name, pods_left=left)
         if new is None:
             await self._make(found, name, hashed=hashed, replicas=sizes[name])
         for one in (*old, *([new] if new is not None else [])):
@@ -126,18 +143,27 @@ class Deployments:
         await making.tell(self._client, DEPLOYMENTS, found, counts)
 
 
-def _sizes(found: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> dict[str, int]:
-    """How many replicas each ReplicaSet should have as the next step, by name."""
+def _sizes(
+    found: Deployment,
+    new: ReplicaSet | None,
+    old: list[ReplicaSet],
+    *,
+    newest: str,
+    pods_left: bool,
+) -> dict[str, int]:
+    """How many replicas each ReplicaSet should have as the next step, by name.
+
+    `newest` is the name of the new one, also if it is not there yet; `pods_left` says whether the
+    old ones have pods, if only such as are being deleted.
+    """
     wanted = 1 if found.spec.replicas is None else found.spec.replicas
-    hashed = making.revision(found.spec.template)
-    newest = f"{found.metadata.name}-{hashed}"
     sizes = {one.metadata.name: _wanted(one) for one in old}
     before = 0 if new is None else _wanted(new)
     left = sum(sizes.values())
-    if not left and (found.spec.strategy.type != "Recreate" or not _pods(old)):
+    if found.spec.strategy.type == RECREATE:
+        return {**dict.fromkeys(sizes, 0), newest: before if left or pods_left else wanted}
+    if not left:
         return {**sizes, newest: wanted}
-    if found.spec.strategy.type == "Recreate":
-        return {**dict.fromkeys(sizes, 0), newest: before}
     surge, unavailable = _bounds(found.spec.strategy.rolling_update or RollingUpdate(), wanted)
     room = max(wanted + surge - left - before, 0)
     sizes[newest] = min(wanted, before + room) if before <= wanted else wanted
@@ -166,10 +192,6 @@ def _share(text: int | str, whole: int) -> Fraction:
 
 def _wanted(one: ReplicaSet) -> int:
     return 1 if one.spec.replicas is None else one.spec.replicas
-
-
-def _pods(sets: list[ReplicaSet]) -> int:
-    return sum(_count(one, "replicas") for one in sets)
 
 
 def _count(one: ReplicaSet | None, name: str) -> int:

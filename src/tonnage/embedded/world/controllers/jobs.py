@@ -63,7 +63,7 @@ class Jobs:
             await making.delete(self._client, surplus)
         for _ in range(wanted - len(active) - self._owned.expected(uid)):
             await self._make(found)
-        await self._tell(found, outcome, succeeded=succeeded, failed=failed)
+        await self._tell(found, outcome, active, succeeded=succeeded, failed=failed)
 
     def _count(self, found: Job, phase: str) -> int:
         """From what was seen, or from what an earlier world had told."""
@@ -83,8 +83,9 @@ class Jobs:
         if made is not None:
             self._owned.expect(meta.uid, made)
 
-    async def _tell(self, found: Job, outcome: str, *, succeeded: int, failed: int) -> None:
-        active = [pod for pod in self._owned.of(found.metadata.uid) if is_active(pod)]
+    async def _tell(
+        self, found: Job, outcome: str, active: list[Pod], *, succeeded: int, failed: int
+    ) -> None:
         now = stamp(self._clock.now())
         status: Tree = {
             "startTime": found.status.get("startTime") or now,

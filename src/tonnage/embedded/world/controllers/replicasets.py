@@ -47,10 +47,10 @@ class ReplicaSets:
             active.sort(key=_use)
             for surplus in active[: len(active) - wanted]:
                 await making.delete(self._client, surplus)
-        await self._tell(found)
+        await self._tell(found, active)
 
-    async def _tell(self, found: ReplicaSet) -> None:
-        active = [pod for pod in self._owned.of(found.metadata.uid) if is_active(pod)]
+    async def _tell(self, found: ReplicaSet, active: list[Pod]) -> None:
+        """Those that came and went by this look are counted by the next, when they are seen."""
         ready = sum(map(is_ready, active))
         counts = {
             "observedGeneration": found.metadata.generation,

@@ -59,7 +59,7 @@ class StatefulSets:
         revision = f"{found.metadata.name}-{making.revision(found.spec.template)}"
         if await self._fill(found, pods, revision) and await self._shrink(found, pods):
             await self._renew(found, pods, revision)
-        await self._tell(found, revision)
+        await self._tell(found, pods, revision)
 
     async def _fill(self, found: StatefulSet, pods: dict[int, Pod], revision: str) -> bool:
         """Make what is missing; whether one may go on to what comes after."""
@@ -112,8 +112,8 @@ class StatefulSets:
                         raise
         await making.create(self._client, _pod(found, ordinal, revision))
 
-    async def _tell(self, found: StatefulSet, revision: str) -> None:
-        active = [pod for pod in self._owned.of(found.metadata.uid) if is_active(pod)]
+    async def _tell(self, found: StatefulSet, pods: dict[int, Pod], revision: str) -> None:
+        active = [pod for pod in pods.values() if is_active(pod)]
         ready = sum(map(is_ready, active))
         updated = sum(pod.metadata.labels.get(making.REVISION) == revision for pod in active)
         counts = {

@@ -1,0 +1,49 @@
+"""Whether volumes are why pods have no node: what would be different if they had none."""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from tonnage.filters import pipeline
+from tonnage.filters.features import Features
+from tonnage.filters.node_volume_limits import NodeVolumeLimits
+from tonnage.filters.slot_pools import SlotPools
+from tonnage.filters.volume_binding import VolumeBinding
+from tonnage.filters.volume_restrictions import VolumeRestrictions
+from tonnage.filters.volume_zone import VolumeZone
+from tonnage.scaleup import podgroups
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+Blame: TypeAlias = Literal["true", "false", "unknown"]
+
+_OF_VOLUMES = frozenset(
+    one.name for one in (VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, SlotPools)
+)
+_ASKED_FOR = 100
+"""Groups of equal pods that are looked at; more would take longer than it is worth."""
+
+
+def because_of_volumes(
+    snapshot: Snapshot, pending: Iterable[PodRecord], features: Features
+) -> dict[Blame, int]:
+    """How many pods some node would have taken but for their volumes.
+
+    What comes before volumes in the scheduler's order has nothing against such a node.
+    """
+    found: dict[Blame, int] = {"true": 0, "false": 0, "unknown": 0}
+    asked = 0
+    for group in podgroups.group(snapshot, pending):
+        blame: Blame = "false"
+        if group.sample.volumes:
+            asked += 1
+            blame = "unknown"
+            if asked <= _ASKED_FOR:
+                blame = "true" if _is_to_blame(snapshot, group.sample, features) else "false"
+        found[blame] += group.size
+    return found
+
+
+def _is_to_blame(snapshot: Snapshot, pod: PodRecord, features: Features) -> bool:
+    verdicts = pipeline.evaluate(snapshot, pod, features)
+    if verdicts.fits.any():
+        return False
+    return any(one.plugin in _OF_VOLUMES for one in verdicts.refusals())

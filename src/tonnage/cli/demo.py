@@ -1,0 +1,140 @@
+"""`tonnage demo`: a burst of databases on an embedded cluster, with Tonnage and without."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from tonnage.report.timeline import Timeline
+    from tonnage.simulation.demonstrating import Act
+    from tonnage.simulation.ensemble import Ensemble
+
+
+@click.command()
+@click.option(
+    "--html",
+    "html_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("tonnage-demo.html"),
+    show_default=True,
+    help="Where to write the report with charts.",
+)
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Then play the first act again and keep it running, for kubectl, until interrupted.",
+)
+@click.option("--plain", is_flag=True, help="Lines instead of a picture that moves.")
+def demo(html_file: Path, keep: bool, plain: bool) -> None:
+    """Show in under a minute what Tonnage is for; nothing has to be installed.
+
+    An API server, kubelets, CSI drivers, a cloud, the scheduler and the autoscaler run in this
+    process, in real time. 24 databases with a volume each arrive, and a machine attaches five; then
+    the same happens in a cluster where nobody counts slots.
+
+    \b
+    Examples:
+      tonnage demo
+      tonnage demo --keep
+      tonnage demo --plain | cat
+    """
+    import asyncio
+
+    from tonnage.errors import InputError
+    from tonnage.report.page import page
+    from tonnage.simulation import demonstrating
+
+    # What the parts log is for those who operate them; the audience sees what comes of it.
+    logging.disable(logging.CRITICAL)
+    chosen = demonstrating.acts()
+    runs: list[Timeline] = []
+    for number, act in enumerate(chosen, start=1):
+        runs.append(asyncio.run(_played(act, number=number, of=len(chosen), plain=plain)))
+    _print_summary(runs)
+    try:
+        html_file.write_text(page(runs))
+    except OSError as error:
+        raise InputError(f"{html_file}: {error.strerror or error}") from error
+    click.echo(f"\nCharts of both: {html_file}")
+    if keep:
+        _keep(chosen[0])
+
+
+async def _played(act: "Act", *, number: int, of: int, plain: bool) -> "Timeline":
+    from tonnage.cli.demo_views import LiveView, PlainView
+    from tonnage.clock import SystemClock
+    from tonnage.simulation import demonstrating
+
+    title = f"Act {number} of {of}, {act.title}"
+    with (PlainView if plain or not sys.stdout.isatty() else LiveView)(title) as view:
+        return await demonstrating.perform(act, clock=SystemClock(), show=view.show)
+
+
+def _print_summary(runs: "list[Timeline]") -> None:
+    from tonnage.cli import printing
+
+    click.echo()
+    rows = [
+        ["pods running", *(str(run.samples[-1].pods.running) for run in runs)],
+        ["pods stuck on a node", *(str(run.summary.stuck_at_end) for run in runs)],
+        ["pods without a node", *(str(run.summary.pending_at_end) for run in runs)],
+        ["nodes bought", *(str(run.summary.nodes_bought) for run in runs)],
+        ["scale requests", *(str(len(run.decisions)) for run in runs)],
+        [
+            "last pod running after",
+            *(
+                f"{run.summary.time_to_running.longest:.1f} s"
+                if run.summary.pods_ran == run.summary.pods_created
+                else "never"
+                for run in runs
+            ),
+        ],
+    ]
+    printing.print_table(["", *(run.label.upper() for run in runs)], rows)
+
+
+def _keep(act: "Act") -> None:
+    import asyncio
+    import tempfile
+
+    from tonnage.clock import SystemClock
+    from tonnage.embedded.apiserver import kubeconfig
+    from tonnage.embedded.apiserver.http import HttpFront
+    from tonnage.service import running
+    from tonnage.simulation import demonstrating
+
+    folder = Path(tempfile.mkdtemp(prefix="tonnage-demo-"))
+
+    async def main() -> None:
+        served: list[HttpFront] = []
+
+        async def serve(ensemble: "Ensemble") -> None:
+            front = HttpFront(ensemble.server)
+            await front.start()
+            served.append(front)
+            path = folder / "kubeconfig"
+            path.write_text(kubeconfig.text(front.url))
+            click.echo(f"\nThe cluster runs on. Try: kubectl --kubeconfig {path} get pods,nodes")
+            click.echo("Ctrl-C ends it.")
+
+        serving: list[asyncio.Task[None]] = []
+
+        def prepare(ensemble: "Ensemble") -> None:
+            serving.append(asyncio.ensure_future(serve(ensemble)))
+
+        try:
+            await demonstrating.perform(
+                demonstrating.endless(act),
+                clock=SystemClock(),
+                show=lambda _: None,
+                prepare=prepare,
+            )
+        finally:
+            for front in served:
+                await front.close()
+
+    asyncio.run(running.until_signalled(main))

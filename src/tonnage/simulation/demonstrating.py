@@ -1,0 +1,99 @@
+"""The story of `tonnage demo`, in real time: the same burst with Tonnage and without.
+
+An act is an ensemble on the machine's clock. Whoever watches is handed a `Scene` several times a
+second, and decides how to show it.
+"""
+
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.report.timeline import Decided, Sample, Timeline
+from tonnage.simulation import reading
+from tonnage.simulation.ensemble import Ensemble
+from tonnage.simulation.scenario import Simulation
+
+
+class NodeSlots(NamedTuple):
+    """One node's slots of one driver; `limit` is `None` where there is no number (yet)."""
+
+    node: str
+    driver: str
+    used: int
+    limit: int | None
+
+
+class Scene(NamedTuple):
+    """A moment of an act."""
+
+    act: str
+    sample: Sample
+    nodes: tuple[NodeSlots, ...]
+    decisions: tuple[Decided, ...]
+
+
+class Act(NamedTuple):
+    """A title for the audience, and what is played."""
+
+    title: str
+    simulation: Simulation
+
+
+def acts() -> tuple[Act, Act]:
+    """The burst with everything on; and as it goes without: nobody counts slots or waits."""
+    story = _story()
+    without = msgspec.structs.replace(
+        story.spec,
+        feature_gates={**story.spec.feature_gates, "VolumeLimitScaling": False},
+        options={
+            **story.spec.options,
+            "csiAware": False,
+            "compatibility": "cluster-autoscaler-1.37",
+        },
+    )
+    return (
+        Act("with Tonnage", story),
+        Act("without CSI awareness", msgspec.structs.replace(story, spec=without)),
+    )
+
+
+async def perform(
+    act: Act,
+    *,
+    clock: Clock,
+    show: Callable[[Scene], None],
+    prepare: Callable[[Ensemble], None] | None = None,
+) -> Timeline:
+    """Play an act to its end, and tell what came of it."""
+
+    def watch(sample: Sample) -> None:
+        show(Scene(act.title, sample, _slots(ensemble), tuple(ensemble.decisions)))
+
+    ensemble = Ensemble(act.simulation, clock=clock, label=act.title, watch=watch)
+    if prepare is not None:
+        prepare(ensemble)
+    await ensemble.run()
+    return ensemble.timeline()
+
+
+def endless(act: Act) -> Act:
+    """The same act for whoever wants to look around in it."""
+    spec = msgspec.structs.replace(act.simulation.spec, duration=30 * 86_400.0)
+    return act._replace(simulation=msgspec.structs.replace(act.simulation, spec=spec))
+
+
+def _story() -> Simulation:
+    folder = resources.files("tonnage.simulation").joinpath("data")
+    data = folder.joinpath("demo.yaml").read_bytes()
+    return reading.parse(data, file="demo.yaml", beside=Path(str(folder)))
+
+
+def _slots(ensemble: Ensemble) -> tuple[NodeSlots, ...]:
+    return tuple(
+        NodeSlots(node, driver, used, limit)
+        for node, driver, used, limit in ensemble.accounts.slots.by_node()
+    )

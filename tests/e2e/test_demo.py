@@ -1,0 +1,47 @@
+"""`tonnage demo` from beginning to end, as a stranger runs it, and kubectl on what it leaves."""
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controlplane import programs
+
+
+@pytest.mark.patience(180)
+def test_the_demo_tells_its_story_and_stays_for_kubectl(
+    tmp_path: Path,
+) -> None:
+    program = Path(sys.executable).parent / "tonnage"
+    demo = subprocess.Popen(
+        [str(program), "demo", "--keep", "--html", str(tmp_path / "demo.html")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert demo.stdout is not None
+    try:
+        said = ""
+        for line in demo.stdout:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        found = re.search(r"--kubeconfig (\S+)", said)
+        assert found is not None, said
+        names = subprocess.run(
+            [str(programs() / "kubectl"), "--kubeconfig", found[1], "get", "csidrivers", "-oname"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "disks.example.com" in names.stdout
+    finally:
+        demo.send_signal(signal.SIGINT)
+        ended = demo.wait(30)
+        demo.stdout.close()
+    assert ended == 0
+    assert re.search(r"pods running +27 +\d+\n", said)
+    assert "<svg" in (tmp_path / "demo.html").read_text()
