@@ -18,6 +18,7 @@ from benchmarks import (
     live,
     planning,
     scheduler,
+    simulation,
     starting,
 )
 from benchmarks.clusters import SEED
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
         live,
         extender,
         scheduler,
+        simulation,
     )
 }
 

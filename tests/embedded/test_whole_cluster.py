@@ -45,7 +45,7 @@ async def burst(clock: VirtualClock, *, opted_in: bool = True) -> tuple[Cluster,
         numbers = iter(range(10**9))
         autoscaler = Program(
             cluster.client,
-            lambda world: cluster.cloud,
+            lambda _: cluster.cloud,
             config=ConfigFile(None, Config, given={}),
             settings=AutoscalerSettings(
                 identity="a", address="127.0.0.1:0", leader_elect=False, namespace="default"

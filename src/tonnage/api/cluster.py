@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tonnage import files
-from tonnage.api import slots
+from tonnage.api import slots, stranding
 from tonnage.errors import InputError
 from tonnage.filters import features, pipeline
 from tonnage.filters.framework import Code
@@ -16,6 +16,8 @@ from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
 from tonnage.objects.pods import Pod
+from tonnage.objects.scenarios import NodeGroup
+from tonnage.objects.storage import CSINode
 from tonnage.objects.volumes import VolumeUse
 from tonnage.snapshot import limits
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
@@ -125,9 +127,15 @@ class Cluster:
             limit_reader=limits.from_csinode_and_allocatable if legacy else limits.from_csinode,
         )
         self._finished: dict[str, str] = {}
+        self._csinodes: list[CSINode] = []
+        self._node_groups: list[NodeGroup] = []
         for one in objects:
             self._snapshot.apply("ADDED", one)
-            if isinstance(one, Pod) and one.status.phase in FINISHED:
+            if isinstance(one, CSINode):
+                self._csinodes.append(one)
+            elif isinstance(one, NodeGroup):
+                self._node_groups.append(one)
+            elif isinstance(one, Pod) and one.status.phase in FINISHED:
                 key = f"{one.metadata.namespace}/{one.metadata.name}"
                 self._finished[key] = one.status.phase
 
@@ -192,6 +200,19 @@ class Cluster:
     def slots(self) -> slots.SlotReport:
         """The attach slots of every node and driver."""
         return slots.report(self._snapshot)
+
+    def slots_by(self, by: stranding.By, *, now: float) -> stranding.StrandingReport:
+        """The attach slots by node group, instance type or driver, and what they strand.
+
+        `now`, in seconds since 1970, decides which nodes are old enough to stand for their group.
+        """
+        return stranding.report(
+            self._snapshot,
+            by=by,
+            csinodes=self._csinodes,
+            node_groups=self._node_groups,
+            now=now,
+        )
 
     def find(self, pod: str, *, namespace: str = "") -> str:
         """`namespace/name` of the pod that is meant; `InputError` with near matches if none is."""

@@ -4,7 +4,7 @@ A limit has three states: a number, unlimited (the node lists the driver and set
 unknown (the driver is in use on a node that does not list it).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -94,6 +94,21 @@ def report(snapshot: Snapshot) -> SlotReport:
     )
 
 
+def total(driver: str, members: Sequence[SlotUse]) -> DriverTotal:
+    """The slots of one driver on some nodes, added up."""
+    return DriverTotal(
+        driver=driver,
+        nodes=len(members),
+        unlimited=sum(one.state == "unlimited" for one in members),
+        unknown=sum(one.state == "unknown" for one in members),
+        limit=sum(one.limit or 0 for one in members),
+        used=sum(one.used for one in members),
+        held=sum(one.held for one in members),
+        free=sum(one.free or 0 for one in members),
+        over=sum(one.over for one in members),
+    )
+
+
 def _slots_of(
     snapshot: Snapshot, node: NodeRecord, held_volumes: dict[tuple[int, str], list[str]]
 ) -> Iterable[SlotUse]:
@@ -129,20 +144,7 @@ def _totals(rows: Iterable[SlotUse]) -> tuple[DriverTotal, ...]:
     by_driver: dict[str, list[SlotUse]] = {}
     for row in rows:
         by_driver.setdefault(row.driver, []).append(row)
-    return tuple(
-        DriverTotal(
-            driver=driver,
-            nodes=len(members),
-            unlimited=sum(one.state == "unlimited" for one in members),
-            unknown=sum(one.state == "unknown" for one in members),
-            limit=sum(one.limit or 0 for one in members),
-            used=sum(one.used for one in members),
-            held=sum(one.held for one in members),
-            free=sum(one.free or 0 for one in members),
-            over=sum(one.over for one in members),
-        )
-        for driver, members in sorted(by_driver.items())
-    )
+    return tuple(total(driver, members) for driver, members in sorted(by_driver.items()))
 
 
 def _held_volumes(snapshot: Snapshot) -> dict[tuple[int, str], list[str]]:

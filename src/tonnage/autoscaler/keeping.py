@@ -35,9 +35,8 @@ class Keeper:
         size = question.config.decision_recording_size
         if not size or not says or not self.log.is_news(plan, ()):
             return
-        objects = self._world.objects()
         many, tried = self._too_large
-        if size <= tried and len(objects) >= many:
+        if size <= tried and self._world.size >= many:
             return
         self._noted = Recording(
             circumstances=Circumstances(
@@ -50,7 +49,7 @@ class Keeper:
                 skipped=dict(question.skipped),
                 upcoming=dict(question.upcoming),
             ),
-            objects=objects,
+            objects=self._world.objects(),
         )
 
     async def keep(self, report: Report, config: Config) -> None:

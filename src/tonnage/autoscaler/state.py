@@ -1,8 +1,8 @@
 """What has to survive a restart, in a ConfigMap of its own.
 
 The provider and the cluster tell almost everything; this is the rest: since when nodes are
-waited for, who is backed off, what nodes of an empty group looked like, what instance types taught. Losing it costs patience,
-never a second purchase.
+waited for, who is backed off, what nodes of an empty group looked like, what instance types
+taught. Losing it costs patience, never a second purchase.
 """
 
 import logging
@@ -127,7 +127,8 @@ def _differs(new: State, old: State) -> bool:
 
 def _lessons_differ(new: tuple[Lesson, ...], old: tuple[Lesson, ...]) -> bool:
     return len(new) != len(old) or any(
-        one.seen - before.seen >= _REFRESH or msgspec.structs.replace(one, seen=before.seen) != before
+        one.seen - before.seen >= _REFRESH
+        or msgspec.structs.replace(one, seen=before.seen) != before
         for one, before in zip(new, old, strict=True)
     )
 

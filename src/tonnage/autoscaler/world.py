@@ -83,6 +83,11 @@ class World(StandingCluster):
         """Moves whenever templates or the readiness of nodes may have."""
         return self._noticing.revision
 
+    @property
+    def size(self) -> int:
+        """How many objects are known."""
+        return sum(map(len, self._caches.values()))
+
     def objects(self) -> list[KubeObject]:
         """Everything that counts, in an order from which the same snapshot would come again."""
         rows = {name: record.row for name, record in self.snapshot.nodes.items()}

@@ -1,4 +1,7 @@
-"""`tonnage limits`: what the catalogue says of instance types, and the keys of drivers' limits."""
+"""`tonnage limits`: what the catalogue says of instance types, and the keys of drivers' limits.
+
+What was learned of them beside is in `limits_learned`.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
+from tonnage.cli import limits_learned
 from tonnage.errors import InputError
 from tonnage.groups import catalogue
 from tonnage.objects import limitkeys, resources
@@ -32,6 +36,10 @@ _output_option = click.option(
 @click.group()
 def limits() -> None:
     """Say how many volumes new nodes can attach, and who says so."""
+
+
+limits.add_command(limits_learned.learned)
+limits.add_command(limits_learned.forget)
 
 
 @limits.command()

@@ -100,12 +100,19 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
         feature_gates: dict[str, bool],
         legacy_attach_limits: bool,
         count_returning_volumes_once: bool = False,
+        node_groups: tuple[str, ...] = (),
         **options: Any,
     ) -> None:
         from tonnage.api import Cluster
 
         cluster = Cluster.of(
-            read(filenames, lenient=lenient, kubeconfig=kubeconfig, context=context),
+            read(
+                filenames,
+                lenient=lenient,
+                kubeconfig=kubeconfig,
+                context=context,
+                beside=node_groups,
+            ),
             kubernetes_version=kubernetes_version,
             feature_gates=feature_gates,
             legacy_attach_limits=legacy_attach_limits,

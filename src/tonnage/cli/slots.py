@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, reading
+from tonnage.cli import printing, reading, slots_by
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,11 +15,29 @@ if TYPE_CHECKING:
 
 @click.command()
 @reading.takes_cluster
+@click.option(
+    "--by",
+    type=click.Choice(["node", "group", "type", "driver"]),
+    default="node",
+    show_default=True,
+    help="Add up by node group, instance type or driver, with the CPU and memory that lie idle on "
+    "nodes without a slot left.",
+)
+@click.option(
+    "--node-groups",
+    metavar="FILE",
+    multiple=True,
+    help="NodeGroups for --by group, if they are not among the manifests; repeatable.",
+)
 @click.option("--driver", "drivers", multiple=True, help="Only this CSI driver; repeatable.")
 @click.option("--node", "nodes", multiple=True, help="Only this node; repeatable.")
 @printing.output_option
 def slots(
-    cluster: "Cluster", drivers: tuple[str, ...], nodes: tuple[str, ...], form: printing.Format
+    cluster: "Cluster",
+    by: str,
+    drivers: tuple[str, ...],
+    nodes: tuple[str, ...],
+    form: printing.Format,
 ) -> None:
     """Count the volume attach slots of every node, used and free.
 
@@ -31,6 +49,8 @@ def slots(
     Examples:
       tonnage slots -f cluster/
       tonnage slots --context production
+      tonnage slots -f cluster/ --by type
+      tonnage slots --by group --node-groups groups.yaml
       tonnage slots -f cluster.json --driver ebs.csi.aws.com -o wide
       kubectl get nodes,csinodes,pods,pvc,pv,sc,volumeattachments -A -o json |
         tonnage slots -f - -o json
@@ -38,6 +58,11 @@ def slots(
     whole = cluster.slots()
     _refuse_unknown("node", nodes, cluster.nodes)
     _refuse_unknown("driver", drivers, [total.driver for total in whole.totals])
+    if by != "node":
+        if nodes:
+            raise InputError(f"--node narrows down --by node, not --by {by}")
+        slots_by.show(cluster, by, drivers=drivers, form=form)
+        return
     report = whole.only(nodes=nodes, drivers=drivers)
     if form in ("json", "yaml"):
         _print_document(report, form)
@@ -123,28 +148,10 @@ def _row(one: "SlotUse", *, wide: bool) -> list[str]:
         str(one.used),
         str(one.held),
         "-" if one.free is None else str(one.free),
-        _over(one.over),
+        slots_by.over(one.over),
     ]
     return [*cells, ", ".join(one.held_volumes) or "-"] if wide else cells
 
 
 def _total_row(one: "DriverTotal") -> list[str]:
-    limited = one.nodes - one.unlimited - one.unknown
-    parts = [
-        str(one.limit) if limited else "",
-        f"{one.unlimited} unlimited" if one.unlimited else "",
-        f"{one.unknown} unknown" if one.unknown else "",
-    ]
-    return [
-        one.driver,
-        str(one.nodes),
-        " + ".join(filter(None, parts)),
-        str(one.used),
-        str(one.held),
-        str(one.free) if limited else "-",
-        _over(one.over),
-    ]
-
-
-def _over(by: int) -> str:
-    return f"{by} !" if by else "-"
+    return [one.driver, str(one.nodes), *slots_by.counts(one), slots_by.over(one.over)]

@@ -101,7 +101,7 @@ def prepare(
 def _with_refusals(
     memory: TemplateMemory, cluster: "Cluster", options: Options, now: float
 ) -> TemplateMemory:
-    """The memory with what attaches that were refused teach; nodes that are there need no memory."""
+    """The memory with what attaches that were refused teach; live nodes speak for themselves."""
     lessons = learned.renewed(
         memory.lessons,
         nodes=cluster.nodes,

@@ -25,12 +25,18 @@ Steps = tuple[str | int, ...]
 
 def converted(value: object, type_: type[T], *, where: "Where") -> T:
     """The record that a value of a file stands for; `InputError` with line and field if none."""
-    prepared = _prepared(value, type_, where)
+    return _made(_prepared(value, type_, where), type_, where)
+
+
+def _made(value: object, type_: type[T], where: "Where") -> T:
     try:
-        return msgspec.convert(prepared, type_)
+        return msgspec.convert(value, type_)
     except (msgspec.ValidationError, InputError) as error:
         message, _, path = str(error).partition(" - at `$")
-        raise where.inside(*_steps(path)).error(message) from None
+        found = where.inside(*_steps(path))
+        if unknown := re.search(r"unknown field `(.+)`", message):
+            raise found.inside(unknown[1]).error("unknown field") from None
+        raise found.error(message) from None
 
 
 class Where:
@@ -73,16 +79,21 @@ def _prepared(value: Any, type_: Any, where: Where) -> Any:
         return _time(value, where)
     if kind is Delay and not isinstance(value, dict):
         ends = value if isinstance(value, list) and len(value) == 2 else [value, 0.0]
-        return dict(zip(("least", "most"), (_time(one, where) for one in ends), strict=True))
+        delay = dict(zip(("least", "most"), (_time(one, where) for one in ends), strict=True))
+        _made(delay, Delay, where)
+        return delay
     if get_origin(kind) is tuple and isinstance(value, list):
         item = get_args(kind)[0]
         return [_prepared(one, item, where.inside(at)) for at, one in enumerate(value)]
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         hints = _fields(kind)
-        return {
+        prepared = {
             key: _prepared(one, hints[key], where.inside(key)) if key in hints else one
             for key, one in value.items()
         }
+        # What is wrong is best told where it stands; of records inside records msgspec would not.
+        _made(prepared, kind, where)
+        return prepared
     return value
 
 

@@ -84,10 +84,11 @@ def set_pools(snapshot: Snapshot, by_row: Mapping[int, Sequence[Pool]]) -> None:
             known[key].free.data[row] = pool.free
     if pools.columns:
         snapshot.slot_pools = pools
-        snapshot.undo_by(_clear, snapshot)
+        snapshot.undo_by(clear_pools, snapshot)
 
 
-def _clear(snapshot: Snapshot) -> None:
+def clear_pools(snapshot: Snapshot) -> None:
+    """Let rows have no pools any more."""
     if snapshot.slot_pools is not None:
         snapshot.table.drop(column.free for column in snapshot.slot_pools.columns)
     snapshot.slot_pools = None

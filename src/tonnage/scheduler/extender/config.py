@@ -6,7 +6,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
-from tonnage.objects.scenarios import API_VERSION
+from tonnage.objects.scenarios import API_VERSION, SlotPool
 
 KIND = "ExtenderConfig"
 
@@ -34,6 +34,8 @@ class ExtenderConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     legacy_attach_limits: bool = False
     kubernetes_version: str = ""
     feature_gates: dict[str, bool] = {}
+    pools: tuple[SlotPool, ...] = ()
+    """Slots that several drivers share, as in the autoscaler's configuration."""
 
     def __post_init__(self) -> None:
         if (self.api_version, self.kind) != (API_VERSION, KIND):

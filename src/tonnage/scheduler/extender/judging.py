@@ -19,6 +19,7 @@ from tonnage.objects import volumes
 from tonnage.objects.volumes import Slots
 from tonnage.scheduler.extender.reservations import Reservations, Share
 from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.slot_pools import PoolColumn
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -157,8 +158,6 @@ class _Refusing:
         self._needs = _needs(ask)
         self._promised = _promised(ask, reservations)
         self._extra: list[Reason] = []
-        # What the model refuses. Whatever else it learns to refuse in this filter, slots that
-        # drivers share for one, comes in with these codes; reasons are asked of it below.
         self.words = np.where(screen.codes == Code.SUCCESS, 0, 1 + self._kinds())
         for driver, rows in registering.items():
             self._refuse(rows, Reason(Cause.LIMIT_UNKNOWN, {"driver": driver}))
@@ -168,6 +167,8 @@ class _Refusing:
             )
             reason = Reason(Cause.SLOTS_RESERVED, {"driver": need.driver})
             self._refuse(_over(need, reserved), reason)
+        for column, rows in self._short_pools():
+            self._refuse(rows, Reason(Cause.SLOT_POOL_EXHAUSTED, {"pool": column.name}))
 
     def grouped(
         self, words: Ints, rows: npt.NDArray[np.intp]
@@ -218,6 +219,21 @@ class _Refusing:
                 share = rows[scarce].astype(np.int32), counts[scarce].astype(np.int16)
                 found.append(Share(need.driver, *share))
         return tuple(found)
+
+    def _short_pools(self) -> Iterable[tuple[PoolColumn, Bools]]:
+        """Pools of several drivers with the rows they are too full on, reserved slots included."""
+        pools, size = self._ask.snapshot.slot_pools, self._ask.size
+        for column in pools.columns if pools is not None else ():
+            wanted = np.zeros(size, dtype=np.int64)
+            reserved = np.zeros(size, dtype=np.int64)
+            for driver, weight in column.weights.items():
+                on_rows = self._reservations.on_rows(driver, size)
+                reserved += weight * self._promised_beside(driver, on_rows)
+            for need in self._needs:
+                wanted += column.weights.get(need.driver, 0) * need.wanted
+            rows: Bools = (wanted > 0) & (wanted > column.left(slice(0, size)) - reserved)
+            if rows.any():
+                yield column, rows
 
     def _promised_beside(self, driver: str, reserved: Ints) -> Ints:
         promised = self._promised.get(driver)

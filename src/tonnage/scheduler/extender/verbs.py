@@ -15,6 +15,7 @@ from tonnage.scheduler.extender.judging import Judgement
 from tonnage.scheduler.extender.lag import Lag
 from tonnage.scheduler.extender.metrics import Metrics
 from tonnage.scheduler.extender.newcomers import Newcomers
+from tonnage.scheduler.extender.pools import StandingPools
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.wire import FilterResult, HostPriority, Question
 from tonnage.service.serving import Reply, error_reply
@@ -51,6 +52,7 @@ class Verbs:
         self._clock = clock
         self._metrics = metrics
         self._lag = Lag(clock)
+        self._pools = StandingPools(standing, lambda: config().pools)
         self._news = asyncio.Event()
         self._warned: dict[str, float] = {}
 
@@ -87,6 +89,7 @@ class Verbs:
 
     def ask(self, pod: Pod) -> Ask:
         """The question for the model; of a pod that the watch knows, what is known of it."""
+        self._pools.keep()
         snapshot = self._standing.snapshot
         known = snapshot.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
         if known is not None and known.meta.uid == pod.metadata.uid and not known.node_name:

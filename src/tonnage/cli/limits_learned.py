@@ -1,0 +1,203 @@
+"""`tonnage limits learned` and `forget`: what the running autoscaler learned of instance types."""
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from tonnage.cli import printing, reading
+
+if TYPE_CHECKING:
+    from tonnage.cluster.client import Client
+    from tonnage.groups.learned import Lesson
+
+T = TypeVar("T")
+
+_TRIES = 5
+"""Attempts to write before giving up: a busy autoscaler writes now and then, not all the time."""
+
+namespace_option = click.option(
+    "--namespace",
+    metavar="NAME",
+    default="kube-system",
+    show_default=True,
+    help="Where the autoscaler keeps its state, in ConfigMap tonnage-state.",
+)
+
+
+@click.command()
+@reading.filename_option
+@reading.kubeconfig_option
+@reading.context_option
+@namespace_option
+@reading.lenient_option
+@printing.output_option
+def learned(
+    filenames: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    lenient: bool,
+    form: printing.Format,
+) -> None:
+    """Show what instance types have taught about attach limits.
+
+    A LIMIT is what most nodes of the type say, a CEILING the number of volumes one of them
+    held when it refused the next. They are read from the state of the running autoscaler; with -f,
+    learned anew from the nodes and attachments of the files.
+
+    \b
+    Examples:
+      tonnage limits learned
+      tonnage limits learned --context production -o json
+      tonnage limits learned -f cluster.json
+    """
+    if filenames:
+        loaded = reading.read(filenames, lenient=lenient, kubeconfig=kubeconfig, context=context)
+        lessons = _from_objects(loaded.objects)
+    else:
+        lessons = _talking(kubeconfig, context, lambda client: _stored(client, namespace))
+    if form in ("json", "yaml"):
+        rows = [
+            {
+                "instanceType": one.instance_type,
+                "driver": one.driver,
+                "kind": one.kind,
+                "count": one.count,
+                "node": one.node,
+                "seen": _shown(one.seen),
+            }
+            for one in lessons
+        ]
+        printing.print_document("LearnedLimitList", form=form, items=rows)
+    elif lessons:
+        printing.print_table(
+            ["TYPE", "DRIVER", "KIND", "COUNT", "NODE", "LAST SEEN"],
+            [
+                [
+                    one.instance_type,
+                    one.driver,
+                    one.kind,
+                    str(one.count),
+                    one.node,
+                    _shown(one.seen),
+                ]
+                for one in lessons
+            ],
+        )
+    else:
+        click.echo("Nothing was learned so far.")
+
+
+@click.command()
+@click.option("--type", "instance_type", metavar="TYPE", default="", help="Of this instance type.")
+@click.option("--driver", default="", help="Of this CSI driver.")
+@click.option("--all", "everything", is_flag=True, help="All there is.")
+@reading.kubeconfig_option
+@reading.context_option
+@namespace_option
+def forget(
+    instance_type: str,
+    driver: str,
+    everything: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+) -> None:
+    """Drop what instance types have taught about attach limits.
+
+    A running autoscaler takes note when it next writes its state, within minutes. What its nodes
+    still show it learns again.
+
+    \b
+    Examples:
+      tonnage limits forget --type t4g.xlarge
+      tonnage limits forget --type m5.large --driver ebs.csi.aws.com
+      tonnage limits forget --all
+    """
+    if everything == bool(instance_type or driver):
+        raise click.UsageError("say what to forget: --type, --driver or both, or else --all")
+    dropped = _talking(
+        kubeconfig, context, lambda client: _forgotten(client, namespace, instance_type, driver)
+    )
+    click.echo(f"{dropped} forgotten.")
+
+
+def _shown(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _from_objects(objects: Sequence[object]) -> "tuple[Lesson, ...]":
+    from tonnage.groups import learned as learning
+    from tonnage.groups.policy import GroupPolicy
+    from tonnage.objects.nodes import Node
+    from tonnage.objects.storage import CSINode, VolumeAttachment
+
+    return learning.renewed(
+        (),
+        nodes=[one for one in objects if isinstance(one, Node)],
+        csinodes=[one for one in objects if isinstance(one, CSINode)],
+        attachments=[one for one in objects if isinstance(one, VolumeAttachment)],
+        policy=GroupPolicy(),
+        now=time.time(),
+        max_age=float("inf"),
+    )
+
+
+def _talking(
+    kubeconfig: str | None, context: str | None, act: "Callable[[Client], Awaitable[T]]"
+) -> T:
+    import asyncio
+    import random
+
+    from tonnage.clock import SystemClock
+    from tonnage.cluster import config
+    from tonnage.cluster.client import Client
+    from tonnage.cluster.http import HttpTransport
+
+    access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
+
+    async def main() -> T:
+        clock = SystemClock()
+        transport = HttpTransport(access, clock=clock, environ=os.environ)
+        try:
+            return await act(Client(transport, clock=clock, rng=random.Random()))
+        finally:
+            await transport.close()
+
+    return asyncio.run(main())
+
+
+async def _stored(client: "Client", namespace: str) -> "tuple[Lesson, ...]":
+    from tonnage.autoscaler.state import StateStore
+
+    return (await StateStore(client, namespace=namespace).load()).memory.lessons
+
+
+async def _forgotten(client: "Client", namespace: str, instance_type: str, driver: str) -> int:
+    """How many were dropped; the autoscaler may write at the same time, and never loses by it."""
+    import msgspec
+
+    from tonnage.autoscaler.state import StateStore
+    from tonnage.cluster import errors
+    from tonnage.groups import learned as learning
+
+    for left in reversed(range(_TRIES)):
+        store = StateStore(client, namespace=namespace)
+        state = await store.load()
+        known = state.memory.lessons
+        kept = learning.forgotten(known, instance_type=instance_type, driver=driver)
+        if len(kept) == len(known):
+            return 0
+        memory = msgspec.structs.replace(state.memory, lessons=kept)
+        try:
+            await store.save(msgspec.structs.replace(state, memory=memory))
+        except errors.Conflict:
+            if not left:
+                raise
+        else:
+            return len(known) - len(kept)
+    raise AssertionError("the last attempt returns or raises")

@@ -1,0 +1,55 @@
+"""How numbers are written and compared."""
+
+import pytest
+
+from tests.report.making import timeline
+from tonnage.report import figures
+from tonnage.report.figures import FIGURES
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "0s"),
+        (0.25, "250ms"),
+        (1.0, "1s"),
+        (12.34, "12.3s"),
+        (59.96, "1m00s"),
+        (245.0, "4m05s"),
+        (3600.0, "1h00m"),
+        (90_000.0, "1d01h"),
+    ],
+)
+def test_durations_have_two_parts_at_most(seconds: float, shown: str) -> None:
+    assert figures.duration(seconds) == shown
+
+
+def test_a_moment_after_a_day_says_which_day() -> None:
+    assert figures.moment(90_061.0) == "1d 01:01:01"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [(3, 3, "="), (3, 5, "+2"), (5, 3, "-2"), (None, 3, "-")],
+)
+def test_a_change_is_what_the_second_run_has_more(
+    first: float | None, second: float | None, shown: str
+) -> None:
+    assert figures.change(first, second, "count") == shown
+
+
+def test_fewer_stuck_pods_are_better() -> None:
+    stuck = next(one for one in FIGURES if one.key == "stuckAtEnd")
+    assert figures.better(stuck, [timeline(stuck=4), timeline(stuck=0)]) == 1
+
+
+def test_fewer_nodes_are_neither_better_nor_worse() -> None:
+    bought = next(one for one in FIGURES if one.key == "nodesBought")
+    assert figures.better(bought, [timeline(), timeline(stuck=1)]) is None
+
+
+def test_a_comparison_has_every_figure_of_both_runs() -> None:
+    both = figures.compared([timeline(label="a"), timeline(label="b", stuck=2)])
+    by_name = {one.figure: (one.first, one.second) for one in both.differences}
+    assert by_name["stuckAtEnd"] == (0, 2)
+    assert len(by_name) == len(FIGURES)

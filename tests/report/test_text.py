@@ -1,0 +1,58 @@
+"""Runs for terminals and spreadsheets."""
+
+import csv
+import io
+
+from tests.report.making import DRIVER, sample, timeline
+from tonnage.report import csvtext, text
+from tonnage.report.text import thinned
+
+
+def test_one_run_has_values_without_a_change() -> None:
+    shown = text.text([timeline()])
+    assert "FIGURE" in shown
+    assert "CHANGE" not in shown
+
+
+def test_two_runs_stand_side_by_side() -> None:
+    lines = text.text([timeline(label="aware"), timeline(label="blind", stuck=4)]).splitlines()
+    row = next(line for line in lines if line.startswith("pods stuck at the end"))
+    assert row.split()[-3:] == ["0", "4", "+4"]
+
+
+def test_decisions_are_told_with_their_reasons() -> None:
+    assert "00:01:01  -> db +3: they fit" in text.text([timeline()])
+
+
+def test_a_refused_request_says_so() -> None:
+    assert "web +1 (refused: no stock)" in text.text([timeline()])
+
+
+def test_what_was_done_from_outside_stands_before_what_it_led_to() -> None:
+    shown = text.text([timeline()])
+    assert shown.index("** scale db to 12") < shown.index("-> db +3")
+
+
+def test_a_long_run_fits_on_a_screen() -> None:
+    assert len(thinned(timeline(samples=5000).samples, 24)) == 24
+
+
+def test_thinning_keeps_the_first_and_the_last_sample() -> None:
+    samples = timeline(samples=5000).samples
+    kept = thinned(samples, 24)
+    assert (kept[0], kept[-1]) == (samples[0], samples[-1])
+
+
+def test_a_quiet_stretch_is_shown_once() -> None:
+    samples = [sample(0.0), sample(1.0), sample(2.0), sample(1000.0)]
+    assert [one.at for one in thinned(samples, 3)] == [0.0, 2.0, 1000.0]
+
+
+def test_csv_has_a_row_for_each_sample_of_each_run() -> None:
+    rows = list(csv.DictReader(io.StringIO(csvtext.text([timeline(label="a"), timeline()]))))
+    assert [row["run"] for row in rows] == ["a"] * 3 + ["story"] * 3
+
+
+def test_csv_has_slots_by_driver() -> None:
+    row = next(csv.DictReader(io.StringIO(csvtext.text([timeline()]))))
+    assert (row[f"{DRIVER} used"], row[f"{DRIVER} limit"]) == ("2", "5")

@@ -1,0 +1,24 @@
+"""Scenarios of the examples, played once however many tests look at them."""
+
+from functools import cache
+from pathlib import Path
+
+from tonnage.simulation import reading, running
+from tonnage.simulation.ensemble import Ensemble
+from tonnage.simulation.scenario import Simulation
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "simulations"
+
+
+def example(name: str) -> Simulation:
+    return reading.read(EXAMPLES / f"{name}.yaml")
+
+
+@cache
+def played(name: str) -> Ensemble:
+    """The cluster of an example as it was at its end."""
+    return running.played(example(name))
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in EXAMPLES.glob("*.yaml"))

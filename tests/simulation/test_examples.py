@@ -1,0 +1,127 @@
+"""Each example comes out as its description says."""
+
+import pytest
+
+from tests.simulation.scenarios import example, names, played
+from tonnage.report.timeline import Decided, Sample
+from tonnage.simulation import running
+from tonnage.simulation.ensemble import Ensemble
+
+DRIVER = "ebs.csi.aws.com"
+LONG = {"a-day"}
+
+
+def bought(name: str) -> list[Decided]:
+    return [one for one in played(name).decisions if one.deed == "increase"]
+
+
+def slots(sample: Sample) -> tuple[int, int]:
+    return next(((one.used, one.limit) for one in sample.slots if one.driver == DRIVER), (0, 0))
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - LONG))
+def test_in_the_end_every_pod_runs(name: str) -> None:
+    last = played(name).samples[-1].pods
+    assert (last.pending, last.starting) == (0, 0)
+    assert last.running > 0
+
+
+def test_from_zero_all_nodes_are_bought_in_one_decision() -> None:
+    assert [(one.group, one.nodes) for one in bought("scale-from-zero")] == [("db", 3)]
+
+
+def test_from_one_the_limit_of_the_live_node_is_believed() -> None:
+    assert sum(one.nodes for one in bought("scale-from-one")) == 2
+
+
+def test_in_the_registration_race_nothing_is_bought_twice() -> None:
+    assert [one.nodes for one in bought("registration-race")] == [4]
+
+
+def test_in_the_registration_race_nobody_is_stuck() -> None:
+    assert played("registration-race").timeline().summary.stuck_peak == 0
+
+
+def test_without_the_opt_in_the_registration_race_is_lost() -> None:
+    simulation = example("registration-race")
+    objects = tuple(
+        {**one, "spec": {"attachRequired": True}} if one["kind"] == "CSIDriver" else one
+        for one in simulation.objects
+    )
+    lost = running.simulate(type(simulation)(
+        name="lost", spec=simulation.spec, groups=simulation.groups, objects=objects
+    ))  # fmt: skip
+    assert lost.summary.stuck_at_end > 0
+
+
+def test_no_node_is_bought_for_a_driver_that_comes_back() -> None:
+    assert bought("driver-crash") == []
+
+
+def test_nobody_is_bound_while_the_driver_is_gone() -> None:
+    gone = [one for one in played("driver-crash").samples if 600 < one.at < 780]
+    assert {slots(one) for one in gone} == {(12, 0)}
+
+
+def test_nodes_over_a_limit_that_shrank_get_nothing_more() -> None:
+    cluster = played("shrinking-limit")
+    over = [node for node, limits in cluster.accounts.slots.limits.items() if limits[DRIVER] == 3]
+    used = sorted(cluster.accounts.slots.used(node, DRIVER) for node in over)
+    assert used == [3, 5]
+
+
+def test_two_drivers_untainting_at_once_leave_no_taint_over() -> None:
+    nodes = list(played("two-drivers-untainting").server.store.built_in("nodes").within())
+    assert len(nodes) == 50
+    assert [node.name for node in nodes if node.tree["spec"].get("taints")] == []
+
+
+def test_a_slot_is_not_free_before_its_volume_is_detached() -> None:
+    waits = [
+        one.at for one in played("detach-pending").samples if one.pods.pending and one.at > 540
+    ]
+    assert waits
+    assert max(slots(one)[0] for one in played("detach-pending").samples) == 5
+
+
+def test_with_an_empty_cache_the_autoscaler_says_that_it_does_nothing() -> None:
+    held: list[str] = []
+
+    def look(cluster: Ensemble) -> None:
+        def note(_: object, __: object) -> None:
+            report = cluster.autoscaler.autoscaler.report if cluster.autoscaler else None
+            if report is not None and 700 < cluster.accounts.now < 800:
+                held.append(report.held)
+
+        cluster.accounts.listeners.append(note)
+
+    running.played(example("empty-cache"), prepare=look)
+    assert held
+    assert all("machines running" in one for one in held)
+
+
+def test_with_an_empty_cache_nothing_is_bought_before_it_is_full_again() -> None:
+    assert [one.at > 900 for one in bought("empty-cache")] == [False, True]
+
+
+def test_with_an_empty_cache_nothing_is_deleted() -> None:
+    assert {one.deed for one in played("empty-cache").decisions} == {"increase"}
+
+
+def test_when_a_zone_is_out_of_stock_the_other_carries_the_pods() -> None:
+    assert [one.group for one in bought("zone-out-of-stock")] == ["cheap", "dear", "cheap"]
+
+
+def test_an_instance_type_that_never_starts_is_given_up() -> None:
+    groups = {node.split("-")[0] for node in played("bad-instance-type").accounts.nodes}
+    assert groups == {"dear"}
+
+
+def test_a_node_that_flaps_costs_no_further_nodes() -> None:
+    assert sum(one.nodes for one in bought("flapping-node")) == 3
+
+
+def test_every_request_has_a_reason() -> None:
+    every = [one for name in set(names()) - LONG for one in played(name).decisions]
+    assert every
+    assert all(one.reason for one in every)

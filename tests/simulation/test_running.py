@@ -1,0 +1,69 @@
+"""Runs are repeatable, can be compared, and can be watched."""
+
+import os
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from tests.simulation.scenarios import EXAMPLES, example, played
+from tonnage.errors import InputError
+from tonnage.report.timeline import Sample
+from tonnage.simulation import comparing, running
+from tonnage.simulation.scenario import Action
+
+
+def printed(name: str, *, hash_seed: str) -> bytes:
+    main = "from tonnage.cli.app import main; main()"
+    file = str(EXAMPLES / f"{name}.yaml")
+    command = [sys.executable, "-c", main, "simulate", file, "-o", "json"]
+    env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    return subprocess.run(command, env=env, check=True, capture_output=True).stdout
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_the_order_of_sets() -> None:
+    assert printed("zone-out-of-stock", hash_seed="1") == printed(
+        "zone-out-of-stock", hash_seed="2"
+    )
+
+
+def test_another_seed_gives_another_course() -> None:
+    other = running.simulate(example("scale-from-zero").with_seed(2))
+    assert other.samples != played("scale-from-zero").timeline().samples
+
+
+def test_every_sample_can_be_watched() -> None:
+    seen: list[Sample] = []
+    timeline = running.simulate(example("scale-from-zero").with_duration(120.0), watch=seen.append)
+    assert all(one in seen for one in timeline.samples)
+
+
+def test_without_csi_awareness_nobody_is_helped_from_zero() -> None:
+    aware, blind = comparing.compare(example("scale-from-zero"), {"csiAware": "false"})
+    assert (aware.summary.pending_at_end, blind.summary.pending_at_end) == (0, 12)
+
+
+def test_compared_runs_are_called_by_what_differs() -> None:
+    short = example("scale-from-zero").with_duration(1.0)
+    runs = comparing.compare(short, {"csiAware": "false"})
+    assert [one.label for one in runs] == ["csiAware=true", "csiAware=false"]
+
+
+def test_an_option_that_there_is_not_is_named() -> None:
+    with pytest.raises(InputError, match="speed"):
+        comparing.compare(example("scale-from-zero"), {"speed": "3"})
+
+
+def test_the_bill_is_machines_times_hours() -> None:
+    timeline = played("scale-from-zero").timeline()
+    hours = 3 * (900 - timeline.decisions[0].at) / 3600
+    assert timeline.summary.cost == pytest.approx(hours * 0.5, abs=1e-4)
+
+
+def test_a_restarted_autoscaler_buys_nothing_twice() -> None:
+    simulation = example("registration-race")
+    restarts = tuple(Action(at=60.5 + 20 * n, restart="autoscaler") for n in range(6))
+    spec = msgspec.structs.replace(simulation.spec, script=(*simulation.spec.script, *restarts))
+    timeline = running.simulate(msgspec.structs.replace(simulation, spec=spec))
+    assert timeline.summary.nodes_bought == 4
