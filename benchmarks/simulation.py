@@ -1,5 +1,6 @@
 """Simulation: a day of a whole cluster in virtual time."""
 
+import logging
 import time
 from collections.abc import Iterator
 
@@ -17,12 +18,15 @@ NAME = "simulation"
 DAY = 86_400.0
 
 _DRIVER = "ebs.csi.aws.com"
-_LIMIT = 25
+_LIMIT = 20
 _WORKLOADS = 20
+_GROUPS = 4
 
 
 def run(context: Context) -> Iterator[Row]:
-    nodes, pods, duration = (10, 200, DAY / 24) if context.quick else (500, 10_000, DAY)
+    nodes, pods, duration = (12, 240, DAY / 24) if context.quick else (500, 10_000, DAY)
+    # What the components log is not asked for here.
+    logging.getLogger("tonnage").addHandler(logging.NullHandler())
     started = time.process_time()
     timeline = running.simulate(a_day(nodes=nodes, pods=pods, duration=duration))
     taken = time.process_time() - started
@@ -36,7 +40,7 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def a_day(*, nodes: int, pods: int, duration: float) -> Simulation:
-    """Workloads of half the pods at the beginning; over the day the rest comes and some go."""
+    """Half of the nodes and pods at the beginning; the rest comes over the day, and is bought."""
     each = pods // _WORKLOADS
     start = [_workload(f"db-{n}", each // 2) for n in range(_WORKLOADS)]
     steps = [
@@ -67,7 +71,7 @@ def a_day(*, nodes: int, pods: int, duration: float) -> Simulation:
             cloud=CloudBehaviour(start=Delay(40.0, 90.0)),
             script=(*steps, *last),
         ),
-        groups=tuple(_group(n, nodes // 4) for n in range(4)),
+        groups=tuple(_group(n, nodes // _GROUPS) for n in range(_GROUPS)),
         objects=(*_storage(), *start),
     )
 
@@ -83,8 +87,8 @@ def _group(number: int, size: int) -> NodeGroup:
             "kind": "NodeGroup",
             "metadata": {"name": f"g{number}"},
             "spec": {
-                "maxSize": size + 50,
-                "targetSize": size,
+                "maxSize": size * 2,
+                "targetSize": size // 2,
                 "pricePerHour": "0.5",
                 "template": {
                     "node": {"status": {"capacity": room, "allocatable": room}},

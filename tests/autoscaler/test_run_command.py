@@ -56,6 +56,8 @@ async def test_a_dry_run_once_says_what_it_would_do(tmp_path: Path) -> None:
         started(server)
         put_pod(server, "web")
         flags = ["--dry-run", "--once", "--provider=declarative", "--nodes=0:7:g"]
+        # As command lines for upstream are written.
+        flags += ["--enable-csi-node-aware-scheduling=false", "--leader-elect"]
         process = await started_process(*files(tmp_path, server), *flags)
         logged = await lines(process)
         assert process.returncode == 0

@@ -203,6 +203,16 @@ def test_a_line_that_is_no_decision_is_named(saved) -> None:
     assert (result.exit_code, "decisions.jsonl:2: not decisions" in result.stderr) == (2, True)
 
 
+def test_a_file_without_any_decision_is_one_error(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.yaml"
+    file.write_text("apiVersion: v1\nkind: Node\n")
+    result = run("db-0", "-f", str(file))
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"tonnage: error: {file}: no line is a decision; expected one line of JSON for each\n"
+    )
+
+
 def test_a_replica_without_decisions_says_who_has_some() -> None:
     with answering(b"[]") as url:
         result = run("db-0", "--url", url)

@@ -18,7 +18,7 @@ from tonnage.doctor import programs
             True,
         ),
         (["tonnage", "run"], "x", "tonnage run", True),
-        (["tonnage", "run", "--no-enable-csi-node-aware-scheduling"], "x", "tonnage run", False),
+        (["tonnage", "run", "--enable-csi-node-aware-scheduling=false"], "x", "tonnage run", False),
         (["tonnage", "extender"], "x", "tonnage extender", True),
         ([], "public/karpenter/controller:1.14", "Karpenter", False),
     ],

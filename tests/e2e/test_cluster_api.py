@@ -72,6 +72,16 @@ def definitions(cluster: ControlPlane) -> None:
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def rights_put_back(cluster: ControlPlane) -> Iterator[None]:
+    """Other tests have the rights of another overlay, and no others."""
+    yield
+    cluster.kubectl(
+        "delete", "clusterrole,clusterrolebinding", "tonnage-cluster-api", "--ignore-not-found"
+    )
+    deployed.apply(cluster)
+
+
 @pytest.fixture
 def fleet(
     work: Workspace,

@@ -12,6 +12,9 @@ from tonnage.groups import catalogue
 from tonnage.groups.catalogue import AZURE_DISK, EBS, GCE_OVERRIDE_LABEL, GCE_PD, tables
 
 MOTO = "EC2 DescribeInstanceTypes as shipped by moto 5.2.5"
+AZURE_TABLE = "Kubernetes 1.26 in-tree Azure disk table, unchanged in azuredisk-csi-driver d983d61"
+AZURE_RULE = "rule of azuredisk-csi-driver d983d61 by series and vCPUs"
+GCE_SOURCE = "gcp-compute-persistent-disk-csi-driver b560165, disks by machine type"
 
 aws_types = st.sampled_from(sorted(tables.aws().types))
 
@@ -190,12 +193,14 @@ def test_an_aws_type_attaches(instance_type: str, count: int, formula: str) -> N
 def test_an_azure_size_attaches(instance_type: str, count: int, formula: str) -> None:
     found = limit(AZURE_DISK, instance_type)
     assert (found.count, found.formula, found.date) == (count, formula, "2026-08-22")
+    assert found.source in (AZURE_TABLE, AZURE_RULE)
 
 
 @pytest.mark.parametrize(("instance_type", "count", "formula"), GCE)
 def test_a_gce_type_attaches(instance_type: str, count: int, formula: str) -> None:
     found = limit(GCE_PD, instance_type)
     assert (found.count, found.formula, found.date) == (count, formula, "2026-08-18")
+    assert found.source == GCE_SOURCE
 
 
 @pytest.mark.parametrize(

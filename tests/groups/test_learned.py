@@ -17,16 +17,20 @@ from tests.groups.making import (
     build,
     declared,
     group,
+    node_group,
     sources,
     template,
 )
 from tonnage import api
+from tonnage.filters import features
 from tonnage.groups import learned
 from tonnage.groups.learned import CEILING, LIMIT, Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects import attaching
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import AttachError, CSINode, VolumeAttachment
+from tonnage.scaleup import deciding
+from tonnage.scaleup.options import Options
 from tonnage.testing import builders
 from tonnage.testing.builders import csinode, node
 
@@ -283,6 +287,28 @@ def test_the_limit_of_new_nodes_is_the_measured_ceiling_of_their_type() -> None:
 def test_an_override_is_kept_above_the_measured_ceiling() -> None:
     made = template(group(nodes=["n1"], limits={EBS: 20}), **measured())
     assert sources(made)[EBS] == (20, "override")
+
+
+def test_a_plan_on_files_learns_from_the_refusals_among_them() -> None:
+    pods = [builders.pod(f"db-{i}", pvcs=[f"data-{i}"], cpu="100m") for i in range(6)]
+    plan = deciding.decide(
+        [
+            machine("n1"),
+            csinode("n1", {EBS: 26}),
+            builders.pod("filling", cpu="4", on="n1"),
+            *attached(3, "n1"),
+            refusing("n1"),
+            builders.storage_class("fast", EBS),
+            *(builders.pvc(f"data-{i}", storage_class="fast") for i in range(6)),
+            *pods,
+            node_group("g", nodes=["n1"]),
+        ],
+        options=Options(),
+        features=features.of_version("1.37"),
+        now=NOW,
+    )
+    assert [(one.group, one.delta) for one in plan.scale_ups] == [("g", 2)]
+    assert [(one.count, one.source) for one in plan.limits] == [(3, "learned")]
 
 
 # Acceptance: the driver's pod is deleted, and its entry leaves the CSINode.

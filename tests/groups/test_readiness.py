@@ -14,6 +14,7 @@ from tests.groups.making import (
     group,
     tainted,
 )
+from tonnage.groups import readiness
 from tonnage.groups.policy import GroupPolicy
 from tonnage.testing.builders import csinode, node
 
@@ -345,3 +346,13 @@ def test_nodes_coming_up_do_no_harm():
 def test_a_node_of_no_group_is_assessed_too():
     found = assess(nodes=unready(1)).nodes["u0"]
     assert (found.state, found.group) == ("unready", None)
+
+
+@BOTH
+@pytest.mark.parametrize("target", [0, 1, 5])
+def test_other_targets_leave_nodes_as_they_are_and_weigh_groups_anew(policy, target):
+    nodes = [aged(node("n1"), ready="True"), aged(node("n2"), ready="False")]
+    before = assess(group(nodes=["n1", "n2"], target=2), nodes=nodes, policy=policy)
+    wanted = group(nodes=["n1", "n2"], target=target)
+    anew = assess(wanted, nodes=nodes, policy=policy)
+    assert readiness.with_targets(before, [wanted], policy=policy) == anew

@@ -1,10 +1,14 @@
 """How numbers are written and compared."""
 
+from math import inf
+
+import msgspec
 import pytest
 
 from tests.report.making import timeline
 from tonnage.report import figures
 from tonnage.report.figures import FIGURES
+from tonnage.report.timeline import Spread, Summary
 
 
 @pytest.mark.parametrize(
@@ -30,7 +34,7 @@ def test_a_moment_after_a_day_says_which_day() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second", "shown"),
-    [(3, 3, "="), (3, 5, "+2"), (5, 3, "-2"), (None, 3, "-")],
+    [(3, 3, "="), (3, 5, "+2"), (5, 3, "-2"), (None, 3, "-"), (3, inf, "-")],
 )
 def test_a_change_is_what_the_second_run_has_more(
     first: float | None, second: float | None, shown: str
@@ -41,6 +45,15 @@ def test_a_change_is_what_the_second_run_has_more(
 def test_fewer_stuck_pods_are_better() -> None:
     stuck = next(one for one in FIGURES if one.key == "stuckAtEnd")
     assert figures.better(stuck, [timeline(stuck=4), timeline(stuck=0)]) == 1
+
+
+def test_never_running_is_worse_than_running_late() -> None:
+    late = next(one for one in FIGURES if one.key == "timeToRunningP99")
+    never = msgspec.structs.replace(
+        timeline(), summary=Summary(time_to_running=Spread(count=12, waiting=9))
+    )
+    assert figures.better(late, [timeline(), never]) == 0
+    assert figures.shown(late.of(never.summary), late.unit) == "never"
 
 
 def test_fewer_nodes_are_neither_better_nor_worse() -> None:

@@ -44,6 +44,12 @@ def test_without_csi_awareness_nobody_is_helped_from_zero() -> None:
     assert (aware.summary.pending_at_end, blind.summary.pending_at_end) == (0, 12)
 
 
+def test_pods_that_never_run_count_as_waiting_longest() -> None:
+    blind = running.simulate(example("scale-from-one").with_options({"csiAware": False}))
+    waits = blind.summary.time_to_running
+    assert (waits.count, waits.waiting, waits.p50) == (14, 9, None)
+
+
 def test_compared_runs_are_called_by_what_differs() -> None:
     short = example("scale-from-zero").with_duration(1.0)
     runs = comparing.compare(short, {"csiAware": "false"})

@@ -30,14 +30,17 @@ def because_of_volumes(
     What comes before volumes in the scheduler's order has nothing against such a node.
     """
     found: dict[Blame, int] = {"true": 0, "false": 0, "unknown": 0}
-    asked = 0
-    for group in podgroups.group(snapshot, pending):
-        blame: Blame = "false"
-        if group.sample.volumes:
-            asked += 1
-            blame = "unknown"
-            if asked <= _ASKED_FOR:
-                blame = "true" if _is_to_blame(snapshot, group.sample, features) else "false"
+    with_volumes = []
+    for record in pending:
+        if record.volumes:
+            with_volumes.append(record)
+        else:
+            found["false"] += 1
+    groups = podgroups.group(snapshot, with_volumes) if with_volumes else []
+    for number, group in enumerate(groups):
+        blame: Blame = "unknown"
+        if number < _ASKED_FOR:
+            blame = "true" if _is_to_blame(snapshot, group.sample, features) else "false"
         found[blame] += group.size
     return found
 

@@ -4,6 +4,7 @@ Templates and readiness come from every node there is, so they are kept for as l
 they come from has moved.
 """
 
+import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -19,7 +20,6 @@ from tonnage.groups import learned
 from tonnage.groups.learned import Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
-from tonnage.groups.readiness import COMING_UP
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, CSINode
@@ -45,20 +45,20 @@ class Surveyor:
         self._world = world
         self.memory = self.memory_before = TemplateMemory()
         self.registered: frozenset[str] = frozenset()
-        self._last: Look | None = None
-        self._last_at = 0.0
-        self._last_from: tuple[int, list[Group], Config] | None = None
+        self._known: dict[frozenset[str], Look] = {}
+        """The looks that still hold, by the drivers they were for."""
+        self._known_from: tuple[int, list[Group], Config] | None = None
+        self._known_until = 0.0
         self._rows: dict[str, tuple[tuple[str, ...], IntArray]] = {}
         self._rows_from: tuple[Snapshot, int] | None = None
-        self._passing = False
-        """Whether some node is coming up: it turns unready by the passing of time alone."""
 
     def look(self, provided: Provided, *, config: Config, now: float, blind: bool) -> Look:
         """Look at what is known; `blind` leaves out the pods whose volumes cannot be judged."""
         world = self._world
-        come_from = (world.revision, provided.groups, config)
-        known = self._last if self._may_stay(come_from, now) else None
-        if known is None:
+        come_from = (world.revision, [_whatever_size(one) for one in provided.groups], config)
+        if come_from != self._known_from or now >= self._known_until:
+            self._known, self._known_from = {}, come_from
+            self._known_until = now + _AT_LEAST_EVERY
             self._learn(config, now)
         found = deciding.look(
             self._cluster(provided),
@@ -67,17 +67,25 @@ class Surveyor:
             memory=self.memory,
             live=True,
             unplaced=[one for one in world.unplaced() if not (blind and one.volumes)],
-            known=known,
+            known=self._known.values(),
         )
-        if known is None or found.readiness is not known.readiness:
-            self._last, self._last_at, self._last_from = found, now, come_from
-            self._passing = any(one.state == COMING_UP for one in found.readiness.nodes.values())
-            self.memory_before, self.memory = self.memory, found.templates.memory
-            nodes = found.cluster.nodes
-            names = {node.metadata.name for node in nodes}
-            ids = {node.spec.provider_id for node in nodes if node.spec.provider_id}
-            self.registered = frozenset(names | ids)
+        before = self._known.get(found.wanted)
+        self._known[found.wanted] = found
+        if before is None:
+            self._note(found)
         return found
+
+    def _note(self, found: Look) -> None:
+        """Remember what a look at everything has shown, and how long it holds."""
+        self.memory_before, self.memory = self.memory, found.templates.memory
+        nodes = found.cluster.nodes
+        names = {node.metadata.name for node in nodes}
+        ids = {node.spec.provider_id for node in nodes if node.spec.provider_id}
+        self.registered = frozenset(names | ids)
+        # A node that is coming up turns unready by the passing of time alone.
+        deadlines = (one.deadline for one in found.readiness.nodes.values())
+        passing = (deadline for deadline in deadlines if deadline is not None)
+        self._known_until = min(self._known_until, *passing, math.inf)
 
     def slots(self, groups: list[Group]) -> Mapping[tuple[str, str], SlotCount]:
         """Slots taken and free of every driver, by group."""
@@ -127,14 +135,6 @@ class Surveyor:
             known = self._rows[group.id] = group.nodes, np.array(found, dtype=np.int64)
         return known[1]
 
-    def _may_stay(self, come_from: tuple[int, list[Group], Config], now: float) -> bool:
-        """Whether what was found last would be found again."""
-        return (
-            come_from == self._last_from
-            and now - self._last_at < _AT_LEAST_EVERY
-            and not self._passing
-        )
-
     def _cluster(self, provided: Provided) -> deciding.Cluster:
         world = self._world
 
@@ -153,3 +153,8 @@ class Surveyor:
             pods_by_node=PodsByNode(world.pods_by_node),
             pod=pod,
         )
+
+
+def _whatever_size(group: Group) -> Group:
+    """The group as templates see it: how many are wanted is nothing to them."""
+    return msgspec.structs.replace(group, target=0)

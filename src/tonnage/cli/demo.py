@@ -50,6 +50,9 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
 
     # What the parts log is for those who operate them; the audience sees what comes of it.
     logging.disable(logging.CRITICAL)
+    if not html_file.absolute().parent.is_dir():
+        # Said now: afterwards the audience would have waited for nothing.
+        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
     chosen = demonstrating.acts()
     runs: list[Timeline] = []
     for number, act in enumerate(chosen, start=1):
@@ -58,7 +61,7 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
     try:
         html_file.write_text(page(runs))
     except OSError as error:
-        raise InputError(f"{html_file}: {error.strerror or error}") from error
+        raise InputError(f"--html {html_file}: {error.strerror or error}") from error
     click.echo(f"\nCharts of both: {html_file}")
     if keep:
         _keep(chosen[0])

@@ -34,6 +34,21 @@ def _sizes(
     return sizes
 
 
+def _switch(flag: str, name: str, *, default: bool | None = None, help: str) -> Any:
+    """A flag as Go programs take it: `--flag` and `--flag=false`."""
+    return click.option(
+        flag,
+        name,
+        type=bool,
+        is_flag=False,
+        flag_value=True,
+        default=default,
+        show_default=default is not None,
+        metavar="[=BOOL]",
+        help=help,
+    )
+
+
 def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
@@ -124,9 +139,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Decide and report, and change nothing at all.")
 @click.option("--once", is_flag=True, help="End after one decision.")
-@click.option(
-    "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Act only as leader."
-)
+@_switch("--leader-elect", "leader_elect", default=True, help="Act only as leader.")
 @click.option(
     "--leader-elect-resource-name",
     "lease_name",
@@ -157,16 +170,14 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     type=click.IntRange(min=0),
     help="Goes before maxNodesTotal of the file; 0 is any number.",
 )
-@click.option(
-    "--balance-similar-node-groups/--no-balance-similar-node-groups",
+@_switch(
+    "--balance-similar-node-groups",
     "balance",
-    default=None,
     help="Goes before balanceSimilarNodeGroups of the file.",
 )
-@click.option(
-    "--enable-csi-node-aware-scheduling/--no-enable-csi-node-aware-scheduling",
+@_switch(
+    "--enable-csi-node-aware-scheduling",
     "csi_aware",
-    default=None,
     help="Goes before csiAware of the file.",
 )
 @click.option(

@@ -1,4 +1,4 @@
-"""`tonnage slots`: volume attach slots of nodes, used and free."""
+"""`tonnage slots`: volume attach slots of nodes, used and free; `slots_by` adds them up."""
 
 import difflib
 from collections.abc import Iterable

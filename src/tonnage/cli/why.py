@@ -264,16 +264,21 @@ def _from_file(file: str) -> "list[Decision]":
     import msgspec
 
     found: list[Decision] = []
+    cut_off: list[int] = []
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
             msgspec.json.decode(line)
         except msgspec.DecodeError:
-            # Whoever wrote it was killed meanwhile; that must not hide the other decisions.
-            printing.note(f"{file}:{number}: the line is not complete, and left out")
+            cut_off.append(number)
         else:
             found.extend(_decoded(b"[" + line + b"]", f"{file}:{number}"))
+    if cut_off and not found:
+        raise InputError(f"{file}: no line is a decision; expected one line of JSON for each")
+    for number in cut_off:
+        # Whoever wrote it was killed meanwhile; that must not hide the other decisions.
+        printing.note(f"{file}:{number}: the line is not complete, and left out")
     return found
 
 

@@ -111,10 +111,10 @@ def _identified(container: Container) -> tuple[str, RoleKind, bool, bool] | None
 
 
 def _switched(line: Sequence[str], *, default: bool) -> bool:
-    """Whether the flag is on, in any of the ways a Go program and ours may be given it."""
+    """Whether the flag is on; alone it says yes."""
     value = default
     for word in line:
-        name, _, given = word.replace("--no-", "--", 1).partition("=")
+        name, _, given = word.partition("=")
         if name == AWARE_FLAG:
-            value = not word.startswith("--no-") and given.lower() not in ("false", "f", "0")
+            value = given.lower() not in ("false", "f", "0")
     return value

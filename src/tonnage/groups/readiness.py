@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from tonnage.groups import drivers, nodestate
 from tonnage.groups.drivers import Member
 from tonnage.groups.model import LIVE, PROVIDER, REMEMBERED, Group, Template
@@ -109,6 +111,16 @@ def assess(
         healthy=not reason,
         reason=reason,
     )
+
+
+def with_targets(found: Readiness, groups: Sequence[Group], *, policy: GroupPolicy) -> Readiness:
+    """The same nodes in the same groups, of which other sizes are wanted now."""
+    per_group: defaultdict[str, list[NodeReadiness]] = defaultdict(list)
+    for one in found.nodes.values():
+        if one.group is not None:
+            per_group[one.group].append(one)
+    weighed = {group.id: _group(group, per_group[group.id], policy) for group in groups}
+    return msgspec.structs.replace(found, groups=weighed)
 
 
 def _node(

@@ -1,7 +1,7 @@
-"""Charts as SVG: steps over time, lines or stacked areas, readable without colours and scripts.
+"""Charts as SVG: lines and stacked areas over time, readable without colours and scripts.
 
-Values hold from one sample to the next, so lines go in steps. Colours are classes: the page says
-what they are, in light and in dark.
+Counts hold from one sample to the next, so their lines go in steps. Colours are classes: the page
+says what they are, in light and in dark.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,9 @@ WIDTH, HEIGHT = 640, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 28
 _BOX = f"0 0 {WIDTH} {HEIGHT}"
 
-Shape = Literal["line", "area", "limit"]
-"""`area` is filled down to what is stacked below it, `limit` is a dashed line."""
+Shape = Literal["line", "slope", "area", "limit"]
+"""`slope` goes straight from sample to sample, for what adds up; `area` is filled down to what is
+stacked below it, `limit` is a dashed line."""
 
 
 class Series(NamedTuple):
@@ -128,12 +129,15 @@ def _shapes(chart: Chart, scale: _Scale) -> Iterator[str]:
         upper = _path([(at, high) for at, _, high in bands], chart.end, scale)
         lower = _path([(at, low) for at, low, _ in bands], chart.end, scale)
         if upper:
-            back = _reversed(lower)
             name = escape(one.name)
-            yield f'<path class="{one.colour} area" d="M{_joined(upper)}L{_joined(back)}Z">'
+            yield f'<path class="{one.colour} area" d="M{_joined(upper)}L{_joined(lower[::-1])}Z">'
             yield f"<title>{name}</title></path>"
     for one in chart.series:
-        points = _path(one.points, chart.end, scale) if one.shape != "area" else []
+        points: list[tuple[float, float]] = []
+        if one.shape == "slope":
+            points = [(scale.x(at), scale.y(value)) for at, value in one.points]
+        elif one.shape != "area":
+            points = _path(one.points, chart.end, scale)
         if points:
             name = escape(one.name)
             yield f'<path class="{one.colour} {one.shape}" d="M{_joined(points)}">'
@@ -177,10 +181,6 @@ def _path(
     if corners:
         corners.append((scale.x(end), corners[-1][1]))
     return corners
-
-
-def _reversed(corners: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    return corners[::-1]
 
 
 def _joined(corners: list[tuple[float, float]]) -> str:

@@ -1,6 +1,7 @@
 """The numbers people compare: what each is called, how it is written, and which way is better."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Literal, NamedTuple, TypeAlias
 
 from tonnage.report.timeline import Comparison, Difference, Summary, Timeline
@@ -28,10 +29,16 @@ FIGURES: tuple[Figure, ...] = (
     Figure("podHoursPending", "pod-hours pending", "hours", lambda of: of.pod_hours_pending),
     Figure("podHoursStuck", "pod-hours stuck", "hours", lambda of: of.pod_hours_stuck),
     Figure(
-        "timeToRunningP50", "time to running, p50", "seconds", lambda of: of.time_to_running.p50
+        "timeToRunningP50",
+        "time to running, p50",
+        "seconds",
+        lambda of: _time(of, of.time_to_running.p50),
     ),
     Figure(
-        "timeToRunningP99", "time to running, p99", "seconds", lambda of: of.time_to_running.p99
+        "timeToRunningP99",
+        "time to running, p99",
+        "seconds",
+        lambda of: _time(of, of.time_to_running.p99),
     ),
     Figure("nodesBought", "nodes bought", "count", lambda of: of.nodes_bought, None),
     Figure("nodesDeleted", "nodes deleted", "count", lambda of: of.nodes_deleted, None),
@@ -42,6 +49,11 @@ FIGURES: tuple[Figure, ...] = (
 """More nodes and a higher cost are no failure when fewer would have left pods stuck."""
 
 
+def _time(of: Summary, seconds: float | None) -> float | None:
+    """Never is longer than any time."""
+    return inf if seconds is None and of.time_to_running.waiting else seconds
+
+
 def compared(runs: Sequence[Timeline]) -> Comparison:
     """Two runs with their differences."""
     first, second = runs
@@ -49,13 +61,17 @@ def compared(runs: Sequence[Timeline]) -> Comparison:
         differences=tuple(
             Difference(
                 figure=figure.key,
-                first=figure.of(first.summary),
-                second=figure.of(second.summary),
+                first=_finite(figure.of(first.summary)),
+                second=_finite(figure.of(second.summary)),
             )
             for figure in FIGURES
         ),
         runs=(first, second),
     )
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value == inf else value
 
 
 def better(figure: Figure, runs: Sequence[Timeline]) -> int | None:
@@ -72,6 +88,8 @@ def shown(value: float | None, unit: Unit) -> str:
     """A number as people read it; a dash where there is none."""
     if value is None:
         return "-"
+    if value == inf:
+        return "never"
     if unit == "seconds":
         return duration(value)
     if unit == "count":
@@ -81,10 +99,10 @@ def shown(value: float | None, unit: Unit) -> str:
 
 def change(first: float | None, second: float | None, unit: Unit) -> str:
     """What the second has more or less than the first."""
-    if first is None or second is None:
-        return "-"
     if first == second:
         return "="
+    if first is None or second is None or inf in (first, second):
+        return "-"
     sign = "+" if second > first else "-"
     return sign + shown(abs(second - first), unit)
 

@@ -162,6 +162,7 @@ def _cost(runs: Sequence[Timeline]) -> Iterator[str]:
             run_name(run) if len(runs) > 1 else "cost",
             _RUNS[position] if len(runs) > 1 else "c-running",
             _over(run, lambda s: s.cost),
+            "slope",
         )
         for position, run in enumerate(runs)
     ]

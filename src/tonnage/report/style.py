@@ -41,7 +41,7 @@ p { margin: 0; }
 .chart { display: block; width: 100%; height: auto; }
 .chart .grid { stroke: var(--rule); stroke-width: 1; }
 .chart .tick { fill: var(--soft); font-size: 11px; font-variant-numeric: tabular-nums; }
-.chart path.line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.chart path.line, .chart path.slope { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .chart path.limit { fill: none; stroke-width: 1.5; stroke-dasharray: 5 4; }
 .chart path.area { stroke: none; fill-opacity: 0.85; }
 .marker line { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 4; }
@@ -50,7 +50,7 @@ p { margin: 0; }
   margin: 2px 0 6px; }
 .entry { display: inline-flex; align-items: center; gap: 6px; }
 .swatch { width: 14px; height: 10px; border-radius: 2px; background: currentColor; }
-.swatch.line { height: 3px; } .swatch.limit { height: 0; background: none;
+.swatch.line, .swatch.slope { height: 3px; } .swatch.limit { height: 0; background: none;
   border-top: 2px dashed currentColor; border-radius: 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; }

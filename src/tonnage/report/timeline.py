@@ -77,9 +77,14 @@ class Mark(_Whole, frozen=True, kw_only=True):
 
 
 class Spread(_Whole, frozen=True, kw_only=True):
-    """Seconds that many waits took: half of them at most `p50`."""
+    """Seconds that many waits took: half of them at most `p50`.
+
+    Those that are still `waiting` count as longer than any; a part that falls on one of them is
+    `None`. `longest` is of those that are over.
+    """
 
     count: int = 0
+    waiting: int = 0
     p50: float | None = None
     p99: float | None = None
     longest: float | None = None
@@ -88,8 +93,8 @@ class Spread(_Whole, frozen=True, kw_only=True):
 class Summary(_Whole, frozen=True, kw_only=True):
     """The run in a few numbers.
 
-    `time_to_running` is counted from a pod's creation, of those that came to run. `pod_hours_*` are
-    summed over pods. `changes` are changes of objects in the API.
+    `time_to_running` is counted from a pod's creation, also for those that do not run yet.
+    `pod_hours_*` are summed over pods. `changes` are changes of objects in the API.
     """
 
     pods_created: int = 0

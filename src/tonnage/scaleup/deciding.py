@@ -151,13 +151,14 @@ def look(
     memory: TemplateMemory,
     live: bool = True,
     unplaced: Iterable[PodRecord] | None = None,
-    known: Look | None = None,
+    known: Iterable[Look] = (),
 ) -> Look:
     """Which pods count, what the next node of each group would be, how the nodes are.
 
     `live` says that the objects come from an API server, not from a file. `unplaced` are the
-    pods to decide on, for callers who know better than "all that have no node". `known` is a look
-    since which nothing has changed that templates and readiness come from: they stay as they are.
+    pods to decide on, for callers who know better than "all that have no node". `known` are looks
+    since which nothing has changed but targets that templates and readiness come from: if one was
+    for the same drivers, what it found stays as it is.
     """
     snapshot = cluster.snapshot
     unplaced = snapshot.pending_pods() if unplaced is None else unplaced
@@ -169,11 +170,15 @@ def look(
     waiting = [record for record in counted if _claims_may_bind(record, snapshot, options, now)]
     pending = [record for record in counted if record not in waiting] if waiting else counted
     wanted = frozenset(_wanted_drivers(snapshot, pending))
-    if known is not None and known.wanted == wanted:
-        built, assessed = known.templates, known.readiness
-    else:
-        policy = policy_of(options, live=live)
+    policy = policy_of(options, live=live)
+    same = next((one for one in known if one.wanted == wanted), None)
+    if same is None:
         built, assessed = _surroundings(cluster, options, policy, now, memory, wanted)
+    elif same.cluster.groups == cluster.groups:
+        built, assessed = same.templates, same.readiness
+    else:
+        built = same.templates
+        assessed = readiness.with_targets(same.readiness, cluster.groups, policy=policy)
     told = tuple(_about_waiting(waiting, options))
     return Look(cluster, pending, built, assessed, told, wanted)
 

@@ -103,16 +103,18 @@ class Accounts:
 
     @property
     def time_to_running(self) -> Spread:
-        if not self.waits:
-            return Spread()
         ordered = sorted(self.waits)
-
-        def part(share: float) -> float:
-            return round(ordered[min(int(len(ordered) * share), len(ordered) - 1)], 3)
-
-        return Spread(
-            count=len(ordered), p50=part(0.5), p99=part(0.99), longest=round(ordered[-1], 3)
+        waiting = sum(
+            not one.ran and one.state in ("pending", "starting") for one in self.pods.values()
         )
+        count = len(ordered) + waiting
+
+        def part(share: float) -> float | None:
+            position = min(int(count * share), count - 1)
+            return round(ordered[position], 3) if 0 <= position < len(ordered) else None
+
+        longest = round(ordered[-1], 3) if ordered else None
+        return Spread(count=count, waiting=waiting, p50=part(0.5), p99=part(0.99), longest=longest)
 
     def _changed(self, collection: Collection, occurrence: Occurrence) -> None:
         self.changes += 1
