@@ -73,7 +73,7 @@ COMMANDS = MappingProxyType(
         ),
         "simulate": LazyCommand(
             "tonnage.cli.simulate:simulate",
-            "Play a cluster in virtual time, and report what came of it.",
+            "Play a whole cluster in virtual time.",
         ),
         "why": LazyCommand(
             "tonnage.cli.why:why",

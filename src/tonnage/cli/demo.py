@@ -48,11 +48,11 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
     from tonnage.report.page import page
     from tonnage.simulation import demonstrating
 
-    # What the parts log is for those who operate them; the audience sees what comes of it.
-    logging.disable(logging.CRITICAL)
     if not html_file.absolute().parent.is_dir():
         # Said now: afterwards the audience would have waited for nothing.
         raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    # What the parts log is for those who operate them; the audience sees what comes of it.
+    logging.disable(logging.CRITICAL)
     chosen = demonstrating.acts()
     runs: list[Timeline] = []
     for number, act in enumerate(chosen, start=1):

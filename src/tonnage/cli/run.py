@@ -3,8 +3,9 @@
 import os
 import socket
 import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from tonnage.autoscaler.program import Settings
     from tonnage.autoscaler.world import World
     from tonnage.providers.protocol import Provider
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _sizes(
@@ -34,7 +38,9 @@ def _sizes(
     return sizes
 
 
-def _switch(flag: str, name: str, *, default: bool | None = None, help: str) -> Any:
+def _switch(
+    flag: str, name: str, *, default: bool | None = None, help: str
+) -> Callable[[_Command], _Command]:
     """A flag as Go programs take it: `--flag` and `--flag=false`."""
     return click.option(
         flag,

@@ -1,5 +1,6 @@
 """Options of a scale-up decision: upstream's flags in camelCase, and a few of our own."""
 
+import difflib
 from collections.abc import Mapping
 
 import msgspec
@@ -50,10 +51,16 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def of(settings: Mapping[str, object]) -> Options:
     """Options from a scenario or a file; a wrong name or type says which and what is expected."""
+    known = [field.encode_name for field in msgspec.structs.fields(Options)]
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3) or known
+            raise InputError(f"options: there is no {name}; expected one of {', '.join(near)}")
     try:
         options = msgspec.convert(dict(settings), Options)
     except msgspec.ValidationError as error:
-        raise InputError(f"options: {error}") from None
+        message, _, field = str(error).partition(" - at `$.")
+        raise InputError(f"options.{field.rstrip('`')}: {message}") from None
     if options.compatibility not in ("none", UPSTREAM):
         raise InputError(
             f"options.compatibility: {options.compatibility!r}: expected none or {UPSTREAM}"
