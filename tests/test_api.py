@@ -143,3 +143,17 @@ def test_slots_of_a_driver_can_be_picked_out() -> None:
     report = tonnage.Cluster([*two_nodes(), make.node("n3"), make.csinode("n3", {"x": 1})]).slots()
     assert [one.node for one in report.only(drivers=[DRIVER]).slots] == ["n1", "n2"]
     assert [one.node for one in report.only(nodes=["n3"]).slots] == ["n3"]
+
+
+def test_slots_are_added_up_with_what_they_strand() -> None:
+    cluster = tonnage.Cluster(
+        [
+            make.namespace("default"),
+            make.node("n1", cpu="4"),
+            make.csinode("n1", {DRIVER: 1}),
+            *bound("db", "n1"),
+        ]
+    )
+    (share,) = cluster.slots_by("driver", now=0.0).shares
+    assert (share.name, share.total.used, share.full_nodes) == (DRIVER, 1, ("n1",))
+    assert share.stranded_cpu > 0

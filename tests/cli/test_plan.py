@@ -351,8 +351,9 @@ def test_balance_splits_between_groups_that_are_alike(written: Written) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("maxNodesTotal=many", "options: Expected `int`, got `str` - at `$.maxNodesTotal`"),
-        ("nonsense=1", "options: Object contains unknown field `nonsense`"),
+        ("maxNodesTotal=many", "options.maxNodesTotal: Expected `int`, got `str`"),
+        ("nonsense=1", "options: there is no nonsense; expected one of expander, csiAware, "),
+        ("maxNodeTotal=1", "options: there is no maxNodeTotal; expected one of maxNodesTotal"),
         ("compatibility=1.37", "options.compatibility: '1.37': expected none or"),
     ],
 )

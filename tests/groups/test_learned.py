@@ -26,6 +26,7 @@ from tonnage.filters import features
 from tonnage.groups import learned
 from tonnage.groups.learned import CEILING, LIMIT, Lesson
 from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.model import Group
 from tonnage.objects import attaching
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import AttachError, CSINode, VolumeAttachment
@@ -214,12 +215,12 @@ def test_lessons_are_forgotten_by_type_and_driver(chosen: dict[str, str], left: 
 # What new nodes get from it.
 
 
-def limit_of(one: object, *lessons: Lesson, **cluster: object) -> object:
+def limit_of(one: Group, *lessons: Lesson, **cluster: object) -> object:
     memory = TemplateMemory(lessons=lessons)
-    return sources(template(one, memory=memory, wanted=[EBS], **cluster))[EBS]  # type: ignore[arg-type]
+    return sources(template(one, memory=memory, wanted=[EBS], **cluster))[EBS]
 
 
-def of_type(kind: str = T4G, drivers: dict[str, int | None] | None = None) -> object:
+def of_type(kind: str = T4G, drivers: dict[str, int | None] | None = None) -> Group:
     return group(provider=declared(drivers, node=machine("any", kind)))
 
 

@@ -16,6 +16,7 @@ from tonnage.cluster.client import Client
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import World
+from tonnage.errors import TonnageError
 from tonnage.filters import features
 from tonnage.filters.features import Features
 from tonnage.groups import nodegroups
@@ -236,10 +237,17 @@ class Ensemble:
             ),
             key=lambda one: one[:2],
         )
-        async with asyncio.TaskGroup() as tasks:
-            for at, _, action in due:
-                await self.clock.sleep(at - self.accounts.now)
-                tasks.create_task(acting.perform(action, self))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for at, _, action in due:
+                    await self.clock.sleep(at - self.accounts.now)
+                    tasks.create_task(acting.perform(action, self))
+        except* TonnageError as errors:
+            failed = errors.exceptions[0]
+        else:
+            return
+        # A group of one would hide what the scenario's author has to read.
+        raise failed
 
     async def _sampling(self) -> None:
         every = self._spec.sample_every or next(

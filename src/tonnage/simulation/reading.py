@@ -88,8 +88,9 @@ def _simulation(
 
 
 def autoscaler_options(spec: Spec) -> dict[str, Any]:
-    """The autoscaler's configuration as the file has it; nobody reads a status ConfigMap here."""
-    options: dict[str, Any] = {"writeStatusConfigmap": False, **spec.options}
+    """The autoscaler's configuration as the file has it, without what nobody here would read."""
+    unread = {"writeStatusConfigmap": False, "decisionRecordingSize": 0}
+    options: dict[str, Any] = {**unread, **spec.options}
     if spec.kubernetes_version:
         options.setdefault("kubernetesVersion", spec.kubernetes_version)
     if spec.feature_gates:
