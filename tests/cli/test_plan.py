@@ -18,6 +18,7 @@ from tests.scaleup.groups import DRIVER, group, owned_by
 from tonnage.cli import waiting
 from tonnage.cli.app import program
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.scenarios import NodeGroupSpec
 from tonnage.scaleup.options import Options
 from tonnage.testing import builders as make
 
@@ -425,6 +426,15 @@ def test_every_option_is_documented_with_its_default() -> None:
     # Mutable defaults are made anew for each record; the only ones are empty mappings.
     names = [field.encode_name for field in msgspec.structs.fields(Options)]
     assert documented == {name: encoded.get(name, "{}") for name in names}
+
+
+@pytest.mark.parametrize(
+    "field", [field.encode_name for field in msgspec.structs.fields(NodeGroupSpec)]
+)
+def test_every_field_of_a_node_group_is_documented(field: str) -> None:
+    text = (Path(__file__).parent.parent.parent / "docs" / "planning.md").read_text()
+    section = text.partition("## Node groups\n")[2].partition("\n## ")[0]
+    assert re.search(rf"^\| .*`{field}[`.]", section, re.MULTILINE)
 
 
 # What if.
