@@ -69,16 +69,29 @@ async def test_a_dry_run_of_a_provider_that_tidies_up_changes_nothing(tmp_path: 
     async with ApiServer() as server:
         started(server)
         put_pod(server, "web")
-        process = await started_process(*files(tmp_path, server), "--dry-run", "--once")
+        process = await started_process(
+            *files(tmp_path, server), "--provider=kwok", "--dry-run", "--once"
+        )
         assert any(line["message"] == "would ask the provider" for line in await lines(process))
         assert {request.method for request in server.requests} == {"GET"}
+
+
+async def test_a_single_round_that_fails_is_an_exit_code(tmp_path: Path) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cluster, _, address = files(tmp_path, server)
+        (tmp_path / "nobody.yaml").write_text("address: 127.0.0.1:9\ngrpc_timeout: 1s\n")
+        outside = ["--provider=externalgrpc", f"--cloud-config={tmp_path / 'nobody.yaml'}"]
+        process = await started_process(cluster, address, *outside, "--dry-run", "--once")
+        await asyncio.wait_for(process.communicate(), 20)
+        assert process.returncode == 1
 
 
 async def test_nodes_are_made_until_a_signal_comes(tmp_path: Path) -> None:
     async with ApiServer() as server:
         started(server)
         put_pod(server, "web")
-        process = await started_process(*files(tmp_path, server))
+        process = await started_process(*files(tmp_path, server), "--provider=kwok")
         try:
             async with asyncio.timeout(20):
                 while STATUS not in server.objects or not any(
@@ -100,7 +113,8 @@ async def test_nodes_are_made_until_a_signal_comes(tmp_path: Path) -> None:
     [
         (["--provider", "declarative"], "it is for --dry-run"),
         (["--provider=kwok"], "either --node-groups or --node-groups-configmap"),
-        (["--provider=none", "--nodes=1:2:a"], "--provider none has no node groups"),
+        (["--nodes=1:2:a"], "Give --provider: one of kwok"),
+        (["--provider=none", "--expander=nope"], "'nope' is none; expected one or more of"),
         (["--config", "/nonexistent/c.yaml"], "No such file"),
         (["--nodes", "3:1:g"], "expected MIN:MAX:NAME"),
     ],

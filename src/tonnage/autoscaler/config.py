@@ -5,6 +5,7 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.groups.registry import Patience
 from tonnage.objects.scenarios import API_VERSION
+from tonnage.scaleup import expanders
 from tonnage.scaleup.options import UPSTREAM, Options
 
 KIND = "AutoscalerConfig"
@@ -56,6 +57,7 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise InputError(
                 f"`compatibility`: {self.compatibility!r}: expected none or {UPSTREAM}"
             )
+        expanders.check_names(self.expander)
         for field in msgspec.structs.fields(type(self)):
             value = getattr(self, field.name)
             if field.type is float and value < 0:

@@ -89,6 +89,8 @@ class Autoscaler:
         self._teller = Teller(client, metrics=metrics, namespace=namespace, mode=self._mode)
         self._problems: list[str] = []
         self.active_at = self.succeeded_at = clock.monotonic()
+        self.failure: Exception | None = None
+        """What ended the last round before its time."""
         self._begin(State())
 
     @property
@@ -120,13 +122,16 @@ class Autoscaler:
             await self._pause()
 
     async def once(self) -> None:
-        """A single round, as somebody who looks in would want it."""
+        """A single round, as somebody who looks in would want it; what goes wrong is raised."""
         await self._load()
         await self.guarded_round()
+        if self.failure is not None:
+            raise self.failure
 
     async def guarded_round(self) -> bool:
         """One round; whatever goes wrong is told, counted and over with. False: do it again."""
         self.active_at = self._clock.monotonic()
+        self.failure = None
         self._metrics.active("main", now=self._time.now())
         try:
             with self._metrics.timed("main"):
@@ -364,6 +369,7 @@ class Autoscaler:
         )
 
     def _failed(self, error: Exception, *, kind: str) -> None:
+        self.failure = error
         self._metrics.error(kind)
         _log.error("round failed", extra={"kind": kind, "error": str(error)})
         self._teller.take(self._held(f"{kind}: {error}", self._world.trust(csi_aware=True)))

@@ -89,8 +89,8 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     "--provider",
     "--cloud-provider",
     type=click.Choice(list(run_providers.NAMES)),
-    help="Who makes nodes: kwok makes objects without machines; declarative only counts, for dry "
-    "runs; none has no node groups.  [default: kwok if node groups are given, or none]",
+    help="Who makes nodes: kwok makes objects without machines, for trying; declarative only "
+    "counts, for dry runs; none has no node groups.  [default: none]",
 )
 @click.option(
     "--node-groups",
@@ -237,7 +237,8 @@ def run(
     \b
     Examples:
       tonnage run --dry-run --once --provider declarative --node-groups groups.yaml
-      tonnage run --config autoscaler.yaml --node-groups-configmap node-groups
+      tonnage run --provider clusterapi --config autoscaler.yaml
+      tonnage run --provider kwok --node-groups-configmap node-groups
       tonnage run --config-schema > autoscaler.schema.json
     """
     import asyncio
@@ -262,8 +263,7 @@ def run(
         given={name: value for name, value in given.items() if value is not None},
     )
     wanted = Wanted(
-        provider=provider
-        or (run_providers.KWOK if node_groups or node_groups_configmap else run_providers.NONE),
+        provider=provider or run_providers.NONE,
         files=node_groups,
         config_map=node_groups_configmap,
         sizes=nodes,

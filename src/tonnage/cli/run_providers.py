@@ -66,7 +66,8 @@ def chosen(wanted: Wanted, *, dry_run: bool) -> Maker:
 
 def _none(wanted: Wanted, _: bool) -> Maker:
     if wanted.files or wanted.config_map or wanted.sizes:
-        raise InputError("--provider none has no node groups: leave out what names or sizes them")
+        names = ", ".join(name for name in NAMES if name != NONE)
+        raise InputError(f"who makes nodes of these groups? Give --provider: one of {names}")
 
     def make(_: Surroundings) -> "Provider":
         from tonnage.providers.declarative import DeclarativeProvider

@@ -129,7 +129,7 @@ def chain(
     Expanders that ask somebody else, such as `grpc`, come ready made in `outside`.
     """
     wanted = [name.strip() for name in names.split(",")]
-    _check(names, wanted)
+    check_names(names)
     made: list[Expander] = []
     for name in wanted:
         if outside is not None and name in outside:
@@ -410,7 +410,9 @@ _GPU_LABELS = (
 _PREFERRED_CPU_MILLI = ((2, 1_000), (6, 2_000), (20, 4_000), (60, 8_000), (200, 16_000))
 
 
-def _check(names: str, wanted: Sequence[str]) -> None:
+def check_names(names: str) -> None:
+    """Refuse a chain that names what is none, something twice, or anything after random."""
+    wanted = [name.strip() for name in names.split(",")]
     for index, name in enumerate(wanted):
         if name not in NAMES:
             raise InputError(
