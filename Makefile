@@ -26,7 +26,7 @@ bench: $(READY) ## run the benchmarks
 
 e2e: $(READY) ## run against a real control plane, which is built the first time
 	$(BIN)/python tools/control-plane build
-	$(BIN)/python -m pytest tests/e2e --durations=5 $(ARGS)
+	$(BIN)/python -m pytest tests/e2e -n 2 --dist loadfile --durations=5 $(ARGS)
 
 lint: $(READY) ## check style, types and import contracts
 	$(BIN)/ruff check

@@ -1,6 +1,7 @@
 """An expander of somebody else's takes its time: meanwhile everything but the decision goes on."""
 
 import threading
+from typing import Any
 
 import grpc
 
@@ -30,7 +31,7 @@ async def test_the_loop_goes_on_while_an_expander_is_asked(clock: VirtualClock) 
         put_pod(server, "web")
         with serving() as expander:
             expander.answer = when(went_on, keeping("b"), in_time=in_time)
-            settings = {
+            settings: dict[str, Any] = {
                 "expander": "grpc",
                 "grpcExpanderUrl": expander.address,
                 "timeBudget": 0,

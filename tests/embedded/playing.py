@@ -267,7 +267,7 @@ async def living(
 
 def group(name: str = "a", *, zone: str = "", instance_type: str = "", **more: Any) -> NodeGroup:
     labels = {"node.kubernetes.io/instance-type": instance_type} if instance_type else {}
-    node = builders.node("any", zone=zone or None, labels=labels)
+    node = builders.node("any", zone=zone, labels=labels)
     return declared(name, template=GroupTemplate(node=node), **more)
 
 

@@ -1,5 +1,7 @@
 """Volumes in the played world: bound, attached where their pods are, refused beyond the limit."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -13,7 +15,7 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def driver(**more: object) -> tuple[DriverBehaviour, ...]:
+def driver(**more: Any) -> tuple[DriverBehaviour, ...]:
     return (DriverBehaviour(name=DRIVER, **{"limit": 25, **more}),)
 
 
@@ -249,7 +251,10 @@ async def test_a_claim_of_no_provisioner_gets_the_smallest_volume_that_is_large_
         for name, size in (("small", "1Gi"), ("large", "100Gi"), ("fitting", "10Gi")):
             volume(cluster, name, size)
         await cluster.after(1)
-        spec = {"storageClassName": "", "resources": {"requests": {"storage": "5Gi"}}}
+        spec: dict[str, Any] = {
+            "storageClassName": "",
+            "resources": {"requests": {"storage": "5Gi"}},
+        }
         claim(cluster, "c", **spec)
         await cluster.after(1)
         assert cluster.get("persistentvolumeclaims", "c")["spec"]["volumeName"] == "fitting"

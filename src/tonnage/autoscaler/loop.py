@@ -71,7 +71,6 @@ class Autoscaler:
         dry_run: bool = False,
     ) -> None:
         self._world = world
-        self._client = client
         self._config = config
         self._features = features
         self._clock = clock

@@ -4,6 +4,7 @@ scenario    what a Simulation file may say, as records
 reading     files to scenarios; everything wrong is named with file, line and field
 settings    durations and other short forms that people write, made into what records hold
 manifests   objects as they are written, put into the API and taken out
+slots       attach slots, counted apart from the code that decides
 accounts    pods, nodes, slots and cost, counted from every change in the API
 tapping     what the autoscaler asks of the cloud, and why
 faults      a way to the API that can be cut
