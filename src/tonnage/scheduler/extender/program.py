@@ -23,6 +23,7 @@ from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.inflight import InFlight
 from tonnage.scheduler.extender.metrics import Metrics
 from tonnage.scheduler.extender.newcomers import Newcomers
+from tonnage.scheduler.extender.pools import StandingPools
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.simulating import simulate
 from tonnage.scheduler.extender.verbs import Verbs
@@ -96,6 +97,7 @@ class Program:
             withheld=self.withheld,
             clock=clock,
             metrics=self.metrics,
+            refresh=StandingPools(self.standing, lambda: config.current.pools).keep,
         )
         self._inflight = InFlight(
             self.standing,

@@ -15,7 +15,6 @@ from tonnage.scheduler.extender.judging import Judgement
 from tonnage.scheduler.extender.lag import Lag
 from tonnage.scheduler.extender.metrics import Metrics
 from tonnage.scheduler.extender.newcomers import Newcomers
-from tonnage.scheduler.extender.pools import StandingPools
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.wire import FilterResult, HostPriority, Question
 from tonnage.service.serving import Reply, error_reply
@@ -41,8 +40,12 @@ class Verbs:
         withheld: Callable[[], str],
         clock: Clock,
         metrics: Metrics,
+        refresh: Callable[[], None] = lambda: None,
     ) -> None:
-        """`withheld` says why nothing can be answered from the caches now, if so."""
+        """`withheld` says why nothing can be answered from the caches now, if so.
+
+        `refresh` is called before the snapshot is asked anything.
+        """
         self._standing = standing
         self._reservations = reservations
         self._newcomers = newcomers
@@ -52,7 +55,7 @@ class Verbs:
         self._clock = clock
         self._metrics = metrics
         self._lag = Lag(clock)
-        self._pools = StandingPools(standing, lambda: config().pools)
+        self._refresh = refresh
         self._news = asyncio.Event()
         self._warned: dict[str, float] = {}
 
@@ -89,7 +92,7 @@ class Verbs:
 
     def ask(self, pod: Pod) -> Ask:
         """The question for the model; of a pod that the watch knows, what is known of it."""
-        self._pools.keep()
+        self._refresh()
         snapshot = self._standing.snapshot
         known = snapshot.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
         if known is not None and known.meta.uid == pod.metadata.uid and not known.node_name:
