@@ -124,7 +124,7 @@ async def test_the_autoscaler_publishes_for_the_groups_of_its_provider(tmp_path:
         put(server, CLASSES, a_class())
         running = await process(
             "run", kubeconfig(tmp_path, server), groups_file(tmp_path, "i3", "m5"),
-            "--address=127.0.0.1:0", "--enable-capacity-template",
+            "--address=127.0.0.1:0", "--provider=kwok", "--enable-capacity-template",
         )  # fmt: skip
         try:
             await until_published(server, ["i3", "m5"])
@@ -151,7 +151,8 @@ def test_a_wrong_flag_is_named(arguments: list[str], message: str) -> None:
 
 
 def test_one_decision_does_not_go_with_publishing(tmp_path: Path) -> None:
-    flags = ["--once", "--dry-run", "--enable-capacity-template", groups_file(tmp_path, "m5")]
+    flags = ["--once", "--dry-run", "--provider=kwok", "--enable-capacity-template"]
+    flags.append(groups_file(tmp_path, "m5"))
     result = CliRunner().invoke(program, ["run", *flags])
     assert result.exit_code == 2
     assert "not --once" in result.output
