@@ -83,3 +83,21 @@ def test_our_own_options_are_off_by_default() -> None:
     found = features.of_version()
 
     assert (found.legacy_attach_limits, found.returning_volume_once) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("told", "nearest"),
+    [
+        ("v1.36.2-eks-1", "1.36"),
+        ("1.35", "1.35"),
+        ("v1.37+", "1.37"),
+        ("v1.20.0", "1.34"),
+        ("v2.0.0", "1.37"),
+        ("nonsense", "1.37"),
+        ("", "1.37"),
+    ],
+)
+def test_a_server_of_any_version_is_taken_for_the_nearest_modelled_one(
+    told: str, nearest: str
+) -> None:
+    assert features.nearest_version(told) == nearest

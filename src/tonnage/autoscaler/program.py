@@ -255,15 +255,8 @@ async def start(
 
 def features_of(config: Config, server_version: str) -> Features:
     """How the cluster's scheduler behaves; of versions we do not know the nearest we do."""
-    text = config.kubernetes_version or server_version
-    parts = text.removeprefix("v").split(".")
-    try:
-        number = (int(parts[0]), int("".join(c for c in parts[1] if c.isdigit())))
-    except (IndexError, ValueError):
-        number = gates.NEWEST
-    number = min(max(number, gates.OLDEST), gates.NEWEST)
     return gates.of_version(
-        f"{number[0]}.{number[1]}",
+        gates.nearest_version(config.kubernetes_version or server_version),
         config.feature_gates,
         legacy_attach_limits=config.legacy_attach_limits,
     )
