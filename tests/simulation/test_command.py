@@ -57,7 +57,7 @@ def test_options_may_be_set() -> None:
 
 
 def test_a_seed_is_explored() -> None:
-    assert run("--explore-seed", "1") == "1 seeds played, 0 with violations\n"
+    assert run("--explore-seed", "1") == "seeds played: 1; with violations: 0\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import click
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.report.timeline import Timeline
+    from tonnage.report.timeline import Sample, Timeline
     from tonnage.simulation.scenario import Simulation
 
 EXIT_VIOLATED = 1
@@ -107,6 +107,9 @@ def simulate(
         return
     if scenario is None:
         raise InputError("expected a file with a Simulation, or --explore")
+    if html_file is not None and not html_file.absolute().parent.is_dir():
+        # Said before the play, which may take minutes.
+        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
     _report(_runs(_read(scenario, given, seed, duration), compare), form, html_file)
 
 
@@ -127,11 +130,23 @@ def _read(
 
 
 def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline, ...]":
+    from tonnage.cli import waiting
+    from tonnage.report import figures
     from tonnage.simulation import comparing, running
 
-    if compare:
-        return comparing.compare(simulation, compare)
-    return (running.simulate(simulation),)
+    at = 0.0
+
+    def watch(sample: "Sample") -> None:
+        nonlocal at
+        at = sample.at
+
+    def progress() -> str:
+        return f"{figures.duration(at)} of {figures.duration(simulation.spec.duration)} played"
+
+    with waiting.shown(progress):
+        if compare:
+            return comparing.compare(simulation, compare, watch=watch)
+        return (running.simulate(simulation, watch=watch),)
 
 
 def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> None:
@@ -153,15 +168,18 @@ def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> 
 
 
 def _explore(count: int, first: int) -> None:
+    from tonnage.cli import waiting
     from tonnage.simulation import exploring
 
-    broken = 0
-    for outcome in exploring.explore(range(first, first + count)):
-        for violation in outcome.violations:
-            click.echo(f"seed {outcome.seed}: {violation}")
-        if outcome.violations:
-            broken += 1
-            click.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
-    click.echo(f"{count} seeds played, {broken} with violations")
+    broken = done = 0
+    with waiting.shown(lambda: f"{done} of {count} seeds played"):
+        for outcome in exploring.explore(range(first, first + count)):
+            done += 1
+            for violation in outcome.violations:
+                click.echo(f"seed {outcome.seed}: {violation}")
+            if outcome.violations:
+                broken += 1
+                click.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
+    click.echo(f"seeds played: {count}; with violations: {broken}")
     if broken:
         raise click.exceptions.Exit(EXIT_VIOLATED)

@@ -1,6 +1,6 @@
 """The same scenario with other options, side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -8,13 +8,18 @@ import msgspec
 from tonnage.autoscaler.config import Config
 from tonnage.errors import InputError
 from tonnage.files import yamltext
-from tonnage.report.timeline import Timeline
+from tonnage.report.timeline import Sample, Timeline
 from tonnage.service import configfile
 from tonnage.simulation import reading, running
 from tonnage.simulation.scenario import Simulation
 
 
-def compare(simulation: Simulation, changes: Mapping[str, str]) -> tuple[Timeline, Timeline]:
+def compare(
+    simulation: Simulation,
+    changes: Mapping[str, str],
+    *,
+    watch: Callable[[Sample], None] | None = None,
+) -> tuple[Timeline, Timeline]:
     """As it is written, and with these options of the autoscaler instead."""
     values = options(changes)
     changed = with_options(simulation, values)
@@ -23,8 +28,8 @@ def compare(simulation: Simulation, changes: Mapping[str, str]) -> tuple[Timelin
     )
     before = {name: _shown(_field(current, name)) for name in changes}
     return (
-        running.simulate(simulation, label=_label(before)),
-        running.simulate(changed, label=_label(dict(changes))),
+        running.simulate(simulation, label=_label(before), watch=watch),
+        running.simulate(changed, label=_label(dict(changes)), watch=watch),
     )
 
 
