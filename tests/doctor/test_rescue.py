@@ -1,15 +1,22 @@
 """Pods that hang for want of a slot are found, and evicted youngest first."""
 
+import random
 from typing import TypeVar
 
 import msgspec
 
 from tests.doctor import ailing
 from tests.doctor.ailing import EBS
+from tonnage.clock import virtual
+from tonnage.clock.virtual import VirtualClock
+from tonnage.cluster.client import Client
 from tonnage.doctor import rescue
+from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
+from tonnage.objects.workloads import DisruptionBudgetSpec, PodDisruptionBudget
 from tonnage.testing import builders
 
 T = TypeVar("T", Pod, PersistentVolumeClaim)
@@ -62,3 +69,62 @@ def test_a_pod_whose_volumes_are_attached_waits_for_something_else() -> None:
     objects = crowded(2, 3)
     objects.append(builders.attachment("db-0", "n1", attacher=EBS))
     assert "default/db-0" not in [one.pod for one in rescue.find(ailing.evidence(*objects))]
+
+
+# Evicting, through the API.
+
+
+def evicted(stuck: list[str], *, budget: int, protected: bool = False) -> tuple[int, list[str]]:
+    """Pods of a small cluster that are to go; how many went, and what was said."""
+    clock = VirtualClock()
+    told: list[str] = []
+
+    async def main() -> int:
+        server = ApiServer(clock=clock, rng=random.Random(1))
+        client = Client(InProcessTransport(server), clock=clock, rng=random.Random(2))
+        for name in stuck:
+            await client.create(Pod, builders.pod(name, labels={"app": "db"}))
+        if protected:
+            spec = DisruptionBudgetSpec(
+                selector=builders.selecting({"app": "db"}), max_unavailable=0
+            )
+            budgeted = PodDisruptionBudget(
+                metadata=ObjectMeta(name="db", namespace="default"), spec=spec
+            )
+            await client.create(PodDisruptionBudget, budgeted)
+        pods = (await client.list(Pod)).items
+        found = [a_stuck(name) for name in stuck]
+        gone = await rescue.evict(client, found, pods, budget=budget, tell=told.append)
+        left = [one for one in (await client.list(Pod)).items if not leaving(one)]
+        assert len(left) == len(stuck) - gone
+        return gone
+
+    return virtual.run(main, clock=clock), told
+
+
+def a_stuck(name: str) -> rescue.Stuck:
+    return rescue.Stuck(
+        pod=f"default/{name}",
+        node="n1",
+        driver=EBS,
+        volumes=1,
+        waited=600.0,
+        claimed_at=0.0,
+        surplus=name != "stays",
+    )
+
+
+def leaving(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def test_those_of_the_surplus_go_and_the_others_stay() -> None:
+    assert evicted(["db-0", "stays"], budget=5)[0] == 1
+
+
+def test_no_more_go_than_the_budget_allows() -> None:
+    assert evicted(["db-0", "db-1", "db-2"], budget=2)[0] == 2
+
+
+def test_a_pod_that_never_started_is_no_disruption_to_a_budget() -> None:
+    assert evicted(["db-0"], budget=5, protected=True)[0] == 1

@@ -45,8 +45,8 @@ def rescue(
     """Find pods stuck in ContainerCreating because their node is over its attach limit.
 
     Without --evict they are only shown. With it, as many as bring each node down to its limit are
-    evicted, those with the youngest claim first and the oldest last; disruption budgets are
-    respected. What schedules them again should know better: see tonnage extender.
+    evicted, those with the youngest claim first and the oldest last. What schedules them again
+    should know better: see tonnage extender.
 
     \b
     Examples:
