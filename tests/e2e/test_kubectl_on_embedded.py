@@ -259,3 +259,19 @@ def test_what_is_not_there_is_told(kubectl: Kubectl) -> None:
         kubectl("get", "pod", "absent")
     with pytest.raises(KubectlError, match="doesn't have a resource type"):
         kubectl("get", "nonsense")
+
+
+def test_workloads_are_created_by_a_command(kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image", "example:1", "--replicas", "3")
+    kubectl("create", "job", "once", "--image", "example:1")
+    kubectl("create", "cronjob", "nightly", "--image", "example:1", "--schedule", "0 1 * * *")
+    kubectl("set", "image", "deployment/web", "example=example:2")
+    found = kubectl("get", "deployment,job,cronjob", "--output", "name").split()
+    assert found == ["deployment.apps/web", "job.batch/once", "cronjob.batch/nightly"]
+    wide = kubectl("get", "deployment", "web", "--output", "jsonpath={.spec.replicas}")
+    assert wide == "3"
+
+
+def test_everybody_may_do_everything(kubectl: Kubectl) -> None:
+    assert kubectl("auth", "can-i", "create", "pods").strip() == "yes"
+    assert "anybody" in kubectl("auth", "whoami")

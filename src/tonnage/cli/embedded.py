@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the kubeconfig here instead of printing it.",
 )
-def embedded(port: int, data: Path | None, kubeconfig: Path | None) -> None:
+@click.option(
+    "--event-ttl",
+    metavar="DURATION",
+    default="1h",
+    show_default=True,
+    help="Keep an Event for so long after it was last written.",
+)
+def embedded(port: int, data: Path | None, kubeconfig: Path | None, event_ttl: str) -> None:
     """Serve a Kubernetes API from memory, on loopback only, until interrupted.
 
     It stores, watches and deletes objects as a real API server does. Nothing runs in it: no
@@ -48,9 +55,13 @@ def embedded(port: int, data: Path | None, kubeconfig: Path | None) -> None:
 
     from tonnage.clock import SystemClock
     from tonnage.embedded.apiserver import ApiServer
+    from tonnage.scaleup import durations
     from tonnage.service import running
 
-    server = ApiServer(clock=SystemClock(), rng=random.Random(), data=data)
+    seconds = durations.seconds(event_ttl)
+    if seconds is None or seconds <= 0:
+        raise InputError(f"--event-ttl {event_ttl!r}: expected a duration such as 1h or 10m")
+    server = ApiServer(clock=SystemClock(), rng=random.Random(), data=data, event_ttl=seconds)
     try:
         asyncio.run(running.until_signalled(lambda: _serve(server, port, kubeconfig)))
     finally:
@@ -75,12 +86,13 @@ def _tell(url: str, kubeconfig: Path | None) -> None:
     from tonnage.embedded.apiserver import kubeconfig as kubeconfigs
 
     text = kubeconfigs.text(url)
+    if kubeconfig is not None:
+        try:
+            kubeconfig.write_text(text)
+        except OSError as error:
+            raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
     click.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
     if kubeconfig is None:
         click.echo(text, nl=False)
-        return
-    try:
-        kubeconfig.write_text(text)
-    except OSError as error:
-        raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
-    click.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)
+    else:
+        click.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)

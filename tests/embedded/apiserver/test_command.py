@@ -77,6 +77,8 @@ def test_without_a_file_the_kubeconfig_is_printed(tmp_path: Path) -> None:
         (["--port", "99999"], "--port"),
         (["--data", "/nowhere/cluster.jsonl"], "/nowhere/cluster.jsonl: No such file"),
         (["--kubeconfig", "/nowhere/kubeconfig"], "/nowhere/kubeconfig: No such file"),
+        (["--event-ttl", "soon"], "--event-ttl 'soon': expected a duration such as 1h or 10m"),
+        (["--event-ttl", "0s"], "--event-ttl '0s': expected a duration"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_code_2(arguments: list[str], complaint: str) -> None:

@@ -1,8 +1,5 @@
 """What the embedded API answers beyond what our own client asks."""
 
-import json
-import struct
-
 import pytest
 
 from tests.embedded.apiserver.asking import (
@@ -393,36 +390,3 @@ def test_apply_reads_yaml(api: Api) -> None:
         content_type="application/apply-patch+yaml", fieldManager="me",
     )  # fmt: skip
     assert api.get(f"{CONFIG_MAPS}/one")["data"] == {"a": "1"}
-
-
-def protobuf(kind: str, *fields: tuple[int, bytes]) -> bytes:
-    """An object as Go clients send it."""
-
-    def message(*parts: tuple[int, bytes]) -> bytes:
-        return b"".join(
-            struct.pack("BB", number << 3 | 2, len(data)) + data for number, data in parts
-        )
-
-    head = message((1, b"v1"), (2, kind.encode()))
-    return b"k8s\x00" + message((1, head), (2, message(*fields)))
-
-
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-
-
-def test_a_namespace_is_made_from_protobuf(api: Api) -> None:
-    body = protobuf("Namespace", (1, b"\x0a\x05inner"))
-    api.good("POST", f"{CORE}/namespaces", body, content_type=PROTOBUF)
-    assert api.exists(f"{CORE}/namespaces/inner")
-
-
-def test_protobuf_of_other_kinds_is_refused_with_what_is_understood(api: Api) -> None:
-    response = api.ask("POST", PODS, protobuf("Pod"), content_type=PROTOBUF)
-    assert response.status == 415
-    assert "application/json" in json.loads(response.body)["message"]
-
-
-@pytest.mark.parametrize("cut", range(1, 24))
-def test_protobuf_that_was_cut_is_refused(api: Api, cut: int) -> None:
-    body = protobuf("Namespace", (1, b"\x0a\x05inner"))[:-cut]
-    assert api.ask("POST", f"{CORE}/namespaces", body, content_type=PROTOBUF).status >= 400

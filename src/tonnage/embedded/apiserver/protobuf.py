@@ -1,89 +1,63 @@
-"""Bodies in protobuf, for the kinds that kubectl sends no other way.
+"""Bodies in protobuf, which is how programs in Go write built-in kinds unless told otherwise.
 
-Programs in Go write built-in kinds in protobuf unless they are told otherwise, and kubectl cannot
-be told. Reading that takes the kind's numbering; here is that of the small kinds that people create
-or send by hand. Everything else, and every answer, is JSON.
+kubectl cannot be told, so `kubectl create deployment` sends nothing else. Reading it takes the
+numbering of every message, which is data (`tools/protobuf-numbers` writes it). Answers are JSON.
 """
 
 import base64
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
 
 from tonnage.embedded.apiserver.refusals import Tree, bad_request, unsupported_media_type
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 
-Message: TypeAlias = dict[int, tuple[str, Any]]
-"""By number: the field's name in JSON, and its type. A list of one type is repeated."""
-
 _MAGIC = b"k8s\x00"
-_TEXT, _NUMBER, _FLAG, _TIME, _BYTES = "text", "number", "flag", "time", "bytes"
-_TEXTS, _BLOBS = "map of text", "map of bytes"
 
-_OWNER: Message = {
-    1: ("kind", _TEXT),
-    3: ("name", _TEXT),
-    4: ("uid", _TEXT),
-    5: ("apiVersion", _TEXT),
-    6: ("controller", _FLAG),
-    7: ("blockOwnerDeletion", _FLAG),
-}
-_META: Message = {
-    1: ("name", _TEXT),
-    2: ("generateName", _TEXT),
-    3: ("namespace", _TEXT),
-    5: ("uid", _TEXT),
-    6: ("resourceVersion", _TEXT),
-    11: ("labels", _TEXTS),
-    12: ("annotations", _TEXTS),
-    13: ("ownerReferences", [_OWNER]),
-    14: ("finalizers", [_TEXT]),
-}
-_DELETE_OPTIONS: Message = {
-    1: ("gracePeriodSeconds", _NUMBER),
-    2: ("preconditions", {1: ("uid", _TEXT), 2: ("resourceVersion", _TEXT)}),
-    4: ("propagationPolicy", _TEXT),
-    5: ("dryRun", [_TEXT]),
-}
-_LEASE_SPEC: Message = {
-    1: ("holderIdentity", _TEXT),
-    2: ("leaseDurationSeconds", _NUMBER),
-    3: ("acquireTime", _TIME),
-    4: ("renewTime", _TIME),
-    5: ("leaseTransitions", _NUMBER),
-}
-_HEAD: Message = {
-    1: ("type", {1: ("apiVersion", _TEXT), 2: ("kind", _TEXT)}),
-    2: ("raw", _BYTES),
-}
-_KINDS: dict[str, Message] = {
-    "Binding": {1: ("metadata", _META), 2: ("target", {1: ("kind", _TEXT), 3: ("name", _TEXT)})},
-    "ConfigMap": {
-        1: ("metadata", _META),
-        2: ("data", _TEXTS),
-        3: ("binaryData", _BLOBS),
-        4: ("immutable", _FLAG),
-    },
-    "DeleteOptions": _DELETE_OPTIONS,
-    "Eviction": {1: ("metadata", _META), 2: ("deleteOptions", _DELETE_OPTIONS)},
-    "Lease": {1: ("metadata", _META), 2: ("spec", _LEASE_SPEC)},
-    "Namespace": {1: ("metadata", _META)},
-    "PriorityClass": {
-        1: ("metadata", _META),
-        2: ("value", _NUMBER),
-        3: ("globalDefault", _FLAG),
-        4: ("description", _TEXT),
-        5: ("preemptionPolicy", _TEXT),
-    },
-    "Secret": {
-        1: ("metadata", _META),
-        2: ("data", _BLOBS),
-        3: ("type", _TEXT),
-        4: ("stringData", _TEXTS),
-    },
-    "ServiceAccount": {1: ("metadata", _META)},
-}
+
+class _Field(NamedTuple):
+    """A field as JSON has it. Without a name, its fields stand among those of its parent."""
+
+    name: str
+    type: str
+    repeated: bool
+    mapped: bool
+    zero_counts: bool
+
+
+_Message: TypeAlias = dict[int, _Field]
+
+
+class _Table(msgspec.Struct):
+    """The data file: messages by kind; and by message, names and types of fields by number."""
+
+    kinds: dict[str, str]
+    messages: dict[str, dict[int, tuple[str, str]]]
+
+
+@cache
+def _table() -> _Table:
+    data = resources.files("tonnage.embedded.apiserver").joinpath("data/protobuf.json")
+    return msgspec.json.decode(data.read_bytes(), type=_Table)
+
+
+@cache
+def _fields(message: str) -> _Message:
+    return {
+        number: _Field(
+            name,
+            type_.strip("[]{}?"),
+            repeated=type_.startswith("[]"),
+            mapped=type_.startswith("{}"),
+            zero_counts=type_.endswith("?"),
+        )
+        for number, (name, type_) in _table().messages[message].items()
+    }
 
 
 def decode(body: bytes) -> Tree:
@@ -91,57 +65,70 @@ def decode(body: bytes) -> Tree:
     if not body.startswith(_MAGIC):
         raise bad_request("the body of the request is not protobuf as Kubernetes writes it")
     try:
-        head = _message(body[len(_MAGIC) :], _HEAD)
-        identity: Tree = head.get("type", {})
-        kind = _KINDS.get(identity.get("kind", ""))
-        if kind is None:
-            what = f"{MEDIA_TYPE} of kind {identity.get('kind')}"
+        head = dict(_values(body[len(_MAGIC) :]))
+        identity = dict(_values(head.get(1, b"")))
+        api_version, kind = (identity.get(number, b"").decode() for number in (1, 2))
+        message = _table().kinds.get(kind)
+        if message is None:
+            what = f"{MEDIA_TYPE} of kind {kind}"
             raise unsupported_media_type(what, ("application/json", "application/yaml"))
-        return {**identity, **_message(head.get("raw", b""), kind)}
-    except (IndexError, UnicodeError, ValueError) as error:
+        return {"apiVersion": api_version, "kind": kind, **_tree(head.get(2, b""), message)}
+    except (AttributeError, IndexError, TypeError, ValueError, msgspec.DecodeError) as error:
         raise bad_request(f"the body of the request is not readable protobuf: {error}") from None
 
 
-def _message(data: bytes, fields: Message) -> Tree:
+def _tree(data: bytes, message: str) -> Tree:
+    fields = _fields(message)
     found: Tree = {}
     for number, value in _values(data):
-        if number not in fields:
+        field = fields.get(number)
+        if field is None:
             continue
-        name, type_ = fields[number]
-        if isinstance(type_, list):
-            found.setdefault(name, []).append(_value(value, type_[0]))
-        elif type_ in (_TEXTS, _BLOBS):
-            entry = _message(
-                value, {1: ("key", _TEXT), 2: ("value", _TEXT if type_ == _TEXTS else "base64")}
-            )
-            found.setdefault(name, {})[entry.get("key", "")] = entry.get("value", "")
-        else:
-            read = _value(value, type_)
-            # Texts that were never set are sent as empty ones.
-            if read not in ("", None):
-                found[name] = read
+        if field.mapped:
+            entry = dict(_values(value))
+            key, mapped = entry.get(1, b"").decode(), entry.get(2, b"")
+            found.setdefault(field.name, {})[key] = _value(mapped, field.type)
+            continue
+        read = _value(value, field.type)
+        if field.repeated:
+            found.setdefault(field.name, []).append(read)
+        elif not field.name:
+            found.update(read)
+        elif read or (field.zero_counts and read is not None):
+            found[field.name] = read
     return found
 
 
-def _value(value: Any, type_: Any) -> Any:
-    if isinstance(type_, dict):
-        return _message(value, type_)
+def _value(value: Any, type_: str) -> Any:
     match type_:
         case "text":
             return value.decode()
-        case "flag":
-            return bool(value)
         case "number":
             return value - (1 << 64) if value >> 63 else value
-        case "base64":
+        case "flag":
+            return bool(value)
+        case "bytes":
             return base64.b64encode(value).decode()
-        case "time":
+        case "json":
+            raw = dict(_values(value)).get(1, b"")
+            return msgspec.json.decode(raw) if raw else None
+        case "quantity":
+            return dict(_values(value)).get(1, b"").decode()
+        case "intOrString":
             parts = dict(_values(value))
-            if 1 not in parts:
-                return None
-            moment = datetime.fromtimestamp(parts[1], UTC)
-            return moment.strftime("%Y-%m-%dT%H:%M:%S") + f".{parts.get(2, 0) // 1000:06}Z"
-    return value
+            is_text = bool(parts.get(1, 0))
+            return parts.get(3, b"").decode() if is_text else _value(parts.get(2, 0), "number")
+        case "time" | "microtime":
+            return _moment(value, fraction=type_ == "microtime")
+    return _tree(value, type_)
+
+
+def _moment(value: bytes, *, fraction: bool) -> str | None:
+    parts = dict(_values(value))
+    if 1 not in parts:
+        return None
+    moment = datetime.fromtimestamp(_value(parts[1], "number"), UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{moment}.{parts.get(2, 0) // 1000:06}Z" if fraction else f"{moment}Z"
 
 
 def _values(data: bytes) -> Iterator[tuple[int, Any]]:

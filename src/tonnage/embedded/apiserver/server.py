@@ -8,9 +8,10 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.transport import Request, Response
-from tonnage.embedded.apiserver import discovery, patching, subresources, tables
+from tonnage.embedded.apiserver import discovery, patching, reviews, subresources, tables
 from tonnage.embedded.apiserver.deleting import DeleteOptions, Deleting
 from tonnage.embedded.apiserver.disruptions import Disruptions
+from tonnage.embedded.apiserver.expiring import EVENT_TTL, Expiring
 from tonnage.embedded.apiserver.journal import Journal
 from tonnage.embedded.apiserver.kinds import DEFINITIONS, from_definition
 from tonnage.embedded.apiserver.reading import Reading
@@ -49,8 +50,12 @@ class ApiServer:
         rng: random.Random,
         data: Path | None = None,
         remembered: int = REMEMBERED,
+        event_ttl: float = EVENT_TTL,
     ) -> None:
-        """`data` keeps the objects; `remembered` changes of a kind can still be watched from."""
+        """`data` keeps the objects; `remembered` changes of a kind can still be watched from.
+
+        `event_ttl` is how many seconds an Event is kept after it was last written.
+        """
         self.store = Store(remembered=remembered)
         self.clock = clock
         self._journal = Journal(data, self.store) if data is not None else None
@@ -59,6 +64,7 @@ class ApiServer:
         self._writing = Writing(self.store, self._deleting, clock=clock, rng=rng)
         self._evictions = Evictions(self.store, self._deleting, self._disruptions)
         self._reading = Reading(self.store, clock)
+        self._expiring = Expiring(self.store, clock, after=event_ttl)
         self.store.observers.append(self._definition_changed)
         self._adopt_restored()
         for name in NAMESPACES:
@@ -68,6 +74,7 @@ class ApiServer:
 
     def answer(self, request: Request) -> Response:
         """The answer to anything but a watch."""
+        self._expiring.remove_expired()
         try:
             return self._answer(request)
         except Refusal as refusal:
@@ -77,6 +84,7 @@ class ApiServer:
         """The watch a request asks for, if it asks for one; raises `Refusal`."""
         if not any(name == "watch" for name, _ in request.query):
             return None
+        self._expiring.remove_expired()
         wanted = asked(self.store, request)
         if not wanted.watches:
             return None
@@ -101,6 +109,8 @@ class ApiServer:
             if found is None:
                 raise no_such_path()
             return _shown(found)
+        if request.method == "POST" and reviews.is_review(request.path):
+            return _shown(reviews.answer(request.path), status=201)
         wanted = asked(self.store, request)
         verb = _VERBS.get((wanted.method, bool(wanted.name), wanted.subresource in _POSTED))
         if verb is None:
@@ -249,6 +259,7 @@ class ApiServer:
         budgets = self.store.collections["policy", "v1", "poddisruptionbudgets"]
         for obj in list(budgets.within()):
             self._disruptions.adopt(obj)
+        self._expiring.adopt()
 
 
 def _wants_protobuf(request: Request) -> bool:
