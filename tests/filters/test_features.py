@@ -79,6 +79,38 @@ def test_gates_that_do_not_matter_to_scheduling_are_passed_over() -> None:
     assert features.of_version("1.37", {"SomethingElse": True}) == features.of_version("1.37")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        pytest.param("VolumeLimitScalin", "VolumeLimitScaling", id="a letter is missing"),
+        pytest.param("VolumeLimitsScaling", "VolumeLimitScaling", id="a letter too many"),
+        pytest.param("volumeLimitScaling", "VolumeLimitScaling", id="other letters"),
+        pytest.param("NodeDeclaredFeature", "NodeDeclaredFeatures", id="the singular"),
+        pytest.param("VolumeLimitScaling", "", id="a gate"),
+        pytest.param("VolumeAttributesClass", "", id="the nearest gate of Kubernetes"),
+        pytest.param("CSIVolumeHealth", "", id="another one"),
+        pytest.param("X", "", id="nothing near"),
+    ],
+)
+def test_only_what_is_surely_one_of_ours_is_misspelt(name, meant) -> None:
+    assert features.misspelt(name) == meant
+
+
+def test_a_misspelt_gate_is_refused_with_those_there_are_nearest_first() -> None:
+    message = "no feature gate AttachVolumeLimits; expected AttachVolumeLimit, VolumeLimitScaling"
+    with pytest.raises(InputError, match=message):
+        features.of_version(gates={"AttachVolumeLimits": True})
+
+
+def test_gates_of_no_effect_are_named_together() -> None:
+    told = features.without_effect(["WatchList", "VolumeLimitScaling", "ImageVolume"])
+    assert told.startswith("feature gates WatchList, ImageVolume: of no effect here; ")
+
+
+def test_of_gates_that_have_an_effect_nothing_is_said() -> None:
+    assert features.without_effect(features.GATES) == ""
+
+
 def test_our_own_options_are_off_by_default() -> None:
     found = features.of_version()
 

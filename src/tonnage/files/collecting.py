@@ -15,6 +15,7 @@ from tonnage.errors import InputError
 from tonnage.files import documents, jsontext
 from tonnage.files.documents import Head, Opened, Place, UnreadableError
 from tonnage.files.loaded import Loaded, Problem, ScenarioOptions
+from tonnage.filters import features
 from tonnage.objects import decoding, kinds, scenarios
 from tonnage.objects.checking import Fault, Path, describe, one_line
 from tonnage.objects.decoding import DecodeError
@@ -161,6 +162,10 @@ class Collector:
                 Fault(("kind",), "no Scenario inside a Scenario", f"Scenario {name}")
             )
         spec = scenario.spec
+        for gate in spec.feature_gates:
+            meant = features.misspelt(gate)
+            if meant:
+                raise _RefusedError(Fault(("spec", "featureGates", gate), meant, describe(gate)))
         settings = ScenarioOptions(
             kubernetes_version=spec.kubernetes_version,
             feature_gates=spec.feature_gates,

@@ -42,10 +42,19 @@ class YamlError(InputError):
 class Document:
     """One document: its value, and on which line each part of it stands."""
 
-    def __init__(self, value: object, *, line: int, lines: dict[int, dict[str | int, int]]) -> None:
+    def __init__(
+        self,
+        value: object,
+        *,
+        line: int,
+        lines: dict[int, dict[str | int, int]],
+        repeated: tuple[str, int] | None,
+    ) -> None:
         self.value = value
         self.line = line
         self._lines = lines
+        self.repeated = repeated
+        """The first key that its mapping had already, and the line; the later value counts."""
 
     def line_of(self, path: Path) -> int:
         """The line of what is at `path`, or of the nearest thing around it."""
@@ -179,6 +188,7 @@ class _Builder:
         self._anchors: dict[str, tuple[object, int]] = {}
         self._lines: dict[int, dict[str | int, int]] = {}
         self._expanded = 0
+        self._repeated: tuple[str, int] | None = None
 
     def documents(self) -> Iterator[Document]:
         while True:
@@ -186,9 +196,10 @@ class _Builder:
             if isinstance(event, yaml.StreamEndEvent):
                 return
             if isinstance(event, yaml.DocumentStartEvent):
-                self._anchors, self._lines, self._expanded = {}, {}, 0
+                self._anchors, self._lines, self._expanded, self._repeated = {}, {}, 0, None
                 root = self._next()
-                yield Document(self._build(root), line=self._line(root), lines=self._lines)
+                value, line = self._build(root), self._line(root)
+                yield Document(value, line=line, lines=self._lines, repeated=self._repeated)
 
     def _build(self, event: Any) -> object:
         stack: list[_Frame] = []
@@ -236,6 +247,8 @@ class _Builder:
         elif frame.key is None:
             key = value if type(value) is str and value != "<<" else self._key(value, event)
             frame.key = key
+            if key in frame.lines and key is not _MERGE and self._repeated is None:
+                self._repeated = (key, self._line(event))
             frame.lines[key] = self._line(event)
         elif frame.key is _MERGE:
             self._merge(value, frame, event)

@@ -3,12 +3,24 @@
 Copied once into a plain record and handed to the rules, which read nothing else.
 """
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
 
 OLDEST, NEWEST = (1, 34), (1, 37)
+
+GATES = (
+    "VolumeLimitScaling",
+    "NodeDeclaredFeatures",
+    "TaintTolerationComparisonOperators",
+    "AttachVolumeLimit",
+)
+"""The gates that are modelled: those that decide where pods fit."""
+
+_MISSPELT = 0.8
+"""So alike is no gate of Kubernetes to one of these, unless it is meant to be that one."""
 
 
 class Features(Record, frozen=True, kw_only=True):
@@ -51,10 +63,12 @@ def of_version(
 ) -> Features:
     """The features of a Kubernetes version such as "1.37", with gates switched by name.
 
-    Gates that do not matter to scheduling are accepted; a version that is not known is not.
+    Gates that do not matter to scheduling are accepted; one that is surely misspelt is not, nor a
+    version that is not known.
     """
     number = parse_version(version) if version else NEWEST
     asked = gates or {}
+    check_gates(asked)
     return Features(
         version=number,
         # Before 1.35 the gate does not exist, so it cannot be switched on either.
@@ -66,6 +80,48 @@ def of_version(
         legacy_attach_limits=legacy_attach_limits,
         returning_volume_once=returning_volume_once,
     )
+
+
+def check_gates(names: Iterable[str], *, field: str = "") -> None:
+    """`InputError` for a name that is surely meant to be a gate we model."""
+    place = f"`{field}`: " if field else ""
+    for name in names:
+        if misspelt(name):
+            raise InputError(f"{place}there is no feature gate {name}; expected {_listed(name)}")
+
+
+def misspelt(name: str) -> str:
+    """The gate that is meant by a name that is not quite one; empty for all other names."""
+    near = _nearest_first(name)[0]
+    return near if name != near and _likeness(name, near) >= _MISSPELT else ""
+
+
+def without_effect(names: Iterable[str]) -> str:
+    """What to say of gates that change nothing here; empty if all do.
+
+    Kubernetes has hundreds, and whoever copies the flags of a scheduler copies some of them.
+    """
+    unknown = [name for name in names if name not in GATES]
+    if not unknown:
+        return ""
+    what = "feature gate" if len(unknown) == 1 else "feature gates"
+    return (
+        f"{what} {', '.join(unknown)}: of no effect here; those that have one are"
+        f" {', '.join(_nearest_first(unknown[0]))}"
+    )
+
+
+def _listed(name: str) -> str:
+    *first, last = _nearest_first(name)
+    return f"{', '.join(first)} or {last}"
+
+
+def _nearest_first(name: str) -> list[str]:
+    return sorted(GATES, key=lambda gate: -_likeness(name, gate))
+
+
+def _likeness(name: str, gate: str) -> float:
+    return difflib.SequenceMatcher(None, name.lower(), gate.lower()).ratio()
 
 
 def parse_version(text: str) -> tuple[int, int]:

@@ -11,16 +11,17 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from tonnage.errors import InputError
-from tonnage.objects import checking
+from tonnage.objects import checking, strictness
 from tonnage.objects.checking import Fault, Path
 from tonnage.objects.kinds import ALL, Kind, KubeObject
-from tonnage.objects.scenarios import Scenario
+from tonnage.objects.scenarios import NodeGroup, Scenario
 
 
 class DecodeError(InputError):
@@ -67,6 +68,28 @@ class DecodeError(InputError):
 
 def decode(data: bytes | msgspec.Raw, kind: Kind) -> KubeObject:
     """A typed object from its JSON; `DecodeError` when it is not one."""
+    recent = _RECENT.get()
+    return _decoded(data, kind) if recent is None else recent.decode(data, kind)
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """JSON that was decoded a moment ago gives the same object again inside.
+
+    Where a server and several clients live in one process, everybody decodes the same: once is
+    enough, and one copy, because objects never change.
+    """
+    token = _RECENT.set(_Recent())
+    try:
+        yield
+    finally:
+        _RECENT.reset(token)
+
+
+def _decoded(data: bytes | msgspec.Raw, kind: Kind) -> KubeObject:
+    if kind.type is NodeGroup:
+        # A type in which other types stand cannot say of itself what is unknown in all of it.
+        return convert(_untyped(data, kind), kind)
     try:
         obj = _DECODERS[kind.type].decode(data)
     except msgspec.ValidationError:
@@ -131,9 +154,43 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def collector_lazy() -> Iterator[None]:
+    """Cyclic garbage is looked for only now and then inside: for work that keeps much of what it
+    makes and leaves few cycles.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+class _Recent:
+    """The last few thousand objects by their kind and JSON: the newer half, and the older."""
+
+    def __init__(self) -> None:
+        self._newer: dict[tuple[str, bytes], KubeObject] = {}
+        self._older: dict[tuple[str, bytes], KubeObject] = {}
+
+    def decode(self, data: bytes | msgspec.Raw, kind: Kind) -> KubeObject:
+        key = (kind.kind, bytes(data))
+        found = self._newer.get(key) or self._older.get(key)
+        if found is None:
+            found = self._newer[key] = _decoded(data, kind)
+            if len(self._newer) >= _HALF_OF_RECENT:
+                self._older, self._newer = self._newer, {}
+        return found
+
+
+_HALF_OF_RECENT = 2048
+_RECENT: ContextVar[_Recent | None] = ContextVar("recently decoded objects", default=None)
+
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
     row.type: msgspec.json.Decoder(row.type) for row in ALL
 }
+_OURS = (NodeGroup, Scenario)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 
 
@@ -191,6 +248,10 @@ def _unreadable(kind: Kind, error: Exception) -> DecodeError:
 
 def _converted(value: object, kind: Kind) -> KubeObject:
     value = _prepared(value, kind)
+    if kind.type in _OURS:
+        unknown = strictness.first_unknown(value, kind.type)
+        if unknown is not None:
+            raise DecodeError(kind.kind, *_identity(value, kind), fault=unknown)
     try:
         return msgspec.convert(value, kind.type, strict=True)
     except msgspec.ValidationError:
@@ -199,7 +260,7 @@ def _converted(value: object, kind: Kind) -> KubeObject:
     try:
         return msgspec.convert(stripped, kind.type, strict=True)
     except msgspec.ValidationError as error:
-        fault = _explained(str(error), stripped)
+        fault = explained(str(error), stripped)
         fault = msgspec.structs.replace(fault, path=_with_nulls(value, fault.path))
         raise DecodeError(kind.kind, *_identity(value, kind), fault=fault) from error
 
@@ -265,7 +326,7 @@ _WORDS = {
 }
 
 
-def _explained(complaint: str, value: object) -> Fault:
+def explained(complaint: str, value: object) -> Fault:
     """What msgspec says about `value`, with the real key in place of its `[...]`."""
     form = _COMPLAINT.fullmatch(complaint)
     what, where = (form["what"], form["path"] or "") if form else (complaint, "")

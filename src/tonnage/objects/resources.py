@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from tonnage.objects import quantities
-from tonnage.objects.meta import ResourceList
+from tonnage.objects.meta import Quantity, ResourceList
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Container, ContainerStatus, Pod, PodSpec
 
@@ -91,8 +91,14 @@ def usage(pod: Pod, *, version: tuple[int, int]) -> dict[str, int]:
 
 def allocatable(node: Node) -> dict[str, int]:
     """What a node offers. The four plain names are always there; not published is 0."""
+    return dict(_allocatable(tuple(node.status.allocatable.items())))
+
+
+@lru_cache(maxsize=1 << 12)
+def _allocatable(items: tuple[tuple[str, Quantity], ...]) -> dict[str, int]:
+    """The same for the nodes of a kind, of which there are few kinds and many nodes."""
     plain = {CPU: Fraction(), MEMORY: Fraction(), EPHEMERAL_STORAGE: Fraction(), PODS: Fraction()}
-    published = node.status.allocatable
+    published = dict(items)
     if PODS in published:
         plain[PODS] = quantities.exact(published[PODS])
     return _in_integers(plain | _amounts(published))

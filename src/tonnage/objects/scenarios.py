@@ -71,7 +71,7 @@ class NodeGroup(Record, frozen=True, kw_only=True):
     spec: NodeGroupSpec
 
 
-class ScenarioSpec(Record, frozen=True, kw_only=True):
+class ScenarioSpec(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cluster in one document; `objects` are decoded by kind, so that a bad one has a name."""
 
     kubernetes_version: str = ""
@@ -80,6 +80,8 @@ class ScenarioSpec(Record, frozen=True, kw_only=True):
     objects: tuple[msgspec.Raw, ...] = ()
 
 
-class Scenario(Record, frozen=True, kw_only=True):
+class Scenario(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    api_version: str = ""
+    kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: ScenarioSpec = ScenarioSpec()

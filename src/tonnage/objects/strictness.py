@@ -1,0 +1,77 @@
+"""Fields that nobody reads, in what people write for us by hand.
+
+Kubernetes has more fields than we read, so its kinds are read with whatever they have. In our own
+kinds and in settings a field we do not know is a slip of the pen, which would be passed over in
+silence.
+"""
+
+import difflib
+from collections.abc import Iterator
+from functools import cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+
+from tonnage.objects.checking import Fault, Path
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSINode
+
+_TOLERANT = frozenset({ObjectMeta, Node, CSINode})
+"""What comes from Kubernetes, also where it stands inside of ours."""
+
+_MOST = 16
+"""More names than this are not read in an error."""
+
+_HEAD = ("apiVersion", "kind")
+
+
+def first_unknown(value: object, type_: Any, at: Path = ()) -> Fault | None:
+    """The first field in plain values that their type does not have, `None` if it has all."""
+    return next(_unknown(value, type_, at), None)
+
+
+def _unknown(value: object, type_: Any, at: Path) -> Iterator[Fault]:
+    for option in _options(type_):
+        if isinstance(value, list) and get_origin(option) in (tuple, list):
+            for position, item in enumerate(value):
+                yield from _unknown(item, get_args(option)[0], (*at, position))
+        elif isinstance(value, dict) and _is_strict(option):
+            types = _fields(option)
+            for key, item in value.items():
+                if key in types:
+                    yield from _unknown(item, types[key], (*at, key))
+                elif at or key not in _HEAD:
+                    yield _fault(str(key), tuple(types), at)
+
+
+@cache
+def _fields(type_: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
+
+
+def _fault(name: str, known: tuple[str, ...], at: Path) -> Fault:
+    near = _nearest(name, known)
+    if near:
+        expected = f"{near} or another known field"
+    elif len(known) <= _MOST:
+        expected = f"one of {', '.join(known)}"
+    else:
+        likest = difflib.get_close_matches(name, known, cutoff=0.0)
+        expected = f"a known field, such as {', '.join(likest)}"
+    return Fault((*at, name), expected, "an unknown field")
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    by_lower = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[found[0]] if found else ""
+
+
+def _options(type_: Any) -> tuple[Any, ...]:
+    return get_args(type_) if get_origin(type_) in (UnionType, Union) else (type_,)
+
+
+def _is_strict(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct) and type_ not in _TOLERANT
