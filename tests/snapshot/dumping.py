@@ -41,7 +41,9 @@ def dump(snapshot: Snapshot) -> Dump:
         "nominated pods": _keys(snapshot.nominated_pods),
         "pods by node": _keys(snapshot._pods_by_node),
         "claim users": _keys(snapshot._claim_users),
-        "claims of volumes": {name: set(keys) for name, keys in snapshot._volume_claims.items()},
+        "claims of volumes": {
+            name: set(keys) for name, keys in snapshot._storage_changes.volume_claims.items()
+        },
         "namespaces": dict(snapshot.namespaces),
         "csinodes": dict(snapshot.csinodes),
         "attachments": dict(snapshot.attachments),
@@ -50,8 +52,26 @@ def dump(snapshot: Snapshot) -> Dump:
         "storage classes": dict(storage.classes),
         "drivers": dict(storage.drivers),
         "capacities": {
-            (one.metadata.namespace, one.metadata.name): one for one in storage.capacities()
+            key: one for found in storage._capacities.values() for key, one in found.items()
         },
+    }
+
+
+def exact(snapshot: Snapshot) -> Dump:
+    """The whole state to the bit: what a fork that is reverted must lead back to.
+
+    Besides what the objects say that is rows, orders of everything that can be iterated over,
+    and what plans set up in their forks.
+    """
+    return {
+        **dump(snapshot),
+        "rows": rows(snapshot),
+        "taken rows": np.flatnonzero(snapshot.table.taken).tolist(),
+        "first free row": _first_free_row(snapshot),
+        "orders": orders(snapshot),
+        "sequences": _sequences(snapshot),
+        "storage ledger": _storage_ledger(snapshot),
+        "slot pools": _slot_pools(snapshot),
     }
 
 
@@ -125,17 +145,94 @@ def rows_not_blank(snapshot: Snapshot) -> list[int]:
     """Rows that are not taken and yet hold something."""
     table = snapshot.table
     wrong = np.zeros(len(table._taken.data), dtype=np.bool_)
-    for column in table._columns:
+    for column in (*table._columns, *table._tallies):
         wrong |= column.data != column.fill
     return [int(row) for row in np.flatnonzero(wrong & ~table._taken.data)]
 
 
 def _names(snapshot: Snapshot) -> dict[int, str]:
-    """Rows by name; a template has no name of its own, so it goes by its row."""
+    """Rows by name; templates of the same name are numbered by their rows."""
     names = {record.row: name for name, record in snapshot.nodes.items()}
-    for row in np.flatnonzero(snapshot.table._taken.data):
-        names.setdefault(int(row), f"template on row {row}")
+    for row in np.flatnonzero(
+        snapshot.table.taken & ~snapshot.table.alive.data[: snapshot.table.size]
+    ).tolist():
+        name = snapshot.name_of(row)
+        number = sum(one.startswith(f"template {name} ") for one in names.values())
+        names[row] = f"template {name} {number}"
     return names
+
+
+def _first_free_row(snapshot: Snapshot) -> int:
+    row = snapshot.table.allocate()
+    snapshot.table.release(row)
+    return row
+
+
+def _sequences(snapshot: Snapshot) -> Dump:
+    """Everything that can be iterated over, in the order it comes in."""
+    storage = snapshot.storage
+    return {
+        "nodes": list(snapshot.nodes),
+        "ordered nodes": [record.name for record in snapshot.ordered_nodes()],
+        "pods": list(snapshot.pods),
+        "pending pods": [record.key for record in snapshot.pending_pods()],
+        "pods on nodes": {
+            name: [record.key for record in snapshot.pods_on(name)]
+            for name in snapshot._pods_by_node
+        },
+        "claim users": {
+            key: [record.key for record in snapshot.claim_users(*key)]
+            for key in snapshot._claim_users
+        },
+        "problem pods": {row: list(pods) for row, pods in snapshot.problem_pods.items()},
+        "disk pods": {row: list(pods) for row, pods in snapshot.disk_pods.items()},
+        "nominated pods": {name: list(pods) for name, pods in snapshot.nominated_pods.items()},
+        "namespaces": list(snapshot.namespaces),
+        "csinodes": list(snapshot.csinodes),
+        "attachments": list(snapshot.attachments),
+        "claims": list(storage.claims),
+        "volumes": list(storage.volumes),
+        "reserved": {
+            key: [volume.metadata.name for volume in storage.reserved_for(*key)]
+            for key in storage.claims
+        },
+        "storage classes": list(storage.classes),
+        "drivers": list(storage.drivers),
+        "capacities": {
+            name: [one.metadata.name for one in storage.capacities_of(name)]
+            for name in storage.classes
+        },
+    }
+
+
+def _storage_ledger(snapshot: Snapshot) -> Dump:
+    ledger = snapshot.storage_ledger
+    if ledger is None:
+        return {}
+    return {
+        name: {
+            "capacity": ledger.capacity(name).tolist(),
+            "largest": ledger.largest(name).tolist(),
+            "left": ledger.left(name).tolist(),
+            "taken": ledger._classes[name].pool.taken.data[: snapshot.table.size].tolist(),
+            "shared": ledger._classes[name].pool.shared.tolist(),
+        }
+        for name in ledger.class_names
+    }
+
+
+def _slot_pools(snapshot: Snapshot) -> list[Any]:
+    everywhere = slice(0, snapshot.table.size)
+    pools = snapshot.slot_pools
+    return [
+        (
+            pool.name,
+            pool.weights,
+            pool.free.data[everywhere].tolist(),
+            pool.left(everywhere).tolist(),
+        )
+        for pool in (pools.columns if pools is not None else ())
+    ]
 
 
 def _row(snapshot: Snapshot, row: int) -> Dump:

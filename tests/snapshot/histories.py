@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.snapshot.dumping import Dump, differences, dump, orders, told_waiting
+from tests.snapshot.dumping import Dump, differences, exact, told_waiting
 from tonnage.filters import features
 from tonnage.filters.features import Features
 from tonnage.objects.nodes import Node
@@ -79,6 +79,7 @@ ACTS = (
     "put",
     "drop",
     "drop",
+    "drop_node",
     "place",
     "hold",
     "template",
@@ -100,7 +101,6 @@ class Imagination:
         self._gates = gates
         self._before: list[Dump] = []
         self._templates: list[tuple[int, TemplateRow]] = []
-        self._occupied: set[str] = set()
         self._made = 0
 
     def play(self, script: Iterable[Step]) -> None:
@@ -112,18 +112,15 @@ class Imagination:
             self._back()
 
     def _put(self, number: int) -> None:
-        one = self._pool[number % len(self._pool)]
-        if not self._is_occupied(one):
-            self._snapshot.apply("MODIFIED", one)
+        self._snapshot.apply("MODIFIED", self._pool[number % len(self._pool)])
 
     def _drop(self, number: int) -> None:
-        one = self._pool[number % len(self._pool)]
-        if not self._is_occupied(one):
-            self._snapshot.apply("DELETED", one)
+        self._snapshot.apply("DELETED", self._pool[number % len(self._pool)])
 
-    def _is_occupied(self, one: Any) -> bool:
-        """Nodes with imagined pods stay: the snapshot knows those by row only."""
-        return isinstance(one, Node) and one.metadata.name in self._occupied
+    def _drop_node(self, number: int) -> None:
+        nodes = sorted(self._snapshot.nodes)
+        if nodes:
+            self._snapshot.drop_node(nodes[number % len(nodes)])
 
     def _place(self, number: int) -> None:
         waiting = sorted(self._snapshot.pending_pods(), key=lambda record: record.key)
@@ -138,7 +135,6 @@ class Imagination:
         if pods and nodes:
             record = self._snapshot.pods[pods[number % len(pods)]]
             chosen = random.Random(number).sample(nodes, 1 + number % len(nodes))
-            self._occupied.update(chosen)
             rows = np.array([self._snapshot.nodes[name].row for name in chosen], dtype=np.intp)
             counts = np.arange(1, len(rows) + 1, dtype=np.int64)
             imagined.hold(self._snapshot, Held(record.pods, {DRIVER: number % 3}), rows, counts)
@@ -156,14 +152,13 @@ class Imagination:
         if self._templates:
             names = [f"copy-{self._made + place}" for place in range(1 + number % 70)]
             self._made += len(names)
-            self._occupied.update(names)
             imagined.add_copies(self._snapshot, self._templates[-1][1], names)
 
     def _ask(self, number: int) -> None:  # noqa: ARG002
         told_waiting(self._snapshot, self._gates)
 
     def _fork(self, number: int) -> None:  # noqa: ARG002
-        self._before.append(_state(self._snapshot))
+        self._before.append(exact(self._snapshot))
         self._snapshot.fork()
 
     def _revert(self, number: int) -> None:  # noqa: ARG002
@@ -172,17 +167,13 @@ class Imagination:
 
     def _back(self) -> None:
         self._snapshot.revert()
-        assert differences(self._before.pop(), _state(self._snapshot)) == {}
+        assert differences(self._before.pop(), exact(self._snapshot)) == {}
         self._templates = [one for one in self._templates if one[0] <= len(self._before)]
 
     def _commit(self, number: int) -> None:  # noqa: ARG002
         if len(self._before) > 1:
-            before = _state(self._snapshot)
+            before = exact(self._snapshot)
             self._snapshot.commit()
             self._before.pop()
             self._templates = [(min(at, len(self._before)), one) for at, one in self._templates]
-            assert differences(before, _state(self._snapshot)) == {}
-
-
-def _state(snapshot: Snapshot) -> Dump:
-    return {**dump(snapshot), "orders": orders(snapshot)}
+            assert differences(before, exact(self._snapshot)) == {}

@@ -3,18 +3,24 @@
 import random
 
 import numpy as np
-import pytest
 from hypothesis import given
 
-from tests.snapshot.dumping import differences, dump, orders, rows, told_waiting
+from tests.snapshot.dumping import differences, dump, exact, orders, rows, told_waiting
 from tests.snapshot.histories import Imagination, cluster_of, lean, mixed, scripts, seeds
 from tonnage.filters import features, pipeline
+from tonnage.objects import limitkeys
 from tonnage.objects.pods import PodAffinityTerm
-from tonnage.snapshot import imagined
+from tonnage.snapshot import imagined, limits, published_storage
 from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.slot_pools import Pool, clear_pools, set_pools
+from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.builders import (
     HOSTNAME,
+    attachment,
+    capacity,
+    csidriver,
+    csinode,
     node,
     pod,
     pv,
@@ -24,6 +30,8 @@ from tonnage.testing.builders import (
 )
 
 NEWEST = features.of_version()
+EBS = "ebs.csi.aws.com"
+USER = pod("db", cpu=1, labels={"app": "db"})
 
 
 def with_holes(seed: int) -> Snapshot:
@@ -113,7 +121,7 @@ def test_a_record_from_before_a_fork_can_be_placed_in_it() -> None:
     assert pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist() == [False]
 
 
-# What does not hold yet.
+# Nodes that go inside a fork.
 
 
 def holding(*, apart: bool = False) -> tuple[Snapshot, Held]:
@@ -128,22 +136,17 @@ def hold_one(snapshot: Snapshot, group: Held, name: str) -> None:
     imagined.hold(snapshot, group, np.array([row]), np.array([1]))
 
 
-DROPPED = "a node that is dropped takes its imagined pods along in some columns and not in others"
-
-
-@pytest.mark.xfail(reason=DROPPED, strict=True)
 def test_a_node_with_imagined_pods_can_be_dropped_and_reverted() -> None:
     snapshot, group = holding()
-    before = dump(snapshot)
+    before = exact(snapshot)
     snapshot.fork()
     hold_one(snapshot, group, "n1")
     snapshot.drop_node("n1")
     snapshot.revert()
 
-    assert differences(before, dump(snapshot)) == {}
+    assert differences(before, exact(snapshot)) == {}
 
 
-@pytest.mark.xfail(reason=DROPPED, strict=True)
 def test_a_new_node_does_not_inherit_the_imagined_pods_of_a_dropped_one() -> None:
     snapshot, group = holding()
     snapshot.fork()
@@ -155,7 +158,6 @@ def test_a_new_node_does_not_inherit_the_imagined_pods_of_a_dropped_one() -> Non
     assert found.on("n2").texts == []
 
 
-@pytest.mark.xfail(reason=DROPPED, strict=True, raises=IndexError)
 def test_imagined_pods_of_a_dropped_node_refuse_nobody() -> None:
     snapshot, group = holding(apart=True)
     snapshot.fork()
@@ -166,22 +168,124 @@ def test_imagined_pods_of_a_dropped_node_refuse_nobody() -> None:
     assert found.on("n0").texts == []
 
 
-@pytest.mark.xfail(
-    reason="a copy is put back under the name of the template it was made from", strict=True
-)
 def test_an_imagined_node_can_be_dropped_and_reverted() -> None:
     snapshot = Snapshot.of([node("n1")])
     snapshot.fork()
     template = imagined.add_template(snapshot, node("template"), None, [])
     imagined.add_copies(snapshot, template, ["copy-1", "copy-2"])
+    before = exact(snapshot)
     snapshot.fork()
     snapshot.drop_node("copy-1")
     snapshot.revert()
 
-    assert sorted(snapshot.nodes) == ["copy-1", "copy-2", "n1"]
+    assert differences(before, exact(snapshot)) == {}
+    assert list(snapshot.nodes) == ["n1", "copy-1", "copy-2"]
 
 
-@pytest.mark.xfail(reason="a node is put back on the lowest free row, not on its own", strict=True)
+def test_a_real_node_in_place_of_an_imagined_one_can_be_reverted() -> None:
+    snapshot = Snapshot()
+    template = imagined.add_template(snapshot, node("t"), csinode("t", {EBS: 5}), [(USER, {})])
+    imagined.add_copies(snapshot, template, ["copy"])
+    before = exact(snapshot)
+    snapshot.fork()
+    snapshot.put_node(node("copy", cpu="8"))
+    snapshot.put_csinode(csinode("copy", {EBS: 3}))
+    snapshot.revert()
+
+    assert differences(before, exact(snapshot)) == {}
+
+
+def test_a_node_comes_back_with_pools_and_what_is_left_of_its_storage() -> None:
+    snapshot = Snapshot.of(
+        [
+            csidriver(EBS, storage_capacity=True),
+            storage_class("disk", EBS),
+            node("n0"),
+            node("n1"),
+            capacity("on-n1", "disk", free="10Gi", topology={HOSTNAME: "n1"}),
+            USER,
+        ]
+    )
+    row = snapshot.nodes["n1"].row
+    snapshot.fork()
+    set_pools(snapshot, {row: [Pool("shared", ((EBS, 1),), 4)]})
+    published_storage.open_ledger(snapshot, ["disk"], templates={}, coming_up={})
+    group = Held(snapshot.pods["default/db"].pods, {EBS: 1}, {"disk": 2**30})
+    imagined.hold(snapshot, group, np.array([row]), np.array([2]))
+    before = exact(snapshot)
+    snapshot.fork()
+    snapshot.drop_node("n1")
+    snapshot.put_node(node("n2"))
+    snapshot.revert()
+
+    assert differences(before, exact(snapshot)) == {}
+    assert before["slot pools"] == [("shared", {EBS: 1}, [UNLIMITED, 4], [UNLIMITED, 2])]
+
+
+def test_a_node_that_was_away_learns_of_drivers_that_appeared_meanwhile() -> None:
+    """A long name is hashed in the key that has the limit, and recognised once it is known."""
+    driver = f"{'long-' * 12}.csi.example.com"
+    limited = node("n1", allocatable={limitkeys.key_for(driver): 7})
+    snapshot = Snapshot(limit_reader=limits.from_csinode_and_allocatable)
+    snapshot.put_node(limited)
+    snapshot.fork()
+    snapshot.drop_node("n1")
+    slots = snapshot.slots.driver(driver)
+    snapshot.revert()
+
+    assert slots.limit.data[snapshot.nodes["n1"].row] == 7
+
+
+def test_a_dropped_node_leaves_its_row_to_the_next() -> None:
+    snapshot = Snapshot.of([node("n0"), node("n1"), node("n2")])
+    snapshot.drop_node("n1")
+    snapshot.put_node(node("n3"))
+
+    assert rows(snapshot) == {"n0": 0, "n3": 1, "n2": 2}
+
+
+def test_a_row_between_free_ones_is_found_after_the_end_was_away() -> None:
+    """Nodes n1 and n2 are gone, so without n3 all of their rows lie beyond the end."""
+    snapshot = Snapshot.of([node(f"n{number}") for number in range(4)])
+    snapshot.drop_node("n1")
+    snapshot.drop_node("n2")
+    snapshot.fork()
+    snapshot.drop_node("n3")
+    snapshot.put_node(node("new"))
+    snapshot.revert()
+    snapshot.put_node(node("n4"))
+    snapshot.put_node(node("n5"))
+
+    assert rows(snapshot) == {"n0": 0, "n3": 3, "n4": 1, "n5": 2}
+
+
+def test_pods_of_a_dropped_node_can_be_moved_and_all_of_it_reverted() -> None:
+    """What emptying a node comes to."""
+    snapshot = Snapshot.of(
+        [
+            *(node(f"n{number}") for number in range(3)),
+            pvc("data", volume="data"),
+            pv("data", driver=EBS),
+            attachment("data", "n1", attacher=EBS),
+            pod("first", on="n1", cpu=1),
+            pod("db", on="n1", pvcs=["data"]),
+            pod("last", on="n1", host_ports=[80]),
+            pod("there", on="n2"),
+        ]
+    )
+    before = exact(snapshot)
+    snapshot.fork()
+    going = snapshot.pods_on("n1")
+    snapshot.drop_node("n1")
+    for record in going:
+        snapshot.place(record, "n2")
+    moved = [record.key for record in snapshot.pods_on("n2")]
+    snapshot.revert()
+
+    assert moved == ["default/first", "default/db", "default/last", "default/there"]
+    assert differences(before, exact(snapshot)) == {}
+
+
 def test_a_node_comes_back_to_its_row() -> None:
     snapshot = Snapshot.of([node("n0"), node("n1"), node("n2")])
     snapshot.drop_node("n0")
@@ -191,6 +295,9 @@ def test_a_node_comes_back_to_its_row() -> None:
     snapshot.revert()
 
     assert rows(snapshot) == before
+
+
+# Orders.
 
 
 def test_which_of_two_equal_volumes_is_taken_does_not_depend_on_a_reverted_fork() -> None:
@@ -233,3 +340,49 @@ def test_orders_of_arrival_survive_a_revert() -> None:
 
     assert orders(snapshot) == before
     assert [record.name for record in snapshot.ordered_nodes()] == ["n1", "n2"]
+
+
+def test_volumes_that_name_a_claim_keep_their_order() -> None:
+    claim = pvc("data")
+    snapshot = Snapshot.of([pv("one", claim=claim), pv("other", claim=claim)])
+    snapshot.fork()
+    snapshot.drop_volume("one")
+    snapshot.revert()
+
+    found = snapshot.storage.reserved_for("default", "data")
+    assert [volume.metadata.name for volume in found] == ["one", "other"]
+
+
+def test_attachments_keep_their_order() -> None:
+    snapshot = Snapshot.of([attachment(name, "n1", attacher=EBS) for name in ("one", "other")])
+    before = list(snapshot.attachments)
+    snapshot.fork()
+    snapshot.drop_attachment(before[0])
+    snapshot.revert()
+
+    assert list(snapshot.attachments) == before
+
+
+def test_the_first_pod_in_trouble_stays_the_first() -> None:
+    """Its name is in the error that others get."""
+    foreign = [pvc(f"{name}-scratch") for name in "ab"]
+    users = [pod(name, on="n1", ephemeral=["scratch"]) for name in "ab"]
+    snapshot = Snapshot.of([node("n1"), *foreign, *users])
+    row = snapshot.nodes["n1"].row
+    snapshot.fork()
+    snapshot.drop_pod("default", "a")
+    snapshot.revert()
+
+    assert list(snapshot.problem_pods[row]) == ["default/a", "default/b"]
+
+
+def test_pools_set_in_a_fork_make_way_for_those_before() -> None:
+    snapshot = Snapshot.of([node("n1"), node("n2")])
+    set_pools(snapshot, {0: [Pool("standing", ((EBS, 1),), 4)]})
+    before = exact(snapshot)
+    snapshot.fork()
+    set_pools(snapshot, {1: [Pool("planned", ((EBS, 1),), 2)]})
+    clear_pools(snapshot)
+    snapshot.revert()
+
+    assert differences(before, exact(snapshot)) == {}

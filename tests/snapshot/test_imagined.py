@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from tests.snapshot.dumping import differences, told, told_waiting
+from tests.snapshot.dumping import differences, exact, told, told_waiting
 from tests.snapshot.histories import cluster_of, lean, seeds
+from tonnage.errors import InputError
 from tonnage.filters import features, pipeline
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
@@ -219,15 +220,54 @@ def test_any_number_of_copies_lie_side_by_side(count) -> None:
     )
 
 
-@pytest.mark.xfail(
-    reason="pods held by class are not told apart when a selector names their labels", strict=True
+INDEX = "apps.kubernetes.io/pod-index"
+ASKING = pod(
+    "web",
+    apart=[PodAffinityTerm(topology_key=HOSTNAME, label_selector=selecting({INDEX: "1"}))],
 )
-def test_held_pods_are_told_apart_once_a_selector_names_their_labels() -> None:
-    index = "apps.kubernetes.io/pod-index"
-    snapshot = Snapshot.of([node("n1"), pod("db-1", labels={index: "1"})])
-    group = Held(snapshot.pods["default/db-1"].pods, {})
-    imagined.hold(snapshot, group, np.array([0]), np.array([1]))
-    term = PodAffinityTerm(topology_key=HOSTNAME, label_selector=selecting({index: "1"}))
-    asking = snapshot.record_of(pod("web", apart=[term]))
 
+
+def test_held_pods_are_told_apart_by_labels_that_a_selector_names() -> None:
+    snapshot = Snapshot.of([node("n1"), ASKING, *replicas("0", "1")])
+    asking = snapshot.pods["default/web"]
+    imagined.hold(snapshot, group_of(snapshot, "db-0"), np.array([0]), np.array([1]))
+    beside_another = pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist()
+    imagined.hold(snapshot, group_of(snapshot, "db-1"), np.array([0]), np.array([1]))
+
+    assert beside_another == [True]
     assert pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist() == [False]
+
+
+def test_held_pods_cannot_be_told_apart_afterwards() -> None:
+    """A hold is so many of a class: nobody knows whether db-0 or db-1 is the one on n1."""
+    snapshot = Snapshot.of([node("n1"), *replicas("0", "1")])
+    imagined.hold(snapshot, group_of(snapshot, "db-0"), np.array([0]), np.array([1]))
+    before = exact(snapshot)
+
+    with pytest.raises(InputError, match=f"names the label {INDEX}.* before holding others"):
+        snapshot.put_pod(ASKING)
+    assert differences(before, exact(snapshot)) == {}
+
+
+def test_a_selector_may_name_a_label_that_no_held_pod_has() -> None:
+    snapshot = Snapshot.of([node("n1"), pod("plain")])
+    imagined.hold(snapshot, group_of(snapshot, "plain"), np.array([0]), np.array([1]))
+
+    assert pipeline.evaluate(snapshot, snapshot.record_of(ASKING), NEWEST).fits.tolist() == [True]
+
+
+def test_a_selector_may_name_any_label_once_held_pods_are_gone() -> None:
+    snapshot = Snapshot.of([node("n1"), *replicas("1")])
+    snapshot.fork()
+    imagined.hold(snapshot, group_of(snapshot, "db-1"), np.array([0]), np.array([1]))
+    snapshot.revert()
+
+    assert pipeline.evaluate(snapshot, snapshot.record_of(ASKING), NEWEST).fits.tolist() == [True]
+
+
+def replicas(*indexes: str) -> list[Pod]:
+    return [pod(f"db-{index}", labels={INDEX: index}) for index in indexes]
+
+
+def group_of(snapshot: Snapshot, name: str) -> Held:
+    return Held(snapshot.pods[f"default/{name}"].pods, {})

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tonnage.filters import features, pipeline
-from tonnage.snapshot.rows import Rows, RowTable
+from tonnage.snapshot.rows import Bools, Rows, RowTable
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.builders import node, pod
 
@@ -178,3 +178,47 @@ def test_hundreds_of_nodes_come_and_go() -> None:
     assert fitting == {
         f"n{number}" for number in range(350) if number >= 300 or (number % 2 and number % 3)
     }
+
+
+def test_a_row_put_back_has_what_it_had() -> None:
+    table = RowTable()
+    column = table.column(np.int64, 7)
+    first, last = table.allocate(), table.allocate()
+    column.data[last] = 3
+    table.release(first)
+    facts = table.facts(last)
+    table.release(last)
+    gone = (table.size, int(column.data[last]))
+    table.put_back(last, facts)
+
+    assert gone == (0, 7)
+    assert (table.size, int(column.data[last]), table.taken.tolist()) == (2, 3, [False, True])
+    assert table.allocate() == first
+
+
+def test_free_rows_before_one_that_is_put_back_are_in_derived_masks_again() -> None:
+    table = RowTable()
+    rows = [table.allocate() for _ in range(3)]
+    facts = table.facts(rows[2])
+    for row in rows[1:]:
+        table.release(row)
+
+    def everywhere(asked: Rows) -> Bools:
+        return np.ones(len(table.alive.data[asked]), dtype=np.bool_)
+
+    before = table.derived("all", everywhere).tolist()
+    table.put_back(rows[2], facts)
+
+    assert (before, table.derived("all", everywhere).tolist()) == ([True], [True] * 3)
+
+
+def test_a_column_that_was_dropped_can_be_taken_back_after_growth() -> None:
+    table = RowTable()
+    column = table.column(np.int64)
+    row = table.allocate()
+    column.data[row] = 5
+    table.drop([column])
+    table.copy(row, 100)
+    table.take_back([column])
+
+    assert (int(column.data[row]), int(column.data[100])) == (5, 0)

@@ -56,7 +56,8 @@ def test_a_capacity_that_changes_its_class_is_found_under_the_new_one() -> None:
     storage.put_capacity(capacity("c", "old", free="1Gi"))
     storage.put_capacity(capacity("c", "new", free="1Gi"))
 
-    assert [one.storage_class_name for one in storage.capacities()] == ["new"]
+    assert [one.metadata.name for one in storage.capacities_of("new")] == ["c"]
+    assert list(storage.capacities_of("old")) == []
     assert storage.capacity_index("old").others == []
 
 
@@ -86,7 +87,7 @@ def test_a_capacity_is_named_by_its_namespace_too() -> None:
         storage.put_capacity(capacity("c", "local", free="1Gi", namespace=namespace))
     storage.drop_capacity("a", "c")
 
-    assert [one.metadata.namespace for one in storage.capacities()] == ["b"]
+    assert [one.metadata.namespace for one in storage.capacities_of("local")] == ["b"]
 
 
 # Volumes that are free to take, arranged for the claims that ask.

@@ -72,6 +72,11 @@ def refusing_terms(ask: Ask, *, besides: Iterable[PodClass] = ()) -> list[int]:
     ]
 
 
+def may_be_refused(ask: Ask) -> bool:
+    """Whether a pod anywhere, on a node or not yet, has anti-affinity that speaks of the pod."""
+    return any(True for _ in ask.snapshot.anti_terms.refusing(ask.pods, _namespace_labels(ask)))
+
+
 def _screen(ask: Ask, refusing: list[int]) -> Screen:
     together = _affinity_met(ask)
     apart = _anti_affinity_met(ask)

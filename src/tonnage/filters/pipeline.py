@@ -53,6 +53,7 @@ DEVICES_NOT_MODELLED = (
 
 
 _CODES = tuple(Code)
+_SUCCESS = int(Code.SUCCESS)
 
 
 class Verdict(Record, frozen=True, kw_only=True):
@@ -116,7 +117,7 @@ class Verdicts:
 
     def add(self, phase: str, plugin: str, screen: Screen) -> None:
         """Take a filter's answer for the rows no filter has refused yet."""
-        fresh = (self.codes == Code.SUCCESS) & (screen.codes != Code.SUCCESS)
+        fresh = (self.codes == _SUCCESS) & (screen.codes != _SUCCESS)
         if fresh.any():
             self.codes[fresh] = screen.codes[fresh]
             self._refused_by[fresh] = len(self._screens)

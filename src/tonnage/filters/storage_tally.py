@@ -34,6 +34,11 @@ class Tally:
         self._left: dict[int, Ints] = {}
         self._refused: list[_Refused] = []
 
+    @property
+    def claims_alone(self) -> bool:
+        """Whether the ledger only has pledges: what is published is then asked as without one."""
+        return self._ledger.claims_alone
+
     def counts(self, claim: PersistentVolumeClaim) -> bool:
         """Whether the claim says how much it wants of a class that is in the ledger."""
         return self._ledger.tracks(claim.class_name) and "storage" in claim.spec.resources.requests
@@ -52,9 +57,13 @@ class Tally:
         if pool in self._left:
             left = np.minimum(left, self._left[pool])
         self._left[pool] = left
-        refused: Bools = rows & (self._ledger.largest(name) < size) | taking & (wanted > left)
+        capacity = self._ledger.capacity(name)
+        if self.claims_alone:
+            refused: Bools = taking & (size > left) & (left < capacity)
+        else:
+            refused = rows & (self._ledger.largest(name) < size) | taking & (wanted > left)
         if refused.any():
-            capacity = self._ledger.capacity(name).copy()
+            capacity = capacity.copy()
             self._refused.append(_Refused(refused, name, wanted.copy(), capacity, left))
         return ~refused
 

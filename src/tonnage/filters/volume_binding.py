@@ -327,9 +327,11 @@ def _check_provisioning(
     allowed = ask.snapshot.columns.labels.allowed(storage_class.allowed_topologies)
     findings.unbindable |= rows & ~allowed
     asked = rows & allowed
-    if findings.tally is not None and findings.tally.counts(claim):
-        findings.too_small |= asked & ~findings.tally.add(claim, asked, again=again)
-    else:
+    tally = findings.tally
+    counted = tally is not None and tally.counts(claim)
+    if tally is not None and counted:
+        findings.too_small |= asked & ~tally.add(claim, asked, again=again)
+    if not counted or (tally is not None and tally.claims_alone):
         findings.too_small |= asked & ~enough_storage(ask, claim, storage_class)
 
 

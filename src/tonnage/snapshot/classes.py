@@ -106,6 +106,7 @@ class PodClass:
     """The facts of a pod, worked out once, and how many of its pods are on each row.
 
     `nodes` and `terminating` never hold a zero, and `terminating` is part of `nodes`.
+    `identity_labels` are those that some of its pods have and that are no facts of the class.
     """
 
     __slots__ = (
@@ -115,6 +116,7 @@ class PodClass:
         "features",
         "gates",
         "identity",
+        "identity_labels",
         "key",
         "labels",
         "namespace",
@@ -135,11 +137,11 @@ class PodClass:
         "wants_devices",
     )
 
-    def __init__(self, key: bytes, pod: Pod, *, identity: int, version: tuple[int, int]) -> None:
+    def __init__(self, key: bytes, pod: Pod, *, version: tuple[int, int]) -> None:
         spec = pod.spec
         affinity = spec.affinity
         self.key = key
-        self.identity = identity
+        self.identity_labels: frozenset[str] = frozenset()
         self.namespace = pod.metadata.namespace
         self.labels = _without_identity(pod.metadata.labels)
         self.requests = resources.requests(spec)
@@ -162,7 +164,8 @@ class PodClass:
         self.wants_devices = bool(spec.resource_claims)
         self.features = podfeatures.needed(spec)
         self.priority = spec.priority or 0
-        # Filled in by the parts of the snapshot that keep count over classes.
+        # Filled in by the parts of the snapshot that keep count of and over classes.
+        self.identity = -1
         self.usage_columns: tuple[tuple[int, int], ...] = ()
         self.own_anti_terms: tuple[int, ...] = ()
         self._be_nowhere()
@@ -173,11 +176,11 @@ class PodClass:
         self.counters: list[PodCounter] | None = None
         self.refusals: Refusals | None = None
 
-    def told_apart(self, labels: Mapping[str, str], *, identity: int) -> "PodClass":
+    def told_apart(self, labels: Mapping[str, str]) -> "PodClass":
         """Those of the class that have these identity labels as well; they are nowhere yet."""
         part = copy.copy(self)
-        part.identity = identity
         part.labels = {**self.labels, **labels}
+        part.identity_labels = self.identity_labels.difference(labels)
         part._be_nowhere()
         return part
 

@@ -23,14 +23,16 @@ class PodClasses:
         anti_terms: AntiTerms,
         *,
         version: tuple[int, int],
+        check: Callable[[frozenset[str]], None],
         regroup: Callable[[frozenset[str]], None],
     ) -> None:
-        """`regroup` is called with labels that have become facts, for pods that have them."""
+        """When labels become facts, `check` may refuse, and `regroup` moves pods that have them."""
         self.by_key: dict[bytes, PodClass] = {}
         self._columns = columns
         self._counters = counters
         self._anti_terms = anti_terms
         self._version = version
+        self._check = check
         self._regroup = regroup
         self._telling: frozenset[str] = frozenset()
 
@@ -38,15 +40,20 @@ class PodClasses:
         key = classes.key_of(pod)
         pods = self.by_key.get(key)
         if pods is None:
-            pods = PodClass(key, pod, identity=len(self.by_key), version=self._version)
+            pods = PodClass(key, pod, version=self._version)
+            self._tell_apart_by(pods.identity_labels_named())
             pods.usage_columns = tuple(
                 (self._columns.resource(name), amount)
                 for name, amount in pods.usage.items()
                 if amount
             )
             self._register(key, pods)
-            self._tell_apart_by(pods.identity_labels_named())
-        return self.told_apart(pods, pod.metadata.labels)
+        labels = pod.metadata.labels
+        pods = self.told_apart(pods, labels)
+        if not classes.IDENTITY_LABELS.isdisjoint(labels):
+            own = classes.IDENTITY_LABELS.intersection(labels)
+            pods.identity_labels |= own - pods.labels.keys()
+        return pods
 
     def told_apart(self, pods: PodClass, labels: Mapping[str, str]) -> PodClass:
         """The part of a class that a pod with these labels is in; nearly always all of it."""
@@ -58,16 +65,18 @@ class PodClasses:
         key = classes.key_told_apart(pods.key, own)
         part = self.by_key.get(key)
         if part is None:
-            part = pods.told_apart(own, identity=len(self.by_key))
+            part = pods.told_apart(own)
             self._register(key, part)
         return part
 
     def _register(self, key: bytes, pods: PodClass) -> None:
+        pods.identity = len(self.by_key)
         self.by_key[key] = pods
         self._counters.register(pods)
         self._anti_terms.register(pods)
 
     def _tell_apart_by(self, names: frozenset[str]) -> None:
         if not names <= self._telling:
+            self._check(names - self._telling)
             self._telling |= names
             self._regroup(names)

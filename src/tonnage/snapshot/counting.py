@@ -95,7 +95,7 @@ class PodCounters:
         if counter is None:
             if len(self._counters) >= _COUNTERS_LIMIT:
                 self._forget_all()
-            counter = PodCounter(scopes, self._table.column(np.int32), terminating=terminating)
+            counter = PodCounter(scopes, self._table.tally(np.int32), terminating=terminating)
             self._counters[key] = counter
             self._count(counter)
         return counter

@@ -11,21 +11,21 @@ class HostPorts:
     def __init__(self) -> None:
         self._held: dict[tuple[str, int], dict[int, dict[str, int]]] = {}
 
-    def take(self, row: int, ports: Iterable[HostPort]) -> None:
+    def take(self, row: int, ports: Iterable[HostPort], pods: int = 1) -> None:
+        """Take the ports for so many pods; a negative number gives them back."""
         for port in ports:
             rows = self._held.setdefault((port.protocol, port.port), {})
             holders = rows.setdefault(row, {})
-            holders[port.ip] = holders.get(port.ip, 0) + 1
+            left = holders.get(port.ip, 0) + pods
+            if left:
+                holders[port.ip] = left
+            else:
+                holders.pop(port.ip, None)
+                if not holders:
+                    del rows[row]
 
     def give_back(self, row: int, ports: Iterable[HostPort]) -> None:
-        for port in ports:
-            rows = self._held[port.protocol, port.port]
-            holders = rows[row]
-            holders[port.ip] -= 1
-            if not holders[port.ip]:
-                del holders[port.ip]
-            if not holders:
-                del rows[row]
+        self.take(row, ports, -1)
 
     def conflicts(self, wanted: Iterable[HostPort]) -> set[int]:
         """Rows where one of the wanted ports is taken; an address of 0.0.0.0 is every address."""

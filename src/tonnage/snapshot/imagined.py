@@ -7,28 +7,18 @@ rows by the class and the number, without a record each.
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSINode
-from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.nodes import PODS
+from tonnage.snapshot.holding import Held
+from tonnage.snapshot.rows import Ints, RowIndex
 from tonnage.snapshot.snapshot import NodeRecord, Snapshot
 
+__all__ = ["HOSTNAME", "Held", "TemplateRow", "add_copies", "add_template", "free_names", "hold"]
+
 HOSTNAME = "kubernetes.io/hostname"
-
-
-class Held(NamedTuple):
-    """A class of pods and what each of them takes: slots by driver, bytes by storage class."""
-
-    pods: PodClass
-    slots: Mapping[str, int]
-    storage: Mapping[str, int] = MappingProxyType({})
 
 
 class TemplateRow(NamedTuple):
@@ -60,11 +50,9 @@ def add_template(
     snapshot.undo_by(snapshot.table.release, row)
     snapshot.columns.set(row, node)
     snapshot.set_node_limits(row, node, csinode)
-    one = np.ones(1, dtype=np.int64)
     for group in held:
-        _change_columns(snapshot, group, np.array([row]), one)
-        snapshot.host_ports.take(row, group.pods.ports)
         snapshot.undo_by(snapshot.host_ports.give_back, row, group.pods.ports)
+        snapshot.held_pods.start(row, group)
     present = frozenset(key for key in host_keys if key in node.metadata.labels)
     return TemplateRow(row, node, held, present)
 
@@ -80,90 +68,29 @@ def add_copies(snapshot: Snapshot, template: TemplateRow, names: Sequence[str]) 
     rows = snapshot.table.copy(template.row, len(names))
     snapshot.undo_by(_remove_copies, snapshot, template, rows, tuple(names))
     snapshot.columns.labels.rename(rows, names, keys=template.host_keys)
-    for row, name in zip(range(rows.start, rows.stop), names, strict=True):
-        snapshot.nodes[name] = NodeRecord(name, row, snapshot.next_order(), template.node)
-    for group in template.starting:
-        _count(
-            snapshot, group.pods, np.arange(rows.start, rows.stop), np.ones(len(names), np.int64)
-        )
-        if group.pods.ports:
-            for row in range(rows.start, rows.stop):
-                snapshot.host_ports.take(row, group.pods.ports)
+    orders = snapshot.next_orders(len(names))
+    snapshot.nodes.append(
+        names,
+        [
+            NodeRecord(name, row, order, template.node, imagined=True)
+            for name, row, order in zip(names, range(rows.start, rows.stop), orders, strict=True)
+        ],
+    )
+    snapshot.held_pods.start_copies(rows, template.starting)
     return rows
 
 
-def hold(
-    snapshot: Snapshot,
-    group: Held,
-    rows: npt.NDArray[np.intp],
-    counts: npt.NDArray[np.int64],
-) -> None:
+def hold(snapshot: Snapshot, group: Held, rows: RowIndex, counts: Ints) -> None:
     """Put so many pods of a class on each of the rows (each row at most once in `rows`)."""
-    snapshot.undo_by(_release, snapshot, group, rows, counts)
-    _change_columns(snapshot, group, rows, counts)
-    _count(snapshot, group.pods, rows, counts)
-    if group.pods.ports:
-        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            for _ in range(count):
-                snapshot.host_ports.take(row, group.pods.ports)
-
-
-def _release(
-    snapshot: Snapshot,
-    group: Held,
-    rows: npt.NDArray[np.intp],
-    counts: npt.NDArray[np.int64],
-) -> None:
-    _change_columns(snapshot, group, rows, -counts)
-    _count(snapshot, group.pods, rows, -counts)
-    if group.pods.ports:
-        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            for _ in range(count):
-                snapshot.host_ports.give_back(row, group.pods.ports)
+    snapshot.undo_by(snapshot.held_pods.give_back)
+    snapshot.held_pods.hold(group, rows, counts)
 
 
 def _remove_copies(
     snapshot: Snapshot, template: TemplateRow, rows: slice, names: tuple[str, ...]
 ) -> None:
-    for group in template.starting:
-        _count(
-            snapshot, group.pods, np.arange(rows.start, rows.stop), -np.ones(len(names), np.int64)
-        )
-        if group.pods.ports:
-            for row in range(rows.start, rows.stop):
-                snapshot.host_ports.give_back(row, group.pods.ports)
+    for _ in template.starting:
+        snapshot.held_pods.give_back()
     for name in names:
         del snapshot.nodes[name]
     snapshot.table.release(rows)
-
-
-def _change_columns(
-    snapshot: Snapshot,
-    group: Held,
-    rows: npt.NDArray[np.intp],
-    counts: npt.NDArray[np.int64],
-) -> None:
-    used = snapshot.columns.used
-    for resource, amount in group.pods.usage_columns:
-        used[resource].data[rows] += amount * counts
-    used[PODS].data[rows] += counts
-    for driver, slots in group.slots.items():
-        snapshot.slots.driver(driver).used.data[rows] += slots * counts
-    if group.storage and snapshot.storage_ledger is not None:
-        snapshot.storage_ledger.take(rows, counts, group.storage)
-
-
-def _count(
-    snapshot: Snapshot,
-    pods: PodClass,
-    rows: npt.NDArray[np.intp],
-    counts: npt.NDArray[np.int64],
-) -> None:
-    nodes = pods.nodes
-    for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-        left = nodes.get(row, 0) + count
-        if left:
-            nodes[row] = left
-        else:
-            nodes.pop(row, None)
-    snapshot.counters.added_many(pods, rows, counts)

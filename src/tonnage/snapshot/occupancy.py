@@ -52,7 +52,7 @@ class Occupancy:
                     users = self.claim_users.setdefault((pods.namespace, volume.claim), {})
                     users[record.key] = record
                 else:
-                    self.disk_pods.setdefault(row, {})[record.key] = record
+                    include(self.disk_pods, row, record)
 
     def vacate(self, record: PodRecord) -> None:
         pods, row = record.pods, record.row
@@ -84,7 +84,7 @@ class Occupancy:
         if slots.migrated:
             self._slots.use(record.row, slots.migrated)
         if slots.problem is not None or slots.migrated_problem is not None:
-            self.problem_pods.setdefault(record.row, {})[record.key] = record
+            include(self.problem_pods, record.row, record)
 
     def give_back_slots(self, record: PodRecord) -> None:
         self._slots.unuse(record.row, record.slots.uses)
@@ -93,6 +93,15 @@ class Occupancy:
         if record.slots.problem is not None or record.slots.migrated_problem is not None:
             discard(self.problem_pods, record.row, record.key)
         record.slots = volumes.NO_SLOTS
+
+
+def include(index: dict[Any, dict[str, PodRecord]], key: Hashable, record: PodRecord) -> None:
+    """Put a record into an index of dictionaries, each in the order its pods came."""
+    members = index.setdefault(key, {})
+    last = next(reversed(members.values()), record)
+    members[record.key] = record
+    if last.order > record.order:
+        index[key] = dict(sorted(members.items(), key=lambda entry: entry[1].order))
 
 
 def discard(index: dict[Any, dict[str, Any]], key: Hashable, member: str) -> None:

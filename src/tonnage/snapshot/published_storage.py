@@ -7,7 +7,7 @@ import numpy as np
 from tonnage.objects import selectors
 from tonnage.objects.storage import CSIStorageCapacity
 from tonnage.snapshot.interning import Interner
-from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.rows import Bools, Ints, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.snapshot.storage_ledger import (
     NOTHING,
@@ -15,7 +15,6 @@ from tonnage.snapshot.storage_ledger import (
     PLENTY,
     ClassColumns,
     Room,
-    RowIndex,
     StorageLedger,
     room_of,
     size_of,
@@ -35,29 +34,65 @@ def open_ledger(
     `templates` are rows of nodes that do not exist, with what each would have of its own.
     `coming_up` are rows of nodes that will have so much and may not have published it yet.
     """
-    known = tracked(snapshot.storage)
-    names = sorted(set(class_names) & known.keys())
+    names = _tracked_names(snapshot, class_names)
     if not names:
         return
+    ledger = _filled(snapshot, names)
+    for row, rooms in templates.items():
+        ledger.furnish(row, rooms)
+    for row, rooms in coming_up.items():
+        ledger.furnish(row, rooms, only_missing=True)
+    ledger.form_pools(tracked(snapshot.storage))
+    _take_for_placed(snapshot, ledger)
+    before, snapshot.storage_ledger = snapshot.storage_ledger, ledger
+    snapshot.undo_by(_go_back_to, snapshot, before)
+
+
+def open_for_pledges(
+    snapshot: Snapshot, class_names: Iterable[str], *, pledged: Iterable[tuple[int, str, int]]
+) -> None:
+    """Begin a ledger of these classes, until `close`, of which only pledges are taken.
+
+    `pledged` are rows with a class and bytes of it. Where there is none, each claim is judged
+    alone, as kube-scheduler does.
+    """
+    names = _tracked_names(snapshot, class_names)
+    if not names:
+        return
+    ledger = _filled(snapshot, names)
+    ledger.form_pools(tracked(snapshot.storage))
+    ledger.claims_alone = True
+    one = np.ones(1, dtype=np.int64)
+    for row, name, size in pledged:
+        ledger.take(np.array([row]), one, {name: size})
+    snapshot.storage_ledger = ledger
+
+
+def close(snapshot: Snapshot) -> None:
+    """End the ledger, if there is one."""
+    ledger, snapshot.storage_ledger = snapshot.storage_ledger, None
+    if ledger is not None:
+        ledger.close()
+
+
+def _go_back_to(snapshot: Snapshot, before: StorageLedger | None) -> None:
+    close(snapshot)
+    snapshot.storage_ledger = before
+
+
+def _tracked_names(snapshot: Snapshot, class_names: Iterable[str]) -> list[str]:
+    return sorted(set(class_names) & tracked(snapshot.storage).keys())
+
+
+def _filled(snapshot: Snapshot, names: Iterable[str]) -> StorageLedger:
+    """A ledger of what is published of the classes."""
     ledger = StorageLedger(snapshot.table)
     for name in names:
         published = _Published(snapshot, ledger.segments)
         for capacity in snapshot.storage.capacities_of(name):
             published.add(capacity)
         published.write(ledger.add_class(name))
-    for row, rooms in templates.items():
-        ledger.furnish(row, rooms)
-    for row, rooms in coming_up.items():
-        ledger.furnish(row, rooms, only_missing=True)
-    ledger.form_pools(known)
-    _take_for_placed(snapshot, ledger)
-    snapshot.storage_ledger = ledger
-    snapshot.undo_by(_close, snapshot, ledger)
-
-
-def _close(snapshot: Snapshot, ledger: StorageLedger) -> None:
-    snapshot.storage_ledger = None
-    ledger.close()
+    return ledger
 
 
 def _take_for_placed(snapshot: Snapshot, ledger: StorageLedger) -> None:

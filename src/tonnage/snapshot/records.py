@@ -13,10 +13,13 @@ NOWHERE = -1
 
 
 class NodeRecord(NamedTuple):
+    """A node of the snapshot. Of an imagined one `node` is the template, under its own name."""
+
     name: str
     row: int
     order: int
     node: Node
+    imagined: bool = False
 
 
 class PodRecord(msgspec.Struct, gc=False, eq=False):

@@ -5,7 +5,6 @@ column (say, "matches this selector") is brought up to date only for the rows
 that changed since it was last asked for.
 """
 
-import heapq
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -14,7 +13,8 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = "slice | npt.NDArray[np.intp]"
+RowIndex: TypeAlias = npt.NDArray[np.intp]
+Rows: TypeAlias = slice | RowIndex
 
 S = TypeVar("S", bound=np.generic)
 
@@ -33,6 +33,10 @@ class Column(Generic[S]):
         self.data: npt.NDArray[S] = np.full(capacity, fill, dtype=dtype)
 
 
+Facts: TypeAlias = list[tuple[Column[Any], Any]]
+"""What a row holds, without the columns in which it holds nothing of its own."""
+
+
 class RowTable:
     """Every column has the same capacity, and a row that is not taken holds only fill values.
 
@@ -44,7 +48,8 @@ class RowTable:
         self.size = 0
         self._capacity = _INITIAL_CAPACITY
         self._columns: list[Column[Any]] = []
-        self._free: list[int] = []
+        self._tallies: list[Column[Any]] = []
+        self._taken_count = 0
         self._log: list[int] = []
         self._epoch = 0
         self._derived: dict[Hashable, _Derived] = {}
@@ -56,6 +61,16 @@ class RowTable:
         self._columns.append(column)
         return column
 
+    def tally(self, dtype: type[S]) -> Column[S]:
+        """A column that counts what is on a row, and is zero once that has left.
+
+        There may be thousands of them, so nobody else writes to one: it is not copied with a
+        row, nor blanked, nor kept.
+        """
+        column = Column(self._capacity, dtype, 0)
+        self._tallies.append(column)
+        return column
+
     @property
     def taken(self) -> Bools:
         """Rows that hold a node or a template."""
@@ -65,17 +80,22 @@ class RowTable:
         """Forget columns nobody reads any more."""
         gone = {id(column) for column in columns}
         self._columns = [column for column in self._columns if id(column) not in gone]
+        self._tallies = [column for column in self._tallies if id(column) not in gone]
+
+    def take_back(self, columns: Iterable[Column[Any]]) -> None:
+        """Undo a `drop` of columns that are no tallies."""
+        for column in columns:
+            self._fit(column)
+            self._columns.append(column)
 
     def allocate(self, *, shadow: bool = False) -> int:
-        """A blank row."""
-        while self._free:
-            row = heapq.heappop(self._free)
-            # A freed row beyond the end may have come back by growth.
-            if row < self.size and not self._taken.data[row]:
-                break
+        """A blank row: the first there is."""
+        if self._taken_count < self.size:
+            row = int(self.taken.argmin())
         else:
             row = self.size
             self._extend(1)
+        self._taken_count += 1
         self._taken.data[row] = True
         self.alive.data[row] = not shadow
         return row
@@ -84,6 +104,7 @@ class RowTable:
         """So many living rows, side by side, that hold what `row` holds."""
         rows = slice(self.size, self.size + count)
         self._extend(count)
+        self._taken_count += count
         for column in self._columns:
             column.data[rows] = column.data[row]
         self.alive.data[rows] = True
@@ -92,14 +113,36 @@ class RowTable:
         return rows
 
     def release(self, rows: int | slice) -> None:
-        for column in self._columns:
-            column.data[rows] = column.fill
         released = range(rows, rows + 1) if isinstance(rows, int) else range(rows.start, rows.stop)
+        self._blank(rows)
+        self._taken_count -= len(released)
         for row in released:
-            heapq.heappush(self._free, row)
             self.touch(row)
         while self.size and not self._taken.data[self.size - 1]:
             self.size -= 1
+
+    def facts(self, row: int) -> Facts:
+        """What a row holds now, for `put_back` or `reset`."""
+        return [
+            (column, value)
+            for column in self._columns
+            if (value := column.data.item(row)) != column.fill
+        ]
+
+    def put_back(self, row: int, facts: Facts) -> None:
+        """Undo the release of a row; nobody may have it now."""
+        if row >= self.size:
+            # Free rows before it were beyond the end when masks were last brought up to date.
+            for free in range(self.size, row):
+                self.touch(free)
+            self._extend(row + 1 - self.size)
+        self._taken_count += 1
+        self._write(row, facts)
+
+    def reset(self, row: int, facts: Facts) -> None:
+        """Let a row hold what it held when it was asked for its facts."""
+        self._blank(row)
+        self._write(row, facts)
 
     def touch(self, row: int) -> None:
         """Say that what is derived from `row` may have changed."""
@@ -128,6 +171,15 @@ class RowTable:
             entry.position = position
         return entry.mask[: self.size]
 
+    def _blank(self, rows: int | slice) -> None:
+        for column in self._columns:
+            column.data[rows] = column.fill
+
+    def _write(self, row: int, facts: Facts) -> None:
+        for column, value in facts:
+            column.data[row] = value
+        self.touch(row)
+
     def _extend(self, count: int) -> None:
         self.size += count
         if self.size > self._capacity:
@@ -136,7 +188,11 @@ class RowTable:
     def _grow(self) -> None:
         while self._capacity < self.size:
             self._capacity *= 2
-        for column in self._columns:
+        for column in (*self._columns, *self._tallies):
+            self._fit(column)
+
+    def _fit(self, column: Column[Any]) -> None:
+        if len(column.data) < self._capacity:
             grown = np.full(self._capacity, column.fill, dtype=column.data.dtype)
             grown[: len(column.data)] = column.data
             column.data = grown

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from tonnage.snapshot.rows import Column, Ints, RowTable
+from tonnage.snapshot.rows import Column, Ints, Rows, RowTable
 from tonnage.snapshot.slots import UNLIMITED, SlotLedger
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -36,7 +35,7 @@ class PoolColumn:
         """Slots that so many volumes of each driver take."""
         return sum(self.weights.get(driver, 0) * count for driver, count in wanted.items())
 
-    def taken(self, rows: slice | npt.NDArray[np.intp]) -> Ints:
+    def taken(self, rows: Rows) -> Ints:
         """Slots in use on the rows, by pods or by attachments."""
         taken: Ints = np.zeros(len(self.free.data[rows]), dtype=np.int64)
         for driver, weight in self.weights.items():
@@ -44,7 +43,7 @@ class PoolColumn:
             taken += weight * (column.used.data[rows] + column.held.data[rows])
         return taken
 
-    def left(self, rows: slice | npt.NDArray[np.intp]) -> Ints:
+    def left(self, rows: Rows) -> Ints:
         left: Ints = self.free.data[rows] - self.taken(rows)
         return left
 
@@ -62,9 +61,7 @@ class SlotPools:
             if weight:
                 yield column, weight
 
-    def within(
-        self, room: Ints, wanted: Mapping[str, int], rows: slice | npt.NDArray[np.intp]
-    ) -> Ints:
+    def within(self, room: Ints, wanted: Mapping[str, int], rows: Rows) -> Ints:
         """How many pods of `room` the pools have slots for, if each wants so many volumes."""
         for column, weight in self.of(wanted):
             room = np.minimum(room, column.left(rows) // weight)
@@ -83,12 +80,20 @@ def set_pools(snapshot: Snapshot, by_row: Mapping[int, Sequence[Pool]]) -> None:
                 pools.columns.append(known[key])
             known[key].free.data[row] = pool.free
     if pools.columns:
+        clear_pools(snapshot)
         snapshot.slot_pools = pools
         snapshot.undo_by(clear_pools, snapshot)
 
 
 def clear_pools(snapshot: Snapshot) -> None:
     """Let rows have no pools any more."""
-    if snapshot.slot_pools is not None:
-        snapshot.table.drop(column.free for column in snapshot.slot_pools.columns)
-    snapshot.slot_pools = None
+    known = snapshot.slot_pools
+    if known is not None:
+        snapshot.undo_by(_put_back, snapshot, known)
+        snapshot.table.drop(column.free for column in known.columns)
+        snapshot.slot_pools = None
+
+
+def _put_back(snapshot: Snapshot, pools: SlotPools) -> None:
+    snapshot.table.take_back(column.free for column in pools.columns)
+    snapshot.slot_pools = pools

@@ -5,7 +5,7 @@ before its node, a claim after its pod. What depends on a change is brought up t
 date by the change; nothing is ever recounted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -27,17 +27,20 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.snapshot import classes, limits
+from tonnage.snapshot.arrivals import Arrivals
 from tonnage.snapshot.attachments import Attachments
 from tonnage.snapshot.classifying import PodClasses
 from tonnage.snapshot.counting import AntiTerms, PodCounters
+from tonnage.snapshot.holding import Held, HeldPods
 from tonnage.snapshot.interning import Interner
 from tonnage.snapshot.journal import Journal
 from tonnage.snapshot.nodes import NodeColumns
-from tonnage.snapshot.occupancy import Occupancy, discard
+from tonnage.snapshot.occupancy import Occupancy, discard, include
 from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
-from tonnage.snapshot.rows import RowTable
+from tonnage.snapshot.rows import Facts, RowTable
 from tonnage.snapshot.slots import SlotLedger
 from tonnage.snapshot.storage import StorageState
+from tonnage.snapshot.storage_changes import StorageChanges
 from tonnage.snapshot.storage_ledger import StorageLedger
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class Snapshot:
         limit_reader: limits.LimitReader = limits.from_csinode,
     ) -> None:
         self._limit_reader = limit_reader
+        self._limits_follow_drivers = limit_reader is not limits.from_csinode
         self._journal = Journal()
         self.undo_by = self._journal.undo_by
         self._next_order = 0
@@ -66,22 +70,34 @@ class Snapshot:
         self.columns = NodeColumns(self.table)
         self._limits_in_doubt = False
         self.slots = SlotLedger(self.table, appeared=self._driver_appeared)
-        self.storage = StorageState()
+        self.storage = StorageState(self._journal.keep)
         self.storage_ledger: StorageLedger | None = None
         self.slot_pools: SlotPools | None = None
         self.anti_terms = AntiTerms()
         self.counters = PodCounters(self.table)
-        self._classes = PodClasses(
-            self.columns, self.counters, self.anti_terms, version=version, regroup=self._regroup
-        )
-        self.classes = self._classes.by_key
         self._occupancy = Occupancy(self.columns, self.counters, self.slots, self.storage)
         self.host_ports = self._occupancy.host_ports
+        self.held_pods = HeldPods(
+            self.columns,
+            self.counters,
+            self.slots,
+            self.host_ports,
+            storage_ledger=lambda: self.storage_ledger,
+        )
+        self._classes = PodClasses(
+            self.columns,
+            self.counters,
+            self.anti_terms,
+            version=version,
+            check=self.held_pods.check_told_apart,
+            regroup=self._regroup,
+        )
+        self.classes = self._classes.by_key
         self.problem_pods = self._occupancy.problem_pods
         self.disk_pods = self._occupancy.disk_pods
         self._claim_users = self._occupancy.claim_users
-        self.nodes: dict[str, NodeRecord] = {}
-        self.pods: dict[str, PodRecord] = {}
+        self.nodes: Arrivals[NodeRecord] = Arrivals()
+        self.pods: Arrivals[PodRecord] = Arrivals()
         self.namespaces: dict[str, Namespace] = {}
         self.csinodes: dict[str, CSINode] = {}
         self._attachments = Attachments(self.slots, self.storage, self.nodes)
@@ -91,7 +107,15 @@ class Snapshot:
         self.plugin_sets: Interner[frozenset[str]] = Interner()
         self.plugin_sets.id_of(frozenset())
         self._pods_by_node: dict[str, dict[str, PodRecord]] = {}
-        self._volume_claims: dict[str, tuple[tuple[str, str], ...]] = {}
+        changes = StorageChanges(self.storage, self._occupancy, self._attachments, self._journal)
+        self._storage_changes = changes
+        self.put_claim, self.drop_claim = changes.put_claim, changes.drop_claim
+        self.put_volume, self.drop_volume = changes.put_volume, changes.drop_volume
+        self.put_class, self.drop_class = changes.put_class, changes.drop_class
+        self.put_driver, self.drop_driver = changes.put_driver, changes.drop_driver
+        self.put_capacity, self.drop_capacity = changes.put_capacity, changes.drop_capacity
+        self.put_attachment = changes.put_attachment
+        self.drop_attachment = changes.drop_attachment
         self._putters: dict[type, Callable[[Any], None]] = {
             Node: self.put_node,
             Pod: self.put_pod,
@@ -162,59 +186,84 @@ class Snapshot:
         known = self.nodes.get(name)
         if known is None:
             self.undo_by(self.drop_node, name)
-            self._add_node(node, self.next_order())
+            row = self.table.allocate()
+            self.columns.set(row, node)
+            self.nodes.add(name, NodeRecord(name, row, self.next_order(), node))
+            self._refresh_limits(name)
+            self._fill(name, row)
         else:
-            self.undo_by(self.put_node, known.node)
+            self._keep_row(known)
             self.columns.clear(known.row, known.node)
             self.columns.set(known.row, node)
-            self.nodes[name] = known._replace(node=node)
+            self.nodes[name] = known._replace(node=node, imagined=False)
             self._refresh_limits(name)
 
     def drop_node(self, name: str) -> None:
-        """Take a node away. Its pods stay known, and are placed again if it comes back."""
+        """Take a node away. Its pods stay known, and are placed again if it comes back.
+
+        Imagined pods that are held on it go with it; only a revert brings them back.
+        """
         record = self.nodes.get(name)
         if record is None:
             return
-        self.undo_by(self._add_node, record.node, record.order)
+        row = record.row
         for pod in self._pods_by_node.get(name, {}).values():
             self._occupancy.vacate(pod)
         self._attachments.node_goes(name)
+        held = self.held_pods.clear(row)
+        if self._journal.recording:
+            self.undo_by(self._bring_back, record, self.table.facts(row), held)
         del self.nodes[name]
-        self.columns.clear(record.row, record.node)
-        self.table.release(record.row)
+        self.table.release(row)
 
-    def _add_node(self, node: Node, order: int) -> None:
-        name = node.metadata.name
-        row = self.table.allocate()
-        self.nodes[name] = NodeRecord(name, row, order, node)
-        self.columns.set(row, node)
-        self._refresh_limits(name)
+    def _bring_back(self, record: NodeRecord, facts: Facts, held: list[tuple[Held, int]]) -> None:
+        self.table.put_back(record.row, facts)
+        self.nodes.add(record.name, record)
+        self._reread_limits(record)
+        self.held_pods.restore(record.row, held)
+        self._fill(record.name, record.row)
+
+    def _fill(self, name: str, row: int) -> None:
+        """Give a node that is new on its row what is known to be on it."""
         for pod in self._pods_by_node.get(name, {}).values():
             self._occupancy.occupy(pod, row)
         self._attachments.node_came(name)
 
     def put_csinode(self, csinode: CSINode) -> None:
         name = csinode.metadata.name
-        known = self.csinodes.get(name)
-        self.undo_by(*((self.drop_csinode, name) if known is None else (self.put_csinode, known)))
-        self.csinodes[name] = csinode
+        self._keep_row(self.nodes.get(name))
+        self._journal.put(self.csinodes, name, csinode)
         self._refresh_limits(name)
 
     def drop_csinode(self, name: str) -> None:
-        known = self.csinodes.pop(name, None)
-        if known is not None:
-            self.undo_by(self.put_csinode, known)
+        if name in self.csinodes:
+            self._keep_row(self.nodes.get(name))
+            self._journal.remove(self.csinodes, name)
             self._refresh_limits(name)
+
+    def _keep_row(self, record: NodeRecord | None) -> None:
+        """Have a revert give back what the row of a node holds now."""
+        if record is not None and self._journal.recording:
+            self.undo_by(self._reset_row, record, self.table.facts(record.row))
+
+    def _reset_row(self, record: NodeRecord, facts: Facts) -> None:
+        self.table.reset(record.row, facts)
+        self.nodes[record.name] = record
+        self._reread_limits(record)
 
     def _driver_appeared(self) -> None:
         """A key of a node may turn out to be this driver's, if limits are read from keys at all."""
-        if self._limit_reader is limits.from_csinode or self._limits_in_doubt:
-            return
-        self._limits_in_doubt = True
-        for name, record in self.nodes.items():
-            if record.node.metadata.name == name:  # not an imagined one, whose CSINode is not kept
-                self._refresh_limits(name)
-        self._limits_in_doubt = False
+        if self._limits_follow_drivers and not self._limits_in_doubt:
+            self._limits_in_doubt = True
+            for record in self.nodes.values():
+                self._reread_limits(record)
+            self._limits_in_doubt = False
+
+    def _reread_limits(self, record: NodeRecord) -> None:
+        """Bring limits up to date with the drivers that are known by now."""
+        # Of an imagined node the CSINode is not kept.
+        if self._limits_follow_drivers and not record.imagined:
+            self._refresh_limits(record.name)
 
     def _refresh_limits(self, name: str) -> None:
         record = self.nodes.get(name)
@@ -237,7 +286,7 @@ class Snapshot:
 
     def ordered_nodes(self) -> list[NodeRecord]:
         """Nodes in the order they came."""
-        return sorted(self.nodes.values(), key=lambda record: record.order)
+        return list(self.nodes.values())
 
     # Pods.
 
@@ -246,17 +295,14 @@ class Snapshot:
         if pod.status.phase in FINISHED:
             self.drop_pod(pod.metadata.namespace, pod.metadata.name)
             return
-        record = self.record_of(pod)
-        known = self.pods.get(record.key)
-        if known is not None:
-            record.order = known.order
-        self._put_record(record)
+        self._put_record(self.record_of(pod))
 
     def drop_pod(self, namespace: str, name: str) -> None:
         record = self.pods.get(f"{namespace}/{name}")
         if record is not None:
             self.undo_by(self._put_record, record)
-            self._forget(record)
+            self._withdraw(record)
+            del self.pods[record.key]
 
     def place(self, record: PodRecord, node_name: str) -> PodRecord:
         """Put a pod on a node, as if it had been bound; gives the record as it is there."""
@@ -280,32 +326,35 @@ class Snapshot:
 
     def pending_pods(self) -> list[PodRecord]:
         """Pods that wait for a node, in the order they came."""
-        waiting = [record for record in self.pods.values() if record.pending]
-        return sorted(waiting, key=lambda record: record.order)
+        return [record for record in self.pods.values() if record.pending]
 
-    def pods_on(self, node_name: str) -> Iterable[PodRecord]:
-        return self._pods_by_node.get(node_name, {}).values()
+    def pods_on(self, node_name: str) -> list[PodRecord]:
+        """Pods that have the node, in the order they came."""
+        return _in_order(self._pods_by_node.get(node_name, {}))
 
     def _put_record(self, record: PodRecord) -> None:
         known = self.pods.get(record.key)
         if known is None:
             self.undo_by(self.drop_pod, record.meta.namespace, record.meta.name)
+            self.pods.add(record.key, record)
         else:
             self.undo_by(self._put_record, known)
-            self._forget(known)
+            self._withdraw(known)
+            # A record made only to ask about the pod does not know when the pod came.
+            record.order = known.order
+            self.pods[record.key] = record
         # A record that was gone for a while may be older than what tells its pod apart.
         record.pods = self._classes.told_apart(record.pods, record.meta.labels)
-        self.pods[record.key] = record
         if record.node_name:
             self._pods_by_node.setdefault(record.node_name, {})[record.key] = record
             node = self.nodes.get(record.node_name)
             if node is not None:
                 self._occupancy.occupy(record, node.row)
         elif record.nominated:
-            self.nominated_pods.setdefault(record.nominated, {})[record.key] = record
+            include(self.nominated_pods, record.nominated, record)
 
-    def _forget(self, record: PodRecord) -> None:
-        del self.pods[record.key]
+    def _withdraw(self, record: PodRecord) -> None:
+        """Take a pod off its node, or off the one it is promised."""
         if record.node_name:
             if record.row != NOWHERE:
                 self._occupancy.vacate(record)
@@ -325,159 +374,42 @@ class Snapshot:
             if row != NOWHERE:
                 self._occupancy.occupy(record, row)
 
-    # Storage.
-
-    def put_claim(self, claim: PersistentVolumeClaim) -> None:
-        key = (claim.metadata.namespace, claim.metadata.name)
-        known = self.storage.claims.get(key)
-        self.undo_by(*((self.drop_claim, *key) if known is None else (self.put_claim, known)))
-        if known is not None:
-            self._unlink_claim(known)
-        self._resettle((key,), lambda: self._link_claim(claim))
-
-    def drop_claim(self, namespace: str, name: str) -> None:
-        known = self.storage.claims.get((namespace, name))
-        if known is not None:
-            self.undo_by(self.put_claim, known)
-            self._resettle(((namespace, name),), lambda: self._unlink_claim(known))
+    # Storage; it is fed through `storage_changes`.
 
     def claims_in_use(self, keys: AbstractSet[tuple[str, str]]) -> AbstractSet[tuple[str, str]]:
         """Those of the claims that pods on nodes use."""
         return keys & self._claim_users.keys()
 
-    def claim_users(self, namespace: str, name: str) -> Iterable[PodRecord]:
-        """Pods on nodes that use the claim."""
-        return self._claim_users.get((namespace, name), {}).values()
+    def claim_users(self, namespace: str, name: str) -> list[PodRecord]:
+        """Pods on nodes that use the claim, in the order they came."""
+        return _in_order(self._claim_users.get((namespace, name), {}))
 
     def used_claims(self) -> Iterable[tuple[tuple[str, str], Iterable[PodRecord]]]:
-        """Claims that pods on nodes use, each with the pods."""
+        """Claims that pods on nodes use, each with the pods; both in no order."""
         return ((key, users.values()) for key, users in self._claim_users.items())
-
-    def _link_claim(self, claim: PersistentVolumeClaim) -> None:
-        key = (claim.metadata.namespace, claim.metadata.name)
-        self.storage.claims[key] = claim
-        volume = claim.spec.volume_name
-        if volume:
-            self._volume_claims[volume] = (*self._volume_claims.get(volume, ()), key)
-
-    def _unlink_claim(self, claim: PersistentVolumeClaim) -> None:
-        key = (claim.metadata.namespace, claim.metadata.name)
-        del self.storage.claims[key]
-        volume = claim.spec.volume_name
-        if volume:
-            left = tuple(one for one in self._volume_claims.pop(volume) if one != key)
-            if left:
-                self._volume_claims[volume] = left
-
-    def put_volume(self, volume: PersistentVolume) -> None:
-        name = volume.metadata.name
-        known = self.storage.volume(name)
-        self.undo_by(*((self.drop_volume, name) if known is None else (self.put_volume, known)))
-        self._resettle_volume(name, lambda: self.storage.put_volume(volume))
-
-    def drop_volume(self, name: str) -> None:
-        known = self.storage.volume(name)
-        if known is not None:
-            self.undo_by(self.put_volume, known)
-            self._resettle_volume(name, lambda: self.storage.drop_volume(name))
-
-    def _resettle_volume(self, name: str, change: Callable[[], object]) -> None:
-        self._attachments.volume_goes(name)
-        self._resettle(self._volume_claims.get(name, ()), change)
-        self._attachments.volume_came(name)
-
-    def put_class(self, storage_class: StorageClass) -> None:
-        name = storage_class.metadata.name
-        known = self.storage.classes.get(name)
-        self.undo_by(*((self.drop_class, name) if known is None else (self.put_class, known)))
-        self._resettle(
-            self._claims_of_class(name),
-            lambda: self.storage.classes.__setitem__(name, storage_class),
-        )
-
-    def drop_class(self, name: str) -> None:
-        known = self.storage.classes.get(name)
-        if known is not None:
-            self.undo_by(self.put_class, known)
-            self._resettle(
-                self._claims_of_class(name), lambda: self.storage.classes.__delitem__(name)
-            )
-
-    def _claims_of_class(self, name: str) -> tuple[tuple[str, str], ...]:
-        # Classes change so rarely that an index over all claims would not pay.
-        return tuple(
-            key
-            for key, claim in self.storage.claims.items()
-            if key in self._claim_users and claim.class_name == name
-        )
-
-    def _resettle(self, claims: Iterable[tuple[str, str]], change: Callable[[], object]) -> None:
-        """Make a change to storage and move the slots of the pods that use these claims."""
-        affected = [record for key in claims for record in self._claim_users.get(key, {}).values()]
-        for record in affected:
-            if record.slots is not volumes.NO_SLOTS:
-                self._occupancy.give_back_slots(record)
-        change()
-        for record in affected:
-            if record.slots is volumes.NO_SLOTS:
-                self._occupancy.take_slots(record)
-
-    def put_driver(self, driver: CSIDriver) -> None:
-        self._put_simple(self.storage.drivers, driver, self.put_driver, self.drop_driver)
-
-    def drop_driver(self, name: str) -> None:
-        known = self.storage.drivers.pop(name, None)
-        if known is not None:
-            self.undo_by(self.put_driver, known)
-
-    def put_capacity(self, capacity: CSIStorageCapacity) -> None:
-        key = (capacity.metadata.namespace, capacity.metadata.name)
-        known = self.storage.capacity(*key)
-        self.undo_by(*((self.drop_capacity, *key) if known is None else (self.put_capacity, known)))
-        self.storage.put_capacity(capacity)
-
-    def drop_capacity(self, namespace: str, name: str) -> None:
-        known = self.storage.drop_capacity(namespace, name)
-        if known is not None:
-            self.undo_by(self.put_capacity, known)
-
-    def put_attachment(self, attachment: VolumeAttachment) -> None:
-        name = attachment.metadata.name
-        self.drop_attachment(name)
-        self.undo_by(self.drop_attachment, name)
-        self._attachments.add(attachment)
-
-    def drop_attachment(self, name: str) -> None:
-        known = self.attachments.get(name)
-        if known is not None:
-            self.undo_by(self.put_attachment, known)
-            self._attachments.remove(name)
 
     # Namespaces.
 
     def put_namespace(self, namespace: Namespace) -> None:
-        self._put_simple(self.namespaces, namespace, self.put_namespace, self.drop_namespace)
+        self.undo_by(self.anti_terms.namespaces_changed)
+        self._journal.put(self.namespaces, namespace.metadata.name, namespace)
         self.anti_terms.namespaces_changed()
 
     def drop_namespace(self, name: str) -> None:
-        known = self.namespaces.pop(name, None)
-        if known is not None:
-            self.undo_by(self.put_namespace, known)
+        if name in self.namespaces:
+            self.undo_by(self.anti_terms.namespaces_changed)
+            self._journal.remove(self.namespaces, name)
             self.anti_terms.namespaces_changed()
-
-    def _put_simple(
-        self,
-        held: dict[str, Any],
-        obj: Any,
-        put: Callable[[Any], None],
-        drop: Callable[[str], None],
-    ) -> None:
-        name = obj.metadata.name
-        known = held.get(name)
-        self.undo_by(*((drop, name) if known is None else (put, known)))
-        held[name] = obj
 
     def next_order(self) -> int:
         """A number larger than any given before."""
-        self._next_order += 1
-        return self._next_order
+        return self.next_orders(1).start
+
+    def next_orders(self, count: int) -> range:
+        """So many of them."""
+        self._next_order += count
+        return range(self._next_order - count, self._next_order)
+
+
+def _in_order(records: Mapping[str, PodRecord]) -> list[PodRecord]:
+    return sorted(records.values(), key=lambda record: record.order)

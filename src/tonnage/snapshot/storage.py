@@ -1,6 +1,7 @@
 """Claims, volumes, classes, drivers and capacities by name, with the indexes filters need."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from tonnage.objects import quantities, selectors
 from tonnage.objects.storage import (
@@ -20,7 +21,9 @@ NO_LIMIT = -(2**63)
 class StorageState:
     """Holds the cluster's storage objects; every index agrees with the objects held."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[dict[Any, Any]], None] = lambda _: None) -> None:
+        """`keep` is told of dictionaries that are about to lose an entry, or its place."""
+        self._keep = keep
         self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
@@ -55,11 +58,14 @@ class StorageState:
                 del self._open_arranged[volume.class_name]
 
     def drop_volume(self, name: str) -> PersistentVolume | None:
-        volume = self.volumes.pop(name, None)
+        volume = self.volumes.get(name)
         if volume is None:
             return None
+        self._keep(self.volumes)
+        del self.volumes[name]
         reference = volume.spec.claim_ref
         if reference is not None:
+            self._keep(self._reserved)
             key = (reference.namespace, reference.name)
             left = tuple(one for one in self._reserved.pop(key) if one is not volume)
             if left:
@@ -99,15 +105,12 @@ class StorageState:
         if class_name is None:
             return None
         self._per_value.pop(class_name, None)
+        self._keep(self._capacities[class_name])
         return self._capacities[class_name].pop(key)
 
     def capacity(self, namespace: str, name: str) -> CSIStorageCapacity | None:
         class_name = self._capacity_class.get((namespace, name))
         return None if class_name is None else self._capacities[class_name][namespace, name]
-
-    def capacities(self) -> Iterator[CSIStorageCapacity]:
-        for of_class in self._capacities.values():
-            yield from of_class.values()
 
     def capacities_of(self, class_name: str) -> Iterable[CSIStorageCapacity]:
         return self._capacities.get(class_name, {}).values()

@@ -9,15 +9,14 @@ covers several nodes, say a zone, they all draw on one. Classes may share a pool
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tonnage.objects import quantities
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolumeClaim, StorageClass
 from tonnage.snapshot.interning import Interner
-from tonnage.snapshot.rows import Column, Ints, RowTable
+from tonnage.snapshot.rows import Column, Ints, RowIndex, Rows, RowTable
 from tonnage.snapshot.storage import StorageState, limit_of
 
 POOL_ANNOTATION = "tonnage.dev/storage-pool"
@@ -26,8 +25,6 @@ PLENTY = 2**60
 
 NOTHING = -1
 OWN = 0
-
-RowIndex: TypeAlias = npt.NDArray[np.intp]
 
 
 class Room(NamedTuple):
@@ -60,8 +57,11 @@ class ClassColumns:
 class StorageLedger:
     """What is left of a pool is what was published less what was taken since; both by row.
 
-    It lives as long as the fork it was opened in.
+    It lives as long as the fork it was opened in. With `claims_alone`, claims of a pod are not
+    added up, and rows of which nothing was taken are as if there were no ledger.
     """
+
+    claims_alone = False
 
     def __init__(self, table: RowTable) -> None:
         self._table = table
@@ -88,7 +88,7 @@ class StorageLedger:
         """Bytes of the largest volume each row can have; below zero where there is none."""
         return self._classes[class_name].largest.data[: self._table.size]
 
-    def left(self, class_name: str, rows: slice | RowIndex | None = None) -> Ints:
+    def left(self, class_name: str, rows: Rows | None = None) -> Ints:
         """Bytes left on each row, or on those asked for."""
         rows = slice(0, self._table.size) if rows is None else rows
         found = self._classes[class_name]
@@ -96,7 +96,7 @@ class StorageLedger:
         left: Ints = found.capacity.data[rows] - taken
         return left
 
-    def within(self, room: Ints, storage: Mapping[str, int], rows: slice | RowIndex) -> Ints:
+    def within(self, room: Ints, storage: Mapping[str, int], rows: Rows) -> Ints:
         """How many pods of `room` the rows have storage for, if each takes this much by class.
 
         Where rows share storage each is told what all of them have.
