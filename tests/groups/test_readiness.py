@@ -1,5 +1,6 @@
 """Which nodes count as ready, and which groups may be scaled."""
 
+import msgspec
 import pytest
 
 from tests.groups.making import (
@@ -184,6 +185,16 @@ def test_a_node_may_say_itself_what_it_is_not_ready_without():
         nodes=[aged(node("n1", labels=labels), created=60)], csinodes=[csinode("n1", {EBS: 25})]
     )
     assert (found.nodes["n1"].state, found.nodes["n1"].missing_drivers) == ("coming-up", (EFS,))
+
+
+def test_an_annotation_may_say_it_with_commas_which_no_label_can_hold():
+    one = aged(node("n1"), created=60)
+    told = {"tonnage.dev/expected-csi-drivers": f"{EBS}, {EFS}"}
+    one = msgspec.structs.replace(
+        one, metadata=msgspec.structs.replace(one.metadata, annotations=told)
+    )
+    found = assess(nodes=[one], csinodes=[csinode("n1", {EBS: 25})])
+    assert found.nodes["n1"].missing_drivers == (EFS,)
 
 
 def test_a_driver_without_its_number_will_do_unless_numbers_are_required():

@@ -81,9 +81,34 @@ def test_a_node_that_registers_is_no_longer_upcoming() -> None:
     assert standing(look(asked(2), 2, now=30, ready=1)).upcoming == 1
 
 
-def test_a_node_that_is_coming_up_is_upcoming_and_ends_the_request() -> None:
+def test_a_node_that_is_coming_up_is_upcoming_and_the_request_stands() -> None:
     one = standing(look(asked(2), 2, now=30, coming_up=2))
-    assert (one.upcoming, one.scaling_up) == (2, False)
+    assert (one.upcoming, one.scaling_up) == (2, True)
+
+
+def test_nodes_that_are_up_end_the_request() -> None:
+    one = standing(look(asked(2), 2, now=30, ready=2))
+    assert (one.upcoming, one.scaling_up) == (0, False)
+
+
+def test_past_the_deadline_nodes_that_are_not_up_back_the_group_off_and_stay() -> None:
+    registry = asked(2)
+    seen = look(registry, 2, now=900, ready=1, coming_up=1)
+    assert [(one.nodes, one.failure.code) for one in seen.happened] == [(1, "timeout")]
+    one = standing(seen)
+    assert (one.skip_reason, one.give_back, one.upcoming) == (BACKED_OFF, 0, 1)
+
+
+def test_nodes_that_are_not_up_time_out_once() -> None:
+    registry = asked(1)
+    look(registry, 1, now=900, coming_up=1)
+    assert look(registry, 1, now=1900, coming_up=1).happened == ()
+
+
+def test_nodes_that_come_up_without_a_request_we_know_of_have_no_deadline_of_ours() -> None:
+    registry = Registry()
+    look(registry, 1, now=0, coming_up=1)
+    assert registry.state.requests == {}
 
 
 def test_asking_again_moves_the_deadline() -> None:

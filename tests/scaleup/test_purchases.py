@@ -242,6 +242,19 @@ def test_pods_may_not_go_where_every_node_starts_with_what_they_avoid() -> None:
     assert plan.scale_ups == ()
 
 
+def test_pods_that_others_avoid_are_bought_for_where_the_others_are_not() -> None:
+    apart = PodAffinityTerm(topology_key=make.ZONE, label_selector=make.selecting({"app": "web"}))
+    pods = [
+        make.pod("loner", cpu="1", apart=[apart]),
+        make.pod("web", cpu="2", labels={"app": "web"}),
+    ]
+    groups = [group(f"g-{zone}", zone=zone) for zone in ("a", "b")]
+    plan = decide(make.node("n1", zone="a", cpu="1"), pods, groups)
+
+    assert [fit.pod for fit in plan.fit_on_existing] == ["default/loner"]
+    assert bought(plan) == {"g-b": 1}
+
+
 def test_a_new_node_gets_a_name_that_no_node_has() -> None:
     full: list[KubeObject] = [
         make.node("g-new-1", cpu="4"),

@@ -8,7 +8,7 @@ from functools import cache
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.scaleup import recorded
@@ -149,6 +149,7 @@ def test_no_promise_is_broken_with_everything_on(start: int) -> None:
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(st.integers(0, 2**32), st.sampled_from(("none", UPSTREAM)))
+@example(5053, "none")  # a pod nobody but others' anti-affinity speaks of, and two groups alike
 def test_no_promise_is_broken_on_any_cluster(seed: int, compatibility: str) -> None:
     scenario = random_scenario(seed)
     options = options_of.of({**scenario.options, "compatibility": compatibility})

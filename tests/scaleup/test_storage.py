@@ -8,7 +8,17 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from tests.scaleup.asking import NOW, UPSTREAM, bought, daemons, decide, group, helped, left_out
+from tests.scaleup.asking import (
+    NOW,
+    UPSTREAM,
+    bought,
+    created,
+    daemons,
+    decide,
+    group,
+    helped,
+    left_out,
+)
 from tonnage.filters import features, pipeline
 from tonnage.groups import storage_rooms
 from tonnage.groups.memory import TemplateMemory
@@ -295,6 +305,48 @@ def test_a_wrong_quantity_in_a_template_is_named(quantity: str) -> None:
 
     assert fault is not None
     assert fault.path == ("spec", "template", "storageCapacity", 0, "capacity")
+
+
+# Nodes that have not published theirs yet.
+
+
+def one_node(*, seconds_old: float) -> list[KubeObject]:
+    return [created(make.node("n1"), seconds_old), make.csinode("n1", {LOCAL: None})]
+
+
+def test_a_node_whose_driver_has_just_registered_counts_with_the_disk_of_its_group() -> None:
+    plan = decide(
+        BASE,
+        one_node(seconds_old=60),
+        with_disk("g", "100Gi", nodes=["n1"], slots={LOCAL: None}),
+        pods("db", 3, "40Gi"),
+    )
+
+    assert len(on_existing(plan)) == 2
+    assert bought(plan) == {"g": 1}
+
+
+def test_a_node_that_has_published_less_than_its_group_would_have_has_that() -> None:
+    plan = decide(
+        BASE,
+        one_node(seconds_old=60),
+        disk("n1", "50Gi"),
+        with_disk("g", "100Gi", nodes=["n1"], slots={LOCAL: None}),
+        pods("db", 3, "40Gi"),
+    )
+
+    assert len(on_existing(plan)) == 1
+
+
+def test_a_node_that_has_not_published_in_time_is_not_counted_on() -> None:
+    plan = decide(
+        BASE,
+        one_node(seconds_old=901),
+        with_disk("g", "100Gi", nodes=["n1"], slots={LOCAL: None}),
+        pods("db", 2, "40Gi"),
+    )
+
+    assert (on_existing(plan), bought(plan)) == ({}, {"g": 1})
 
 
 # The judge.

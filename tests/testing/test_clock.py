@@ -66,6 +66,60 @@ def test_a_timeout_that_was_not_needed_does_not_move_time() -> None:
     assert in_virtual_time(main).monotonic() == 7
 
 
+def test_of_nested_timeouts_the_one_that_is_over_ends_its_own_block() -> None:
+    async def main(clock: VirtualClock) -> None:
+        async with clock.timeout(10):
+            with pytest.raises(TimeoutError):
+                async with clock.timeout(5):
+                    await clock.sleep(7)
+            await clock.sleep(1)
+
+    assert in_virtual_time(main).monotonic() == 6
+
+
+def test_who_is_cancelled_inside_a_timeout_is_cancelled_and_not_late() -> None:
+    async def main(clock: VirtualClock) -> None:
+        async def bounded() -> None:
+            async with clock.timeout(10):
+                await clock.sleep(20)
+
+        task = asyncio.create_task(bounded())
+        await clock.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert in_virtual_time(main).monotonic() == 1
+
+
+def test_an_error_inside_a_timeout_comes_out_as_it_is() -> None:
+    async def main(clock: VirtualClock) -> None:
+        with pytest.raises(KeyError):
+            async with clock.timeout(10):
+                raise KeyError
+
+    assert in_virtual_time(main).monotonic() == 0
+
+
+def test_thousands_of_timeouts_that_were_not_needed_leave_the_others_in_order() -> None:
+    woken: list[int] = []
+
+    async def main(clock: VirtualClock) -> None:
+        async def sleeper(seconds: int) -> None:
+            await clock.sleep(seconds)
+            woken.append(seconds)
+
+        async with asyncio.TaskGroup() as tasks:
+            for seconds in (30, 10, 20):
+                tasks.create_task(sleeper(seconds))
+            for _ in range(5000):
+                async with clock.timeout(15):
+                    await clock.sleep(0)
+
+    in_virtual_time(main)
+    assert woken == [10, 20, 30]
+
+
 def test_a_timeout_of_none_never_ends() -> None:
     async def main(clock: VirtualClock) -> None:
         async with clock.timeout(None):

@@ -11,8 +11,9 @@ from tonnage.filters.node_volume_limits import opted_in
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver, CSINode
-from tonnage.scaleup import deciding, planning
+from tonnage.scaleup import deciding
 from tonnage.scaleup.options import Options
+from tonnage.scaleup.request import Request
 from tonnage.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class Evidence:
         return {node: group.id for group in self.request.groups for node in group.nodes}
 
     @cached_property
-    def request(self) -> planning.Request:
+    def request(self) -> Request:
         """What a scale-up decision would be made from."""
         return deciding.prepare(
             self.objects, options=self.options, features=self.features, now=self.now

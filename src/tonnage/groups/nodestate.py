@@ -1,5 +1,6 @@
 """What one Node says of itself: ready or not, since when, starting, leaving."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tonnage.groups import passing_taints
@@ -45,6 +46,26 @@ class NodeState(NamedTuple):
         """Old enough that what it lacks is not merely late."""
         born = self.created if self.created is not None else self.since
         return born is None or now - born >= timeout
+
+
+class States:
+    """The states of all nodes; of a node that is as it was, the state is not read again."""
+
+    def __init__(self) -> None:
+        self._policy: GroupPolicy | None = None
+        self._known: dict[str, tuple[Node, NodeState]] = {}
+
+    def of(self, nodes: Iterable[Node], policy: GroupPolicy) -> dict[str, NodeState]:
+        """By name."""
+        before = self._known if policy == self._policy else {}
+        self._policy, self._known = policy, {}
+        for node in nodes:
+            name = node.metadata.name
+            known = before.get(name)
+            if known is None or known[0] is not node:
+                known = (node, of(node, policy))
+            self._known[name] = known
+        return {name: state for name, (_, state) in self._known.items()}
 
 
 def of(node: Node, policy: GroupPolicy) -> NodeState:

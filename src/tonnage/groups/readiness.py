@@ -15,6 +15,7 @@ import msgspec
 from tonnage.groups import drivers, nodestate
 from tonnage.groups.drivers import Member
 from tonnage.groups.model import LIVE, PROVIDER, REMEMBERED, Group, Template
+from tonnage.groups.nodestate import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
@@ -88,15 +89,20 @@ def assess(
     csinodes: Iterable[CSINode],
     policy: GroupPolicy,
     now: float,
+    states: Mapping[str, NodeState] | None = None,
 ) -> Readiness:
-    """Sort the nodes by state and weigh the groups; `templates` are those of `templates.build`."""
+    """Sort the nodes by state and weigh the groups; `templates` are those of `templates.build`.
+
+    `states` are what the nodes say of themselves, for callers who have that at hand.
+    """
     by_name = {csinode.metadata.name: csinode for csinode in csinodes}
     group_of = {name: group for group in groups for name in group.nodes}
     found: dict[str, NodeReadiness] = {}
     per_group: defaultdict[str, list[NodeReadiness]] = defaultdict(list)
     for node in nodes:
         name = node.metadata.name
-        member = Member(node, nodestate.of(node, policy), by_name.get(name))
+        state = states[name] if states is not None else nodestate.of(node, policy)
+        member = Member(node, state, by_name.get(name))
         group = group_of.get(name)
         template = templates.get(group.id) if group is not None else None
         one = found[name] = _node(

@@ -6,9 +6,9 @@ Transitions of a group's request, at every look at the cluster:
 (none)  -> found     more nodes are wanted of the provider than have come, and we know of no
                      request: made by somebody else, or by us before a restart that lost it
 asked   -> asked     asked for more: the increase adds up, the deadline moves
-asked, found -> (none)     every node has registered, failed, or is long overdue
-asked, found -> timed out  past the deadline with nodes missing: the group is backed off, what is
-                           missing is to be given back, and the request is dropped
+asked, found -> (none)     every node is up, or is past the time to come up, failed or long overdue
+asked, found -> timed out  past the deadline with nodes missing or not up yet: the group is backed
+                           off, what is missing is to be given back, and the request is dropped
 
 Of a machine without a node:
 
@@ -259,15 +259,16 @@ class Registry:
         come = nodes.ready + nodes.unready + nodes.suspended + nodes.coming_up
         missing = self._target(group, now) - come - len(overdue) - len(failed)
         give_back = 0
-        request = self._settle(group, missing, provision_time, now)
+        request = self._settle(group, missing, nodes.coming_up, provision_time, now)
         if request is not None and now >= request.deadline and sighting.machines is not None:
             there = sum(not one.creating for one in waiting)
             give_back = max(0, min(missing - there, group.target - group.min_size))
+            late = max(0, missing) + nodes.coming_up
             failure = Failure(
-                code=TIMEOUT, message=f"not registered within {provision_time:g} s of the request"
+                code=TIMEOUT, message=f"not up within {provision_time:g} s of the request"
             )
             happened.append(
-                Happening(group=group.id, nodes=missing, failure=failure, seconds=provision_time)
+                Happening(group=group.id, nodes=late, failure=failure, seconds=provision_time)
             )
             self.failed(group.id, failure, now=now, patience=patience)
             del self._requests[group.id]
@@ -299,11 +300,11 @@ class Registry:
         return max(group.target, min(request.target, group.max_size))
 
     def _settle(
-        self, group: Group, missing: int, provision_time: float, now: float
+        self, group: Group, missing: int, coming_up: int, provision_time: float, now: float
     ) -> ScaleRequest | None:
-        """The request that stands, given how many nodes are missing."""
+        """The request that stands, given how many nodes are missing, and how many not up yet."""
         request = self._requests.get(group.id)
-        if missing <= 0:
+        if missing <= 0 and (request is None or not coming_up):
             self._requests.pop(group.id, None)
             return None
         if request is None:

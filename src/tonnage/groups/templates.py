@@ -51,14 +51,17 @@ def build(
     policy: GroupPolicy,
     now: float,
     wanted: Iterable[str] = (),
+    states: Mapping[str, NodeState] | None = None,
 ) -> Templates:
     """The templates of all groups.
 
     `pods_by_node` are the pods on nodes; only those of nodes that become templates are looked
     at. `wanted` are the drivers that pending pods want, for which every template gets a limit.
+    `states` are those of the nodes, for callers who have them at hand.
     """
     by_name = {node.metadata.name: node for node in nodes}
-    states = {name: nodestate.of(node, policy) for name, node in by_name.items()}
+    if states is None:
+        states = nodestate.States().of(by_name.values(), policy)
     cluster = _Cluster(
         nodes=by_name,
         states=states,

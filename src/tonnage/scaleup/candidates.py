@@ -1,7 +1,7 @@
 """Node groups a plan may buy from, with their templates in the snapshot as shadow rows."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -62,6 +62,7 @@ class Candidates:
         self._features = features
         self._by_name: dict[str, Candidate] = {}
         self._feasible: dict[int, Bools] = {}
+        self._depending: dict[int, bool] = {}
         self._ever: dict[int, Bools] = {}
         self._rooms: dict[int, Ints] = {}
         for group in groups:
@@ -90,7 +91,7 @@ class Candidates:
         """Candidates whose empty node the pods fit on now, by position."""
         key = id(group.held)
         known = self._feasible.get(key)
-        if known is None or group.interacting or group.apart or self.sharing_storage((group,)):
+        if known is None or group.apart or self.depends_on_others(group):
             verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
             known = self._feasible[key] = verdicts.codes[self._rows] == Code.SUCCESS
             if group.sample.pods.affinity:
@@ -124,12 +125,23 @@ class Candidates:
             if names[pool.name] == 1
         }
 
-    def sharing_storage(self, groups: Iterable[PodGroup]) -> list[PodGroup]:
-        """Those whose pods take of storage that pods on other nodes take of, too."""
-        ledger = self._snapshot.storage_ledger
-        if ledger is None:
-            return []
-        return [group for group in groups if ledger.shares(group.held.storage)]
+    def depends_on_others(self, group: PodGroup) -> bool:
+        """Whether where the pods fit may change with where pods of other groups go.
+
+        They need not say so themselves: others may keep away from them, or take of their storage.
+        """
+        key = id(group.held)
+        known = self._depending.get(key)
+        if known is None:
+            ledger = self._snapshot.storage_ledger
+            known = self._depending[key] = (
+                group.interacting
+                or (ledger is not None and ledger.shares(group.held.storage))
+                or inter_pod_affinity.may_be_refused(
+                    Ask(self._snapshot, group.sample, self._features)
+                )
+            )
+        return known
 
     def ever_fit(self, group: PodGroup) -> Bools:
         """Candidates whose empty node the pods have fitted on at some time, by position."""

@@ -13,8 +13,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from tonnage.objects.workloads import DaemonSet
-from tonnage.scaleup.deciding import policy_of
-from tonnage.scaleup.options import Options
+from tonnage.scaleup.options import Options, policy_of
 
 
 class Inventory:

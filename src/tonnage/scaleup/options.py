@@ -6,6 +6,8 @@ from collections.abc import Mapping
 import msgspec
 
 from tonnage.errors import InputError
+from tonnage.groups.policy import GroupPolicy
+from tonnage.objects import decoding
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import SlotPool
 
@@ -60,9 +62,23 @@ def of(settings: Mapping[str, object]) -> Options:
         options = msgspec.convert(dict(settings), Options)
     except msgspec.ValidationError as error:
         message, _, field = str(error).partition(" - at `$.")
+        if message.startswith("Expected `"):
+            fault = decoding.explained(str(error), dict(settings))
+            field = decoding.render(fault.path)
+            message = f"expected {fault.expected}, found {fault.found}"
         raise InputError(f"options.{field.rstrip('`')}: {message}") from None
     if options.compatibility not in ("none", UPSTREAM):
         raise InputError(
             f"options.compatibility: {options.compatibility!r}: expected none or {UPSTREAM}"
         )
     return options
+
+
+def policy_of(options: Options, *, live: bool = False) -> GroupPolicy:
+    """The part of the options that templates and readiness go by."""
+    shared = set(GroupPolicy.__struct_fields__) & set(Options.__struct_fields__)
+    return GroupPolicy(
+        as_upstream=options.as_upstream,
+        conditions_required=live,
+        **{name: getattr(options, name) for name in shared},
+    )

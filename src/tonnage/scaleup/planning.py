@@ -7,14 +7,10 @@ at again, until no group helps any of them.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tonnage.filters.features import Features
-from tonnage.groups.model import Group, Template
 from tonnage.scaleup import (
     balancing,
     expanders,
@@ -25,46 +21,20 @@ from tonnage.scaleup import (
     placing,
     pooling,
     storing,
+    underway,
     weighing,
 )
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
-from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import GroupDelta, GroupPool, NotHelped, Placement, Plan, Step
 from tonnage.scaleup.podgroups import Placed, PodGroup
+from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools
-from tonnage.snapshot.snapshot import PodRecord, Snapshot
+from tonnage.snapshot.snapshot import PodRecord
 
 _ORDERS_TRIED_UP_TO = 400
 _WORTH_ANOTHER_ORDER = 5_000
-
-
-OutsideExpanders: TypeAlias = Callable[
-    [Callable[[str], Sequence[PodRecord]]], Mapping[str, expanders.Expander]
-]
-"""Makes expanders that ask somebody else, from a way to ask for the pods of a group's option."""
-
-
-class Request(NamedTuple):
-    """Everything a decision is made from. `out_of_time` may end it early with a partial plan.
-
-    `upcoming` are nodes to count on that are not there yet, by group; `coming_up` nodes that are
-    there in part, each with its group.
-    """
-
-    snapshot: Snapshot
-    pending: Sequence[PodGroup]
-    groups: Sequence[Group]
-    templates: Mapping[str, Template]
-    skipped: Mapping[str, str]
-    upcoming: Mapping[str, int]
-    options: Options
-    features: Features
-    coming_up: Mapping[str, str] = MappingProxyType({})
-    warnings: Sequence[str] = ()
-    out_of_time: Callable[[], bool] = lambda: False
-    outside: OutsideExpanders = lambda _: {}
 
 
 def plan(request: Request) -> Plan:
@@ -122,6 +92,7 @@ class _Planner:
             self._candidates,
             templates=request.templates,
             coming_up=request.coming_up,
+            promised=request.promised,
         )
         self._pools: tuple[GroupPool, ...] = ()
         if not request.options.as_upstream:
@@ -163,7 +134,10 @@ class _Planner:
                 imagined.add_copies(self._snapshot, candidate.row, names)
 
     def _fit_existing(self) -> None:
-        """Fill the nodes there are. Pods that no group could help go first: it is all they have."""
+        """Fill the nodes there are. Pods that no group could help go first: it is all they have.
+
+        Before them go pods whose volumes are being made for a node: they have it already.
+        """
         size = self._snapshot.table.size
         rows = self._snapshot.table.alive.data[:size].copy()
         if self._options.as_upstream:
@@ -172,9 +146,11 @@ class _Planner:
         if not self._existing:
             return
         helpless = {id(group): not self._candidates.fits(group).any() for group in self._left}
+        awaited = {id(group) for group in self._left if self._is_awaited(group)}
         ordered = sorted(
             self._left,
             key=lambda group: (
+                id(group) not in awaited,
                 -group.sample.pods.priority,
                 not helpless[id(group)],
                 self._existing_order(group),
@@ -182,6 +158,9 @@ class _Planner:
         )
         fits, self._left = placing.place(self._snapshot, ordered, self._features, rows=rows)
         self._on_existing = self._placements(fits)
+
+    def _is_awaited(self, group: PodGroup) -> bool:
+        return not self._options.as_upstream and underway.is_awaited(self._snapshot, group)
 
     def _step(self) -> bool:
         """Choose and buy once; whether anything was bought."""

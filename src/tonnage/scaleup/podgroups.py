@@ -7,13 +7,17 @@ sets its pod apart.
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable
 from typing import NamedTuple
 
 from tonnage.objects import intree, selectors, volumes
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
-from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
+from tonnage.objects.storage import (
+    SELECTED_NODE_ANNOTATION,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
 from tonnage.objects.volumes import PodVolume
 from tonnage.snapshot.imagined import Held
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -70,11 +74,10 @@ def group(
     """
     records = list(pending)
     shared = _shared_claims(snapshot, records)
-    reserved = _reserved_claims(snapshot)
     members: dict[Hashable, list[PodRecord]] = {}
     lone: set[Hashable] = set()
     for record in records:
-        facts = _volume_facts(snapshot, record, shared, reserved)
+        facts = _volume_facts(snapshot, record, shared)
         if ledger and record.volumes and _may_be_served(snapshot, record, ledger):
             facts = None
         key: Hashable = (record.pods.identity, facts)
@@ -174,45 +177,30 @@ def _shared_claims(snapshot: Snapshot, records: list[PodRecord]) -> set[ClaimKey
     shared: set[ClaimKey] = set()
     for record in records:
         namespace = record.meta.namespace
-        for claim in {volume.claim for volume in record.volumes}:
-            key = (namespace, claim)
+        own = [(namespace, volume.claim) for volume in record.volumes]
+        # Two volumes of one pod may be of one claim, which is not shared for that.
+        for key in own if len(own) < 2 else dict.fromkeys(own):
             (shared if key in seen else seen).add(key)
     shared.update(snapshot.claims_in_use(seen))
     return shared
 
 
-def _reserved_claims(snapshot: Snapshot) -> dict[ClaimKey, str]:
-    """Claims that an existing volume is set aside for and not bound to yet."""
-    return {
-        (reference.namespace, reference.name): name
-        for name, volume in snapshot.storage.volumes.items()
-        if (reference := volume.spec.claim_ref) is not None and volume.status.phase == "Available"
-    }
-
-
-def _volume_facts(
-    snapshot: Snapshot,
-    record: PodRecord,
-    shared: set[ClaimKey],
-    reserved: Mapping[ClaimKey, str],
-) -> Hashable | None:
+def _volume_facts(snapshot: Snapshot, record: PodRecord, shared: set[ClaimKey]) -> Hashable | None:
     """What the pod's volumes come to for scheduling; `None` if they must be followed by name."""
     facts = []
     for volume in record.volumes:
         if not volume.claim or (shared and (record.meta.namespace, volume.claim) in shared):
             return None
-        fact = _claim_facts(snapshot, record.meta, volume, reserved)
+        fact = _claim_facts(snapshot, record.meta, volume)
         if fact is None:
             return None
         facts.append(fact)
     return tuple(facts)
 
 
-def _claim_facts(
-    snapshot: Snapshot, pod: ObjectMeta, volume: PodVolume, reserved: Mapping[ClaimKey, str]
-) -> Hashable | None:
+def _claim_facts(snapshot: Snapshot, pod: ObjectMeta, volume: PodVolume) -> Hashable | None:
     storage = snapshot.storage
-    claim = storage.claim(pod.namespace, volume.claim)
+    claim = storage.claims.get((pod.namespace, volume.claim))
     if claim is None:
         return ("missing", volume.ephemeral)
     if volume.ephemeral and not volumes.controlled_by(claim, pod):
@@ -222,6 +210,7 @@ def _claim_facts(
     spec, annotations = claim.spec, claim.metadata.annotations
     if spec.volume_name:
         return _bound_facts(snapshot, claim)
+    naming = storage.reserved_for(pod.namespace, volume.claim)
     return (
         "unbound",
         volume.ephemeral,
@@ -232,8 +221,16 @@ def _claim_facts(
         spec.volume_mode,
         spec.volume_attributes_class_name,
         annotations.get(SELECTED_NODE_ANNOTATION) if annotations else None,
-        reserved.get((pod.namespace, volume.claim)) if reserved else None,
+        _set_aside(naming) if naming else None,
     )
+
+
+def _set_aside(naming: tuple[PersistentVolume, ...]) -> str | None:
+    """Of the volumes that name a claim, the one that is not bound to it yet."""
+    for volume in reversed(naming):
+        if volume.status.phase == "Available":
+            return volume.metadata.name
+    return None
 
 
 def _bound_facts(snapshot: Snapshot, claim: PersistentVolumeClaim) -> Hashable | None:

@@ -4,6 +4,7 @@ kube-scheduler checks each claim alone against what is published. Where a plan l
 because its storage is used up, kube-scheduler may still send a pod there: that is worth a warning.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
@@ -14,9 +15,10 @@ from tonnage.scaleup import packing, podgroups
 from tonnage.scaleup.candidates import Candidates
 from tonnage.scaleup.plan import Plan
 from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.underway import Promise
 from tonnage.snapshot import published_storage
 from tonnage.snapshot.rows import Bools
-from tonnage.snapshot.snapshot import Snapshot
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage_ledger import Room, StorageLedger, size_of
 
 
@@ -32,10 +34,12 @@ def open_ledger(
     *,
     templates: Mapping[str, Template],
     coming_up: Mapping[str, str],
+    promised: Iterable[Promise],
 ) -> None:
     """Begin to count what is taken of these classes, until the fork is reverted.
 
-    `coming_up` has nodes that are not all there yet, each with its group.
+    `coming_up` has nodes that are not all there yet, each with its group; `promised` the pods
+    whose volumes are being made, which may not show in what is published yet.
     """
     if not classes:
         return
@@ -55,6 +59,10 @@ def open_ledger(
     for one in candidates:
         for held in one.row.starting:
             ledger.take(np.array([one.row.row]), one_pod, held.storage)
+    for pod, node in promised:
+        if node in snapshot.nodes:
+            # They are on their nodes: what is still to be made is taken for them already.
+            ledger.take(np.array([snapshot.nodes[node].row]), one_pod, _just_made(snapshot, pod))
 
 
 def with_warnings(plan: Plan, snapshot: Snapshot, groups: Iterable[PodGroup]) -> Plan:
@@ -96,6 +104,16 @@ def _warnings(
                 f"storage class {name}: {node}{others} will be too full for another pod with such"
                 " volumes, yet kube-scheduler, which looks at each claim alone, may send one there"
             )
+
+
+def _just_made(snapshot: Snapshot, pod: PodRecord) -> Mapping[str, int]:
+    """Bytes by class of volumes that were made for a pod; nobody may have published that yet."""
+    found: Counter[str] = Counter()
+    for name in dict.fromkeys(volume.claim for volume in pod.volumes):
+        claim = snapshot.storage.claim(pod.meta.namespace, name)
+        if claim is not None and claim.spec.volume_name:
+            found[claim.class_name] += size_of(claim)
+    return found
 
 
 def _rooms(rooms: Iterable[StorageRoom]) -> list[Room]:

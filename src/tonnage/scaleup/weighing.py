@@ -91,10 +91,7 @@ def _prospects(
     rooms = np.array([candidates.room(group) for group in groups])
     cpu = np.array([group.requests("cpu") for group in groups]) * sizes
     memory = np.array([group.requests("memory") for group in groups]) * sizes
-    sharing = {id(group) for group in candidates.sharing_storage(groups)}
-    awkward = np.array(
-        [group.interacting or group.apart or id(group) in sharing for group in groups]
-    )
+    awkward = np.array([group.apart or candidates.depends_on_others(group) for group in groups])
     fits = feasible.astype(np.int64)
     alone = -(-sizes[:, None] // np.maximum(rooms, 1)) * fits
     totals = np.stack((sizes @ fits, cpu @ fits, memory @ fits))
@@ -145,7 +142,7 @@ def _likeness(
     limit: int,
 ) -> Hashable:
     """Equal for candidates that packing cannot tell apart; where labels may tell, none is."""
-    if any(group.interacting for group in fitting) or candidates.sharing_storage(fitting):
+    if any(map(candidates.depends_on_others, fitting)):
         return candidate.name
     return (
         tuple(sorted(candidates.supply(candidate).capacity.items())),

@@ -24,7 +24,7 @@ from tonnage.objects.storage import (
     StorageClass,
 )
 from tonnage.objects.workloads import DaemonSet
-from tonnage.scaleup import deciding
+from tonnage.scaleup import underway
 from tonnage.scaleup.options import Options
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.reference import Cluster, choosing
@@ -127,7 +127,10 @@ class Stage:
         for node, name in coming_up.items():
             self._complete(node, self.templates[name])
         counted = () if options.as_upstream else candidates
-        self.stores = Stores(self.cluster, self.templates, counted, coming_up=coming_up)
+        fresh = {} if options.as_upstream else dict(self._fresh(nodes, now))
+        self.stores = Stores(
+            self.cluster, self.templates, counted, coming_up={**fresh, **coming_up}
+        )
         lookup = _Lookup(self.cluster.storage)
         self.shared_slots = SharedSlots(self.cluster, lookup, self.groups, options)
         self._add_upcoming(set(coming_up))
@@ -167,6 +170,16 @@ class Stage:
             if name in self.templates:
                 yield from ((node, name) for node in found.coming_up_nodes)
 
+    def _fresh(self, nodes: Iterable[Node], now: float) -> Iterator[tuple[str, str]]:
+        """Ready nodes whose driver has time yet to publish their storage, each with its group."""
+        for node in nodes:
+            found = self.readiness.nodes[node.metadata.name]
+            if found.state != readiness.READY or found.group not in self.templates:
+                continue
+            born = node.metadata.creation_timestamp
+            if born and now - timestamps.parse(born) < self.options.driver_registration_timeout:
+                yield found.node, found.group
+
     def _add_upcoming(self, there: set[str]) -> None:
         """Nodes on their way of which nothing is there yet."""
         for name, found in self.readiness.groups.items():
@@ -180,7 +193,7 @@ class Stage:
 
     def _complete(self, name: str, template: Template) -> None:
         hosted = self.cluster.nodes[name]
-        hosted.node, csinode = deciding.completed(hosted.node, template)
+        hosted.node, csinode = underway.completed(hosted.node, template)
         if csinode is not None:
             hosted.csi_node = csinode
 

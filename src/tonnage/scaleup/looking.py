@@ -1,0 +1,224 @@
+"""What is found before anything is decided: pods that count, templates, how the nodes are."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tonnage.groups import nodestate, readiness, storage_rooms, templates
+from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.nodestate import NodeState
+from tonnage.groups.policy import GroupPolicy
+from tonnage.groups.readiness import Readiness
+from tonnage.groups.templates import Templates
+from tonnage.objects import timestamps, volumes
+from tonnage.scaleup import durations, underway
+from tonnage.scaleup.gathering import Cluster
+from tonnage.scaleup.options import Options, policy_of
+from tonnage.scaleup.underway import Promise
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+_DELAY_ANNOTATION = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
+
+
+class Look(NamedTuple):
+    """What was found before anything is decided."""
+
+    cluster: Cluster
+    pending: Sequence[PodRecord]
+    templates: Templates
+    readiness: Readiness
+    warnings: Sequence[str]
+    wanted: frozenset[str] = frozenset()
+    """Drivers of the pods' volumes, for which every template got a limit."""
+    promised: Sequence[Promise] = ()
+    """Pods that are not decided on, because they are being bound already."""
+    not_published_yet: Mapping[str, str] = MappingProxyType({})
+    """Nodes, with their groups, whose storage may be there before it is published."""
+
+
+def look(
+    cluster: Cluster,
+    *,
+    options: Options,
+    now: float,
+    memory: TemplateMemory,
+    live: bool = True,
+    unplaced: Iterable[PodRecord] | None = None,
+    without_node: Iterable[PodRecord] | None = None,
+    known: Iterable[Look] = (),
+    states: nodestate.States | None = None,
+) -> Look:
+    """Which pods count, what the next node of each group would be, how the nodes are.
+
+    `live` says that the objects come from an API server, not from a file. `unplaced` are the
+    pods to decide on, for callers who know better than "all that have no node"; `without_node` are
+    all, for callers who have them at hand. `known` are looks since which nothing has changed but
+    targets that templates and readiness come from: if one was for the same drivers, what it found
+    stays as it is. `states` keeps what was read of nodes from one look to the next.
+    """
+    snapshot = cluster.snapshot
+    without_node = snapshot.pending_pods() if without_node is None else without_node
+    unplaced = without_node if unplaced is None else unplaced
+    counted = [
+        record
+        for record in sorted(unplaced, key=lambda record: record.order)
+        if not record.pods.gates and not _too_young(record, options, now)
+    ]
+    waiting = [record for record in counted if _claims_may_bind(record, snapshot, options, now)]
+    pending = [record for record in counted if record not in waiting] if waiting else counted
+    wanted = frozenset(_wanted_drivers(snapshot, pending))
+    policy = policy_of(options, live=live)
+    same = next((one for one in known if one.wanted == wanted), None)
+    if same is None:
+        built, assessed = _surroundings(
+            cluster,
+            options,
+            policy=policy,
+            now=now,
+            memory=memory,
+            wanted=wanted,
+            states=(states or nodestate.States()).of(cluster.nodes, policy),
+        )
+    elif same.cluster.groups == cluster.groups:
+        built, assessed = same.templates, same.readiness
+    else:
+        built = same.templates
+        assessed = readiness.with_targets(same.readiness, cluster.groups, policy=policy)
+    told = tuple(_about_waiting(waiting, options))
+    promised = _promised(snapshot, without_node, pending, options)
+    fresh = underway.not_published_yet(
+        cluster.nodes,
+        assessed,
+        built.by_group,
+        now=now,
+        within=policy.driver_registration_timeout,
+    )
+    return Look(cluster, pending, built, assessed, told, wanted, promised, fresh)
+
+
+def _surroundings(
+    cluster: Cluster,
+    options: Options,
+    *,
+    policy: GroupPolicy,
+    now: float,
+    memory: TemplateMemory,
+    wanted: frozenset[str],
+    states: Mapping[str, NodeState],
+) -> tuple[Templates, Readiness]:
+    built = templates.build(
+        cluster.groups,
+        nodes=cluster.nodes,
+        csinodes=cluster.csinodes,
+        pods_by_node=cluster.pods_by_node,
+        daemonsets=cluster.daemonsets,
+        memory=memory,
+        policy=policy,
+        now=now,
+        wanted=wanted,
+        states=states,
+    )
+    if not options.as_upstream:
+        built = storage_rooms.furnish(
+            built,
+            groups=cluster.groups,
+            nodes=cluster.nodes,
+            storage=cluster.snapshot.storage,
+            memory=memory,
+        )
+    assessed = readiness.assess(
+        cluster.groups,
+        built.by_group,
+        nodes=cluster.nodes,
+        csinodes=cluster.csinodes,
+        policy=policy,
+        now=now,
+        states=states,
+    )
+    return built, assessed
+
+
+def _promised(
+    snapshot: Snapshot,
+    without_node: Iterable[PodRecord],
+    pending: Sequence[PodRecord],
+    options: Options,
+) -> tuple[Promise, ...]:
+    """What pods to be decided on must leave to others; upstream knows of preemption only."""
+    if options.as_upstream or not pending:
+        return ()
+    decided_on = {record.key for record in pending}
+    others = (record for record in without_node if record.key not in decided_on)
+    return tuple(underway.promises(snapshot, others))
+
+
+def _too_young(record: PodRecord, options: Options, now: float) -> bool:
+    """Whether the pod is to be left to the scheduler for a while yet."""
+    created = record.meta.creation_timestamp
+    if created is None:
+        return False
+    delay = options.new_pod_scale_up_delay
+    asked = durations.seconds(record.meta.annotations.get(_DELAY_ANNOTATION, ""))
+    if asked is not None and asked >= delay:
+        delay = asked
+    try:
+        return now - timestamps.parse(created) < delay
+    except timestamps.TimestampError:
+        return False
+
+
+def _claims_may_bind(record: PodRecord, snapshot: Snapshot, options: Options, now: float) -> bool:
+    """Whether a claim that is bound at once is so young that it may yet be."""
+    if options.as_upstream:
+        return False
+    for volume in record.volumes:
+        claim = snapshot.storage.claim(record.meta.namespace, volume.claim)
+        if claim is None or claim.fully_bound or claim.metadata.creation_timestamp is None:
+            continue
+        storage_class = snapshot.storage.storage_class(claim.class_name)
+        if storage_class is not None and storage_class.volume_binding_mode != "Immediate":
+            continue
+        try:
+            age = now - timestamps.parse(claim.metadata.creation_timestamp)
+        except timestamps.TimestampError:
+            continue
+        if age < options.claim_bind_wait:
+            return True
+    return False
+
+
+def _about_waiting(waiting: list[PodRecord], options: Options) -> Iterator[str]:
+    if waiting:
+        names = ", ".join(record.key for record in waiting[:3])
+        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        yield (
+            f"{names}{more}: not counted while claims that are bound at once are younger than"
+            f" {options.claim_bind_wait:g} s"
+        )
+
+
+def _wanted_drivers(snapshot: Snapshot, pending: Iterable[PodRecord]) -> set[str]:
+    drivers: set[str] = set()
+    known: set[str] = set()
+    for record in pending:
+        if not record.volumes:
+            continue
+        classes = _classes_to_provision(snapshot, record)
+        if classes is not None and classes <= known:
+            continue
+        found = volumes.slots(record.meta, record.volumes, snapshot.storage, placed=True)
+        drivers.update(use.driver for use in (*found.uses, *found.migrated))
+        if classes is not None and found.problem is None:
+            known |= classes
+    return drivers
+
+
+def _classes_to_provision(snapshot: Snapshot, record: PodRecord) -> set[str] | None:
+    """The storage classes of the pod's volumes; `None` if they do not tell all of its drivers."""
+    found: set[str] = set()
+    for volume in record.volumes:
+        claim = snapshot.storage.claim(record.meta.namespace, volume.claim)
+        if claim is None or claim.spec.volume_name:
+            return None
+        found.add(claim.class_name)
+    return found

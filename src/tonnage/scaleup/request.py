@@ -1,0 +1,39 @@
+"""What the planner is asked: the cluster as it is to be taken, and how to decide."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from tonnage.filters.features import Features
+from tonnage.groups.model import Group, Template
+from tonnage.scaleup.expanders import Expander
+from tonnage.scaleup.options import Options
+from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.underway import Promise
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+AskingOutside: TypeAlias = Callable[[Callable[[str], Sequence[PodRecord]]], Mapping[str, Expander]]
+"""Makes expanders that ask somebody else, from a way to ask for the pods of a group's option."""
+
+
+class Request(NamedTuple):
+    """Everything a decision is made from. `out_of_time` may end it early with a partial plan.
+
+    `upcoming` are nodes to count on that are not there yet, by group; `coming_up` nodes that are
+    there in part, each with its group. `promised` are the pods that are being bound; they are on
+    their nodes in the snapshot.
+    """
+
+    snapshot: Snapshot
+    pending: Sequence[PodGroup]
+    groups: Sequence[Group]
+    templates: Mapping[str, Template]
+    skipped: Mapping[str, str]
+    upcoming: Mapping[str, int]
+    options: Options
+    features: Features
+    coming_up: Mapping[str, str] = MappingProxyType({})
+    promised: Sequence[Promise] = ()
+    warnings: Sequence[str] = ()
+    out_of_time: Callable[[], bool] = lambda: False
+    outside: AskingOutside = lambda _: {}

@@ -1,0 +1,177 @@
+"""What is on its way counts as being there: nodes that are coming up, pods that are being bound.
+
+A pod whose volume is made only once its node is known stays without a node while that goes on,
+seconds to minutes. The scheduler has given it its place, and its slots, all the same.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from tonnage.groups.model import TEMPLATE_NODE_LABEL, Template
+from tonnage.groups.readiness import READY, Readiness
+from tonnage.objects import timestamps
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import (
+    SELECTED_NODE_ANNOTATION,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from tonnage.scaleup import podgroups
+from tonnage.scaleup.podgroups import PodGroup
+from tonnage.snapshot.imagined import HOSTNAME
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+
+class Promise(NamedTuple):
+    """A pod without a node, and the node that its volumes are made for."""
+
+    pod: PodRecord
+    node: str
+
+
+def promises(snapshot: Snapshot, pods: Iterable[PodRecord]) -> Iterator[Promise]:
+    """Those of the pods that are being bound, each with its node."""
+    for pod in pods:
+        if pod.volumes and not pod.pods.gates:
+            node = _selected_node(snapshot, pod)
+            if node in snapshot.nodes:
+                yield Promise(pod, node)
+
+
+def keep_promises(snapshot: Snapshot, promised: Iterable[Promise]) -> None:
+    """Put the pods on their nodes. Whether they fit is not asked: the scheduler has, and knew more.
+
+    A pod that changed since the promise was found is left where it is.
+    """
+    for pod, node in promised:
+        if snapshot.pods.get(pod.key) is pod:
+            snapshot.place(pod, node)
+
+
+def is_awaited(snapshot: Snapshot, group: PodGroup) -> bool:
+    """Whether volumes of the pods are to be made for one certain node."""
+    return any(
+        SELECTED_NODE_ANNOTATION in claim.metadata.annotations
+        for claim in podgroups.unbound_claims(snapshot, group.sample)
+    )
+
+
+def _selected_node(snapshot: Snapshot, pod: PodRecord) -> str:
+    for volume in pod.volumes:
+        claim = snapshot.storage.claim(pod.meta.namespace, volume.claim)
+        node = claim and claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION)
+        if claim and node and _is_for(pod, claim, snapshot.storage.volume(claim.spec.volume_name)):
+            return node
+    return ""
+
+
+def _is_for(pod: PodRecord, claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> bool:
+    """Whether the claim's node was selected for this pod.
+
+    A claim keeps the note for good. So once there is a volume it must be no older than the pod: it
+    was made for it, and the scheduler, which looks once a second, is about to see that.
+    """
+    if not claim.spec.volume_name:
+        return True
+    if volume is None:
+        return False
+    made, created = volume.metadata.creation_timestamp, pod.meta.creation_timestamp
+    try:
+        return bool(made and created) and timestamps.parse(made) >= timestamps.parse(created)
+    except timestamps.TimestampError:
+        return False
+
+
+def complete_coming_up(
+    snapshot: Snapshot,
+    assessed: Readiness,
+    templates: Mapping[str, Template],
+    upcoming: Mapping[str, int],
+) -> dict[str, int]:
+    """Take nodes that are coming up for what they will be; gives the nodes still to be imagined."""
+    left = dict(upcoming)
+    for name, group in assessed.groups.items():
+        template = templates.get(name)
+        if template is None:
+            continue
+        for node_name in group.coming_up_nodes:
+            record = snapshot.nodes.get(node_name)
+            if record is None:
+                continue
+            node, csinode = completed(record.node, template)
+            snapshot.put_node(node)
+            if csinode is not None:
+                snapshot.put_csinode(csinode)
+            left[name] = max(left.get(name, 0) - 1, 0)
+    return left
+
+
+def not_published_yet(
+    nodes: Iterable[Node],
+    assessed: Readiness,
+    templates: Mapping[str, Template],
+    *,
+    now: float,
+    within: float,
+) -> dict[str, str]:
+    """Ready nodes, with their groups, that are so young that their storage may yet be published.
+
+    A driver tells of its disks a while after it has registered: until then the node looks as if it
+    had none, though the next one is bought for what it has.
+    """
+    found: dict[str, str] = {}
+    if not any(template.storage for template in templates.values()):
+        return found
+    for node in nodes:
+        name, created = node.metadata.name, node.metadata.creation_timestamp
+        one = assessed.nodes.get(name)
+        template = templates.get(one.group or "") if one is not None else None
+        if one is None or one.group is None or template is None or not template.storage:
+            continue
+        if one.state == READY and created and _seconds(created) > now - within:
+            found[name] = one.group
+    return found
+
+
+def _seconds(moment: str) -> float:
+    try:
+        return timestamps.parse(moment)
+    except timestamps.TimestampError:
+        return -math.inf
+
+
+def completed(node: Node, template: Template) -> tuple[Node, CSINode | None]:
+    """A node as it will be once it is up: what it lacks so far is its template's."""
+    name = node.metadata.name
+    own_names = (HOSTNAME, *template.host_keys)
+    promised = {
+        key: name if key in own_names else value
+        for key, value in template.node.metadata.labels.items()
+        if key != TEMPLATE_NODE_LABEL
+    }
+    csinode = template.csinode
+    if csinode is not None:
+        metadata = msgspec.structs.replace(csinode.metadata, name=name)
+        csinode = msgspec.structs.replace(csinode, metadata=metadata)
+    status = msgspec.structs.replace(
+        node.status,
+        capacity={**template.node.status.capacity, **node.status.capacity},
+        allocatable={**template.node.status.allocatable, **node.status.allocatable},
+        declared_features=node.status.declared_features or template.node.status.declared_features,
+    )
+    labels = {**promised, **node.metadata.labels}
+    return (
+        msgspec.structs.replace(
+            node,
+            metadata=msgspec.structs.replace(node.metadata, labels=labels),
+            spec=msgspec.structs.replace(
+                node.spec, taints=template.node.spec.taints, unschedulable=False
+            ),
+            status=status,
+        ),
+        csinode,
+    )
