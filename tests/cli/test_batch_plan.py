@@ -110,11 +110,11 @@ BAD_OPTION = small("bad", options={"maxNodesTotal": "many"})
 def test_a_bad_scenario_ends_the_batch_after_what_came_before(tmp_path: Path) -> None:
     result = run(batch(tmp_path, small("good"), BAD_OPTION, small("late")))
     assert (result.exit_code, [one["scenario"] for one in answers(result)]) == (2, ["good"])
-    assert "line 2: scenario bad: options.maxNodesTotal: Expected `int`" in result.stderr
+    assert "line 2: scenario bad: options.maxNodesTotal: expected a whole number" in result.stderr
 
 
 def test_leniently_a_bad_scenario_is_answered_with_its_error(tmp_path: Path) -> None:
     result = run(batch(tmp_path, BAD_OPTION, small("late")), "--lenient")
     bad, late = answers(result)
     assert (result.exit_code, bad["scenario"], late["scenario"]) == (0, "bad", "late")
-    assert bad["error"].startswith("line 1: options.maxNodesTotal: Expected `int`")
+    assert bad["error"].startswith("line 1: options.maxNodesTotal: expected a whole number")

@@ -283,6 +283,36 @@ def test_version_and_gates_decide(written: Written, options: tuple[str, ...], fi
     assert ("1/1 nodes are available" in result.stdout) is fits
 
 
+def test_a_gate_of_no_effect_is_a_warning(written: Written) -> None:
+    result = run("-f", written(*opted_in()), "--feature-gates", "WatchList=true")
+    assert result.exit_code == 0
+    assert "warning: feature gate WatchList: of no effect here; those that have one" in (
+        result.stderr
+    )
+
+
+def test_a_gate_of_a_scenario_without_effect_is_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(
+        "{apiVersion: tonnage.dev/v1alpha1, kind: Scenario, metadata: {name: s},"
+        " spec: {featureGates: {WatchList: true}}}"
+    )
+    assert "warning: feature gate WatchList: of no effect here" in run("-f", str(path)).stderr
+
+
+def test_a_misspelt_gate_of_a_scenario_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(
+        "apiVersion: tonnage.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\n"
+        "spec:\n  featureGates:\n    VolumeLimitScalin: true\n"
+    )
+    result = run("-f", str(path))
+    assert result.exit_code == 2
+    assert "line 6: spec.featureGates.VolumeLimitScalin: expected VolumeLimitScaling" in (
+        result.stderr
+    )
+
+
 def test_version_and_gates_of_a_scenario_hold_unless_given(tmp_path: Path) -> None:
     path = tmp_path / "scenario.json"
     spec = {

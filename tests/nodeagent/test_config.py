@@ -68,7 +68,7 @@ def test_a_driver_without_override_has_none() -> None:
         ("reserved: {d: -1}", "`reserved`: d: -1"),
         ("pollInterval: 0.1", "`pollInterval`: 0.1: expected at least 1"),
         ("driverAttempts: 0", "`driverAttempts`: 0: expected at least 1"),
-        ("poll: 3", "unknown field `poll`"),
+        ("poll: 3", "poll: expected one of apiVersion, kind"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(text: str, words: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
 from tonnage.service import logs, running
+from tonnage.service.addresses import split
 from tonnage.service.configfile import ConfigFile
-from tonnage.service.serving import split
 from tonnage.service.steadytime import SteadyTime
 from tonnage.testing.clock import START, VirtualClock
 

@@ -1,7 +1,6 @@
 """One replica of the controller: caches, lease, HTTP, until somebody says stop."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -18,7 +17,7 @@ from tonnage.capacity.writing import Outcome, Rate, Writer
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client, Selection
 from tonnage.cluster.events import Recorder
-from tonnage.cluster.lease import Hooks, LeaderLease, Timing
+from tonnage.cluster.lease import Timing
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ClusterError, InputError
@@ -26,6 +25,7 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from tonnage.service import running
 from tonnage.service.cachemetrics import CacheCollector
+from tonnage.service.leading import Candidate, Leadership
 from tonnage.service.serving import Server
 
 COMPONENT = "tonnage-capacity-templates"
@@ -33,8 +33,6 @@ LEASE_NAME = "tonnage-capacity-templates"
 
 _ONCE_WITHIN = 120.0
 """Seconds for the caches to fill when there is to be only one look."""
-
-_log = logging.getLogger(__name__)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +75,9 @@ class Program:
             capacities=self.mirror.add(CSIStorageCapacity),
         )
         self.recorder = _recorder(client, settings.identity, clock=clock, new_id=new_id)
-        self.lease = _lease(
-            client, settings, clock=clock, rng=rng, hooks=Hooks(leading=self.metrics.leading)
+        self.leadership = Leadership(
+            client, _candidate(settings), clock=clock, rng=rng, told=self.metrics.leading
         )
-        self._elects = settings.leader_elect and not settings.dry_run
         self.syncer = Syncer(
             client,
             caches,
@@ -90,7 +87,7 @@ class Program:
             rng=rng,
             metrics=self.metrics,
             recorder=self.recorder,
-            leading=self.lease.leading if self._elects else lambda: True,
+            leading=self.leadership.leading,
             rate=settings.rate,
             pace=settings.pace,
             dry_run=settings.dry_run,
@@ -110,16 +107,11 @@ class Program:
         """Until cancelled; one look and no HTTP if that is all that is wanted."""
         async with AsyncExitStack() as stack:
             if not self._settings.once:
-                await self.server.start()
-                stack.push_async_callback(self.server.close)
-                _log.info("listening", extra={"port": self.server.port})
+                await stack.enter_async_context(self.server.listening())
             helpers = running.beside(self.mirror.run(), self.recorder.run())
             await stack.enter_async_context(helpers)
             work = self._one_look if self._settings.once else self.syncer.run
-            if self._elects:
-                await running.lead_again_and_again(self.lease, work, clock=self._clock)
-            else:
-                await work()
+            await self.leadership.act(work)
 
     def unready(self) -> str:
         """Whether too little is known to publish."""
@@ -132,7 +124,7 @@ class Program:
     def status(self) -> dict[str, object]:
         """Everything the last look found."""
         return {
-            "leader": self.lease.leader,
+            "leader": self.leadership.lease.leader,
             "unready": self.unready(),
             "nodeGroups": self.syncer.groups_problem or "ok",
             "report": self.syncer.report,
@@ -181,10 +173,8 @@ class Beside:
         rng: random.Random,
         new_id: Callable[[], str],
     ) -> None:
-        self._clock = clock
-        self._elects = settings.leader_elect and not settings.dry_run
         self._recorder = _recorder(client, settings.identity, clock=clock, new_id=new_id)
-        self._lease = _lease(client, settings, clock=clock, rng=rng, hooks=Hooks())
+        self._leadership = Leadership(client, _candidate(settings), clock=clock, rng=rng)
         self.syncer = Syncer(
             client,
             caches,
@@ -193,7 +183,7 @@ class Beside:
             clock=clock,
             rng=rng,
             recorder=self._recorder,
-            leading=self._lease.leading if self._elects else lambda: True,
+            leading=self._leadership.leading,
             rate=settings.rate,
             pace=settings.pace,
             dry_run=settings.dry_run,
@@ -202,15 +192,12 @@ class Beside:
     async def run(self) -> None:
         """Until cancelled."""
         async with running.beside(self._recorder.run()):
-            if self._elects:
-                await running.lead_again_and_again(self._lease, self.syncer.run, clock=self._clock)
-            else:
-                await self.syncer.run()
+            await self._leadership.act(self.syncer.run)
 
 
 async def uninstall(client: Client, settings: Settings, *, clock: Clock, rng: random.Random) -> int:
     """Delete every object of ours, and say how many; not while a controller leads."""
-    lease = _lease(client, settings, clock=clock, rng=rng, hooks=Hooks())
+    lease = Leadership(client, _candidate(settings), clock=clock, rng=rng).lease
     started = asyncio.Event()
     outcomes: list[Outcome] = []
 
@@ -250,16 +237,12 @@ def _recorder(
     return Recorder(client, component=COMPONENT, instance=identity, clock=clock, new_id=new_id)
 
 
-def _lease(
-    client: Client, settings: Settings, *, clock: Clock, rng: random.Random, hooks: Hooks
-) -> LeaderLease:
-    return LeaderLease(
-        client,
-        name=settings.lease_name,
-        namespace=settings.rules.namespace,
+def _candidate(settings: Settings) -> Candidate:
+    return Candidate(
         identity=settings.identity,
-        clock=clock,
-        rng=rng,
+        namespace=settings.rules.namespace,
+        lease_name=settings.lease_name,
+        leader_elect=settings.leader_elect,
         timing=settings.timing,
-        hooks=hooks,
+        dry_run=settings.dry_run,
     )

@@ -41,7 +41,7 @@ COMMANDS = MappingProxyType(
         ),
         "diff": LazyCommand(
             "tonnage.cli.diff:diff",
-            "Compare the plans of two versions of a cluster.",
+            "Compare two plans, say of today and of yesterday.",
         ),
         "export": LazyCommand(
             "tonnage.cli.export:export",
@@ -121,6 +121,8 @@ class Program(LazyGroup):
     name="tonnage",
     cls=Program,
     lazy=COMMANDS,
+    epilog="Begin with tonnage demo, or with tonnage slots on a cluster of your own. Every command "
+    "has a --help with examples.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="tonnage", message="%(prog)s %(version)s")

@@ -1,7 +1,5 @@
 """`tonnage batch`: the same questions asked of many scenarios."""
 
-from importlib.util import find_spec
-
 import click
 
 from tonnage.cli.lazy import LazyCommand, LazyGroup
@@ -11,12 +9,11 @@ COMMANDS = {
         "tonnage.cli.batch_verdicts:verdicts",
         "Say what becomes of every pending pod on every node.",
     ),
-}
-if find_spec("tonnage.cli.batch_plan"):
-    COMMANDS["plan"] = LazyCommand(
+    "plan": LazyCommand(
         "tonnage.cli.batch_plan:plan",
         "Say which node groups to grow for the pending pods.",
-    )
+    ),
+}
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS)
@@ -25,4 +22,9 @@ def batch() -> None:
 
     A batch is a file of JSON lines, plain or gzip, with one Scenario on each. Answers come in
     the order of the scenarios, as soon as they are there.
+
+    \b
+    Examples:
+      tonnage batch verdicts scenarios.jsonl.gz > verdicts.jsonl
+      tonnage batch plan scenarios.jsonl.gz > plans.jsonl
     """

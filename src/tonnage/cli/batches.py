@@ -5,12 +5,11 @@ over processes, what a bad line means, progress.
 """
 
 import functools
-import gc
 import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,6 +19,7 @@ import msgspec
 from tonnage import files
 from tonnage.cli import parallel, printing
 from tonnage.errors import InputError
+from tonnage.objects import decoding
 
 Answer: TypeAlias = Callable[[files.Loaded], dict[str, Any]]
 """What a command says of one scenario: fields of its line. A function of a module, so that
@@ -33,6 +33,7 @@ jobs_option = click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=1),
+    metavar="N",
     default=lambda: len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
     show_default="all cores",
     help="Processes to use; with 1, each line is answered as soon as it is read.",
@@ -88,7 +89,7 @@ def _answered(
     work: Callable[[_Lines], _Piece], lines: Iterator[tuple[int, bytes]], *, jobs: int
 ) -> Generator[_Piece, None, None]:
     if jobs == 1:
-        with _lazy_collector():
+        with decoding.collector_lazy():
             for line in lines:
                 yield work([line])
         return
@@ -130,7 +131,7 @@ def _is_full(piece: _Lines) -> bool:
 
 
 def _in_worker(work: Callable[[_Lines], _Piece], lines: _Lines) -> _Piece:
-    with _lazy_collector():
+    with decoding.collector_lazy():
         return work(lines)
 
 
@@ -166,17 +167,6 @@ def _name_of(line: bytes) -> str | None:
         return msgspec.json.decode(line, type=_Named).metadata.name or None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-
-
-@contextmanager
-def _lazy_collector() -> Iterator[None]:
-    """Garbage collection only now and then: a scenario leaves few cycles, and is soon over."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(200_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 class _Progress:

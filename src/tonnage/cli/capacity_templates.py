@@ -1,22 +1,17 @@
 """`tonnage capacity-templates`: capacity objects for nodes that do not exist yet."""
 
-import os
-import socket
-import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli import services
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    import random
-
     from tonnage.autoscaler.world import World
-    from tonnage.capacity.program import Beside, Settings
-    from tonnage.clock import Clock
-    from tonnage.cluster.client import Client
+    from tonnage.capacity.program import Beside
     from tonnage.providers.protocol import Provider
+    from tonnage.service.connecting import Connection
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
@@ -32,14 +27,8 @@ label_option = click.option(
 
 
 @click.command("capacity-templates")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster, if not from inside.")
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
-@click.option(
-    "--namespace",
-    default="kube-system",
-    show_default=True,
-    help="Where the objects are published, and the lease is kept.",
-)
+@services.cluster_options
+@services.namespace_option("Where the objects are published, and the lease is kept.")
 @label_option
 @click.option(
     "--node-groups",
@@ -51,7 +40,7 @@ label_option = click.option(
 @click.option(
     "--node-groups-configmap",
     metavar="NAME",
-    help="The same from a ConfigMap of the namespace.",
+    help="The same from a ConfigMap of --namespace.",
 )
 @click.option(
     "--compatibility",
@@ -77,6 +66,7 @@ label_option = click.option(
     "--kube-api-qps",
     "per_second",
     type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
     default=20.0,
     show_default=True,
     help="Objects written per second.",
@@ -85,45 +75,17 @@ label_option = click.option(
     "--kube-api-burst",
     "burst",
     type=click.IntRange(min=1),
+    metavar="N",
     default=50,
     show_default=True,
     help="Objects written at once.",
 )
-@click.option(
-    "--address",
-    metavar="HOST:PORT",
-    default=":8085",
-    show_default=True,
-    help="Where health, metrics and status are served.",
-)
-@click.option(
-    "--leader-elect/--no-leader-elect", default=True, show_default=True, help="Act only as leader."
-)
-@click.option(
-    "--leader-elect-resource-name",
-    "lease_name",
-    metavar="NAME",
-    default="tonnage-capacity-templates",
-    show_default=True,
-    help="The Lease that the leader holds.",
-)
-@click.option(
-    "--logging-format",
-    "log_form",
-    type=click.Choice(["json", "text"]),
-    default="json",
-    show_default=True,
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
+@services.address_option(":8085")
+@services.leader_options("tonnage-capacity-templates")
+@services.logging_options
+@services.pass_service
 def capacity_templates(
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
+    service: services.Service,
     group_labels: tuple[str, ...],
     node_groups: tuple[str, ...],
     node_groups_configmap: str | None,
@@ -134,11 +96,6 @@ def capacity_templates(
     resync_interval: str,
     per_second: float,
     burst: int,
-    address: str,
-    leader_elect: bool,
-    lease_name: str,
-    log_form: Any,
-    log_level: str,
 ) -> None:
     """Publish storage capacity for nodes that do not exist yet.
 
@@ -152,33 +109,28 @@ def capacity_templates(
       tonnage capacity-templates --node-groups-configmap node-groups
       tonnage capacity-templates --compatibility local-csi-driver --uninstall
     """
-    import asyncio
-
-    from tonnage.capacity import conventions, grouping
+    from tonnage.capacity import conventions, grouping, program
     from tonnage.capacity.desired import Rules
-    from tonnage.capacity.program import Settings
     from tonnage.capacity.sources import FileGroups
     from tonnage.capacity.sync import Pace
     from tonnage.capacity.writing import Rate
-    from tonnage.cluster import config as access_config
     from tonnage.scaleup import durations
-    from tonnage.service import logs, running
 
     resync = durations.seconds(resync_interval)
     if resync is None or resync < 1:
         raise InputError(f"--resync-interval {resync_interval!r}: expected 1s or more, such as 5m")
     if node_groups and node_groups_configmap:
         raise InputError("expected either --node-groups or --node-groups-configmap, not both")
-    settings = Settings(
+    settings = program.Settings(
         rules=Rules(
-            namespace=namespace,
+            namespace=service.namespace,
             groupings=grouping.parse(group_labels),
             convention=conventions.BY_NAME[compatibility],
         ),
-        identity=_identity(),
-        address=address,
-        leader_elect=leader_elect,
-        lease_name=lease_name,
+        identity=service.identity,
+        address=service.address,
+        leader_elect=service.leader_elect,
+        lease_name=service.lease_name,
         rate=Rate(per_second=per_second, burst=burst),
         pace=Pace(resync=resync),
         node_groups_configmap=node_groups_configmap or "",
@@ -186,47 +138,24 @@ def capacity_templates(
         once=once,
     )
     files = FileGroups(node_groups) if node_groups else None
-    access = access_config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
-    logs.set_up(form=log_form, level=log_level)
 
-    async def main() -> None:
-        await _main(access, settings, files, uninstall=uninstall)
-
-    asyncio.run(running.until_signalled(main))
-
-
-async def _main(access: Any, settings: "Settings", files: Any, *, uninstall: bool) -> None:
-    import random
-
-    from tonnage.capacity import program
-    from tonnage.clock import SystemClock
-    from tonnage.cluster.client import Client
-    from tonnage.cluster.http import HttpTransport
-    from tonnage.service.readonly import ReadOnlyTransport
-
-    clock = SystemClock()
-    rng = random.Random()
-    transport = HttpTransport(access, clock=clock, environ=os.environ)
-    try:
-        way = ReadOnlyTransport(transport) if settings.dry_run else transport
-        client = Client(way, clock=clock, rng=rng)
+    async def publish(cluster: "Connection") -> None:
+        client, clock, rng = cluster
         if uninstall:
             deleted = await program.uninstall(client, settings, clock=clock, rng=rng)
-            click.echo(f"{deleted} objects deleted from namespace {settings.rules.namespace}")
+            click.echo(f"{deleted} objects deleted from namespace {service.namespace}")
             return
         await program.Program(
-            client, settings=settings, files=files, clock=clock, rng=rng, new_id=_new_id
+            client, settings=settings, files=files, clock=clock, rng=rng, new_id=services.new_id
         ).run()
-    finally:
-        await transport.close()
+
+    service.run(publish, read_only=dry_run)
 
 
 class BesideTheLoop:
     """`--enable-capacity-template` of `tonnage run`: the controller on the caches of the loop."""
 
-    def __init__(
-        self, *, namespace: str, group_labels: tuple[str, ...], leader_elect: bool
-    ) -> None:
+    def __init__(self, service: services.Service, group_labels: tuple[str, ...]) -> None:
         import asyncio
 
         from tonnage.capacity import grouping
@@ -234,22 +163,15 @@ class BesideTheLoop:
         from tonnage.capacity.program import Settings
 
         self._settings = Settings(
-            rules=Rules(namespace=namespace, groupings=grouping.parse(group_labels)),
-            identity=_identity(),
-            leader_elect=leader_elect,
+            rules=Rules(namespace=service.namespace, groupings=grouping.parse(group_labels)),
+            identity=service.identity,
+            leader_elect=service.leader_elect,
         )
         self._controller: Beside | None = None
         self._attached = asyncio.Event()
 
     def attach(
-        self,
-        client: "Client",
-        world: "World",
-        provider: "Provider",
-        *,
-        clock: "Clock",
-        rng: "random.Random",
-        dry_run: bool,
+        self, cluster: "Connection", world: "World", provider: "Provider", *, dry_run: bool
     ) -> None:
         """Before the caches of the loop are filled."""
         import msgspec
@@ -261,7 +183,7 @@ class BesideTheLoop:
         from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
 
         self._controller = Beside(
-            client,
+            cluster.client,
             Caches(
                 classes=world.cache(StorageClass),
                 nodes=world.cache(Node),
@@ -270,9 +192,9 @@ class BesideTheLoop:
             ),
             sources.from_provider(provider),
             settings=msgspec.structs.replace(self._settings, dry_run=dry_run),
-            clock=clock,
-            rng=rng,
-            new_id=_new_id,
+            clock=cluster.clock,
+            rng=cluster.rng,
+            new_id=services.new_id,
         )
         self._attached.set()
 
@@ -281,11 +203,3 @@ class BesideTheLoop:
         await self._attached.wait()
         assert self._controller is not None
         await self._controller.run()
-
-
-def _identity() -> str:
-    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex[:16]

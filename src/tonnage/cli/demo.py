@@ -33,8 +33,8 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
     """Show in under a minute what Tonnage is for; nothing has to be installed.
 
     An API server, kubelets, CSI drivers, a cloud, the scheduler and the autoscaler run in this
-    process, in real time. 24 databases with a volume each arrive, and a machine attaches five; then
-    the same happens in a cluster where nobody counts slots.
+    process, in real time. 24 databases with a volume each arrive, and a machine attaches five; six
+    caches want local disks. Then the same happens in a cluster where nobody counts slots.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
         runs.append(asyncio.run(_played(act, number=number, of=len(chosen), plain=plain)))
     _print_summary(runs)
     try:
-        html_file.write_text(page(runs))
+        html_file.write_text(page(runs), encoding="utf-8")
     except OSError as error:
         raise InputError(f"--html {html_file}: {error.strerror or error}") from error
     click.echo(f"\nCharts of both: {html_file}")
@@ -73,7 +73,8 @@ async def _played(act: "Act", *, number: int, of: int, plain: bool) -> "Timeline
     from tonnage.simulation import demonstrating
 
     title = f"Act {number} of {of}, {act.title}"
-    with (PlainView if plain or not sys.stdout.isatty() else LiveView)(title) as view:
+    view_of = PlainView if plain or not sys.stdout.isatty() else LiveView
+    with view_of(title, act.about) as view:
         return await demonstrating.perform(act, clock=SystemClock(), show=view.show)
 
 

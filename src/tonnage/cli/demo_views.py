@@ -1,7 +1,7 @@
 """How the demo is shown: a picture that moves on a terminal, lines everywhere else."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -20,16 +20,21 @@ _STATES: "dict[NodeState, str]" = {
 }
 
 
-class PlainView:
-    """A line when the counts change, and one for each decision."""
+_GIB = 2**30
 
-    def __init__(self, title: str) -> None:
+
+class PlainView:
+    """A line when the counts change, and one for each decision; in the end, one for each node."""
+
+    def __init__(self, title: str, about: str) -> None:
         self._title = title
+        self._about = about
         self._last = ""
         self._told = 0
+        self._use: list[Use] = []
 
     def __enter__(self) -> "PlainView":
-        click.echo(f"\n{self._title}")
+        click.echo(f"\n{self._title}\n{self._about}")
         return self
 
     def __exit__(
@@ -38,7 +43,9 @@ class PlainView:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        return None
+        width = max((len(one.node) for one in self._use), default=0)
+        for one in self._use:
+            click.echo(f"         {one.node.ljust(width)}  {one.driver}  {one.bar}")
 
     def show(self, scene: "Scene") -> None:
         at = f"{scene.sample.at:5.1f} s"
@@ -49,13 +56,15 @@ class PlainView:
         if line != self._last:
             click.echo(f"{at}  {line}")
             self._last = line
+        self._use = uses(scene)
 
 
 class LiveView:
-    """Pods, nodes with their slots as bars, and decisions, redrawn in place."""
+    """Pods, nodes with their slots and disks as bars, and decisions, redrawn in place."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, about: str) -> None:
         self._title = title
+        self._about = about
         self._live: Live | None = None
 
     def __enter__(self) -> "LiveView":
@@ -76,7 +85,7 @@ class LiveView:
 
     def show(self, scene: "Scene") -> None:
         if self._live is not None:
-            self._live.update(picture(self._title, scene))
+            self._live.update(picture(self._title, self._about, scene))
 
 
 def counts(scene: "Scene") -> str:
@@ -93,30 +102,59 @@ def counts(scene: "Scene") -> str:
     return f"pods: {', '.join(about_pods)}; nodes: {', '.join(about_nodes)}"
 
 
-def bar(used: int, limit: int | None) -> str:
+def slot_bar(used: int, limit: int | None) -> str:
     """Slots as blocks: full, free, and those there are none of."""
     if limit is None:
-        return "■" * used + " (no limit known)"
+        return f"{'■' * used}  {used} slots, no limit known"
     over = max(used - limit, 0)
-    return "■" * min(used, limit) + "□" * max(limit - used, 0) + "✗" * over
+    blocks = "■" * min(used, limit) + "□" * max(limit - used, 0) + "✗" * over
+    return f"{blocks}  {used} of {limit} slots"
 
 
-def picture(title: str, scene: "Scene") -> "Group":
+def disk_bar(used: int, capacity: int) -> str:
+    """A disk in ten blocks, with what they stand for; `used` and `capacity` are bytes."""
+    full = min(round(10 * used / capacity), 10) if capacity else 10
+    return f"{'■' * full}{'□' * (10 - full)}  {used / _GIB:g} of {capacity / _GIB:g} GiB"
+
+
+class Use(NamedTuple):
+    """How much of what a driver has on a node is used."""
+
+    node: str
+    driver: str
+    bar: str
+    over: bool
+
+
+def uses(scene: "Scene") -> "list[Use]":
+    """All slots and disks of a moment, node by node."""
+    slots = [
+        Use(
+            one.node,
+            one.driver,
+            slot_bar(one.used, one.limit),
+            over=one.limit is not None and one.used > one.limit,
+        )
+        for one in scene.nodes
+    ]
+    disks = [
+        Use(one.node, one.driver, disk_bar(one.used, one.capacity), one.used > one.capacity)
+        for one in scene.disks
+    ]
+    return sorted((*slots, *disks))
+
+
+def picture(title: str, about: str, scene: "Scene") -> "Group":
     """A moment, as rich draws it."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2), expand=False)
-    for heading in ("NODE", "DRIVER", "SLOTS"):
+    for heading in ("NODE", "DRIVER", "SLOTS OR DISK"):
         table.add_column(heading)
-    for one in scene.nodes:
-        over = one.limit is not None and one.used > one.limit
-        table.add_row(
-            one.node,
-            one.driver,
-            Text(bar(one.used, one.limit), style="red" if over else "green"),
-        )
+    for one in uses(scene):
+        table.add_row(one.node, one.driver, Text(one.bar, style="red" if one.over else "green"))
     decisions = [
         Text(f"{one.at:5.1f} s  {one.group} +{one.nodes}: {one.reason}", style="cyan")
         for one in scene.decisions
@@ -124,6 +162,7 @@ def picture(title: str, scene: "Scene") -> "Group":
     stuck = scene.sample.pods.stuck
     return Group(
         Text(f"{title}   {scene.sample.at:.0f} s", style="bold"),
+        Text(about),
         Text(counts(scene), style="bold red" if stuck else ""),
         Text(),
         *decisions,

@@ -70,6 +70,8 @@ def doctor(
     """
     if ctx.invoked_subcommand is not None:
         return
+    from tonnage.doctor.evidence import KINDS_BESIDE
+
     driver = _driver(preview)
     evidence = gathered(
         filenames,
@@ -78,6 +80,7 @@ def doctor(
         beside=node_groups,
         kubernetes_version=kubernetes_version,
         feature_gates=feature_gates,
+        documents=KINDS_BESIDE,
     )
     if driver is not None:
         from tonnage.doctor import preview as previews
@@ -93,7 +96,7 @@ def doctor(
         ctx.exit(FOUND)
 
 
-@doctor.command()
+@doctor.command(short_help="Say what the code of a finding means, and what to do.")
 @click.argument("code", required=False)
 @printing.output_option
 def explain(code: str | None, form: printing.Format) -> None:
@@ -130,9 +133,13 @@ def gathered(
     beside: tuple[str, ...] = (),
     kubernetes_version: str = "",
     feature_gates: dict[str, bool] | None = None,
+    documents: frozenset[str] = frozenset(),
 ) -> "Evidence":
-    """What there is to look at, leniently: an object that cannot be read is told, and left out."""
-    from tonnage.doctor.evidence import KINDS_BESIDE, Evidence
+    """What there is to look at, leniently: an object that cannot be read is told, and left out.
+
+    `documents` are kinds to be looked at beside those that decisions read.
+    """
+    from tonnage.doctor.evidence import Evidence
     from tonnage.files import ScenarioOptions
     from tonnage.filters import features
 
@@ -142,7 +149,7 @@ def gathered(
         kubeconfig=kubeconfig,
         context=context,
         beside=beside,
-        documents=KINDS_BESIDE,
+        documents=documents,
     )
     scenario = loaded.scenario or ScenarioOptions()
     return Evidence(

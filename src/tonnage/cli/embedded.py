@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
+    metavar="PORT",
     default=0,
     help="Where to listen on 127.0.0.1; a free port unless given.",
 )

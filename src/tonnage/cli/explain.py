@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.argument("pods", metavar="[POD]...", nargs=-1)
 @reading.takes_cluster
 @reading.returning_option
-@click.option("-n", "--namespace", default="", help="Only pods of this namespace.")
+@click.option("-n", "--namespace", metavar="NAME", default="", help="Only pods of this namespace.")
 @printing.output_option
 def explain(
     cluster: "Cluster", pods: tuple[str, ...], namespace: str, form: printing.Format

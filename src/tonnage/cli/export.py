@@ -39,7 +39,11 @@ TELLING_OPTIONS = ("priorities", "grpcExpanderUrl", "grpcExpanderCert")
     metavar="FILE",
     help="With --anonymise: write which name became which here, to keep for yourself.",
 )
-@click.option("--name", help="Name of the Scenario.  [default: that of the input, or the context]")
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Name of the Scenario.  [default: that of the input, or the context]",
+)
 @reading.lenient_option
 def export(
     target: str,

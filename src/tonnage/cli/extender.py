@@ -1,55 +1,26 @@
 """`tonnage extender`: answers kube-scheduler about pods with volumes."""
 
-import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli import services
 from tonnage.errors import InputError
 
-
-def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if not value or ctx.resilient_parsing:
-        return
-    import msgspec
-
-    from tonnage.scheduler.extender.config import ExtenderConfig
-
-    schema = msgspec.json.encode(msgspec.json.schema(ExtenderConfig))
-    click.echo(msgspec.json.format(schema, indent=2).decode())
-    ctx.exit()
+if TYPE_CHECKING:
+    from tonnage.service.certificates import Certificates
 
 
 @click.command()
-@click.option(
-    "--config",
-    "config_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Settings in YAML, read again when the file changes; docs/extender.md lists them.",
-)
-@click.option(
-    "--config-schema",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_schema,
-    help="Print the JSON schema of the configuration file, and end.",
-)
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster, if not from inside.")
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
-@click.option(
-    "--address",
-    metavar="HOST:PORT",
-    default=":9443",
-    show_default=True,
-    help="Where questions, health and metrics are served.",
-)
+@services.config_option("docs/extender.md")
+@services.schema_option("tonnage.scheduler.extender.config:ExtenderConfig")
+@services.cluster_options
+@services.address_option(":9443", serves="questions, health and metrics")
 @click.option(
     "--tls-cert-file", metavar="FILE", help="The certificate to serve with; read again on change."
 )
-@click.option("--tls-private-key-file", metavar="FILE", help="Its key.")
+@click.option("--tls-private-key-file", metavar="FILE", help="The key of the certificate.")
 @click.option(
     "--client-ca-file",
     metavar="FILE",
@@ -61,6 +32,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option(
     "--max-request-bytes",
     type=click.IntRange(min=1024),
+    metavar="BYTES",
     default=8 * 2**20,
     show_default=True,
     help="Larger questions are refused; 30,000 nodes with long names need half of the default.",
@@ -68,34 +40,18 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option(
     "--unknown-limits",
     type=click.Choice(["allow", "warn", "hold"]),
-    help="Goes before unknownLimits of the file.",
+    help="What to do with nodes that do not list a driver; overrides unknownLimits of --config.",
 )
-@click.option(
-    "--logging-format",
-    "log_form",
-    type=click.Choice(["json", "text"]),
-    default="json",
-    show_default=True,
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
+@services.logging_options
+@services.pass_service
 def extender(
-    config_file: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    address: str,
+    service: services.Service,
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     client_ca_file: str | None,
     insecure_http: bool,
     max_request_bytes: int,
     unknown_limits: str | None,
-    log_form: Any,
-    log_level: str,
 ) -> None:
     """Answer kube-scheduler, so that no pod goes where its volumes cannot be attached.
 
@@ -108,56 +64,31 @@ def extender(
       tonnage extender --tls-cert-file tls.crt --tls-private-key-file tls.key
       tonnage extender --insecure-http --address 127.0.0.1:9443 --unknown-limits hold
     """
-    import asyncio
-
-    from tonnage.cluster import config as access_config
+    from tonnage.scheduler.extender import program
     from tonnage.scheduler.extender.config import ExtenderConfig
-    from tonnage.scheduler.extender.program import Settings
-    from tonnage.service import logs, running
-    from tonnage.service.configfile import ConfigFile
 
     certificates = _certificates(
-        address, tls_cert_file, tls_private_key_file, client_ca_file, insecure=insecure_http
+        service.address, tls_cert_file, tls_private_key_file, client_ca_file, insecure=insecure_http
     )
-    given = {"unknownLimits": unknown_limits} if unknown_limits is not None else {}
-    config = ConfigFile(
-        Path(config_file) if config_file is not None else None, ExtenderConfig, given=given
-    )
-    access = access_config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
-    settings = Settings(address=address, largest_body=max_request_bytes)
-    logs.set_up(form=log_form, level=log_level)
-    asyncio.run(running.until_signalled(lambda: _main(access, settings, config, certificates)))
-
-
-async def _main(access: Any, settings: Any, config: Any, certificates: Any) -> None:
-    import random
-
-    from tonnage.clock import SystemClock
-    from tonnage.cluster.client import Client
-    from tonnage.cluster.http import HttpTransport
-    from tonnage.scheduler.extender import program
-
-    clock = SystemClock()
-    rng = random.Random()
-    transport = HttpTransport(access, clock=clock, environ=os.environ)
-    try:
-        await program.start(
-            Client(transport, clock=clock, rng=rng),
+    config = service.config(ExtenderConfig, {"unknownLimits": unknown_limits})
+    settings = program.Settings(address=service.address, largest_body=max_request_bytes)
+    service.run(
+        lambda cluster: program.start(
+            cluster.client,
             config=config,
             settings=settings,
             certificates=certificates,
-            clock=clock,
-            rng=rng,
+            clock=cluster.clock,
+            rng=cluster.rng,
         )
-    finally:
-        await transport.close()
+    )
 
 
 def _certificates(
     address: str, certificate: str | None, key: str | None, client_ca: str | None, *, insecure: bool
-) -> Any:
+) -> "Certificates | None":
+    from tonnage.service.addresses import split
     from tonnage.service.certificates import Certificates
-    from tonnage.service.serving import split
 
     if insecure:
         if certificate or key or client_ca:

@@ -35,19 +35,27 @@ _output_option = click.option(
 
 @click.group()
 def limits() -> None:
-    """Say how many volumes new nodes can attach, and who says so."""
+    """Say how many volumes new nodes can attach, and who says so.
+
+    \b
+    Examples:
+      tonnage limits show m5.large
+      tonnage limits key ebs.csi.aws.com
+      tonnage limits learned
+    """
 
 
 limits.add_command(limits_learned.learned)
 limits.add_command(limits_learned.forget)
 
 
-@limits.command()
+@limits.command(short_help="Print the attach limits of instance types.")
 @click.argument("instance_types", metavar="INSTANCE-TYPE...", nargs=-1, required=True)
-@click.option("--driver", help="Only this CSI driver.")
+@click.option("--driver", metavar="NAME", help="Only this CSI driver.")
 @click.option(
     "--enis",
     type=click.IntRange(min=1),
+    metavar="N",
     default=1,
     show_default=True,
     help="Network interfaces of the node; on AWS types with shared slots each takes one.",
@@ -55,6 +63,7 @@ limits.add_command(limits_learned.forget)
 @click.option(
     "--reserved",
     type=click.IntRange(min=0),
+    metavar="N",
     default=0,
     show_default=True,
     help="Slots to keep free, beside that of the root disk.",
@@ -119,7 +128,7 @@ def show(
         raise InputError("; ".join(dict.fromkeys(unknown)))
 
 
-@limits.command()
+@limits.command(short_help="Print the keys under which nodes publish limits.")
 @click.argument("drivers", metavar="DRIVER...", nargs=-1, required=True)
 @click.option(
     "-f",

@@ -1,20 +1,17 @@
 """`tonnage limits learned` and `forget`: what the running autoscaler learned of instance types."""
 
-import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, reading
+from tonnage.cli import connecting, printing, reading
 
 if TYPE_CHECKING:
     from tonnage.cluster.client import Client
     from tonnage.groups.learned import Lesson
-
-T = TypeVar("T")
 
 _TRIES = 5
 """Attempts to write before giving up: a busy autoscaler writes now and then, not all the time."""
@@ -59,7 +56,9 @@ def learned(
         loaded = reading.read(filenames, lenient=lenient, kubeconfig=kubeconfig, context=context)
         lessons = _from_objects(loaded.objects)
     else:
-        lessons = _talking(kubeconfig, context, lambda client: _stored(client, namespace))
+        lessons = connecting.talk(
+            lambda client: _stored(client, namespace), kubeconfig=kubeconfig, context=context
+        )
     if form in ("json", "yaml"):
         rows = [
             {
@@ -94,7 +93,7 @@ def learned(
 
 @click.command()
 @click.option("--type", "instance_type", metavar="TYPE", default="", help="Of this instance type.")
-@click.option("--driver", default="", help="Of this CSI driver.")
+@click.option("--driver", metavar="NAME", default="", help="Of this CSI driver.")
 @click.option("--all", "everything", is_flag=True, help="All there is.")
 @reading.kubeconfig_option
 @reading.context_option
@@ -120,8 +119,10 @@ def forget(
     """
     if everything == bool(instance_type or driver):
         raise click.UsageError("say what to forget: --type, --driver or both, or else --all")
-    dropped = _talking(
-        kubeconfig, context, lambda client: _forgotten(client, namespace, instance_type, driver)
+    dropped = connecting.talk(
+        lambda client: _forgotten(client, namespace, instance_type, driver),
+        kubeconfig=kubeconfig,
+        context=context,
     )
     click.echo(f"{dropped} forgotten.")
 
@@ -145,30 +146,6 @@ def _from_objects(objects: Sequence[object]) -> "tuple[Lesson, ...]":
         now=time.time(),
         max_age=float("inf"),
     )
-
-
-def _talking(
-    kubeconfig: str | None, context: str | None, act: "Callable[[Client], Awaitable[T]]"
-) -> T:
-    import asyncio
-    import random
-
-    from tonnage.clock import SystemClock
-    from tonnage.cluster import config
-    from tonnage.cluster.client import Client
-    from tonnage.cluster.http import HttpTransport
-
-    access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
-
-    async def main() -> T:
-        clock = SystemClock()
-        transport = HttpTransport(access, clock=clock, environ=os.environ)
-        try:
-            return await act(Client(transport, clock=clock, rng=random.Random()))
-        finally:
-            await transport.close()
-
-    return asyncio.run(main())
 
 
 async def _stored(client: "Client", namespace: str) -> "tuple[Lesson, ...]":

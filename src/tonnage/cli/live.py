@@ -6,7 +6,6 @@ autoscaler would: nobody can edit a live cluster to please a reader.
 """
 
 import asyncio
-import random
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -14,11 +13,9 @@ import msgspec
 
 from tonnage.api.cluster import with_namespaces
 from tonnage.cli import printing, waiting
-from tonnage.clock import Clock, SystemClock
 from tonnage.cluster import config, errors, resources
 from tonnage.cluster.client import Client
 from tonnage.cluster.config import Access
-from tonnage.cluster.http import HttpTransport
 from tonnage.cluster.watching import Unreadable
 from tonnage.errors import ClusterError, InputError
 from tonnage.files import Loaded, ScenarioOptions
@@ -28,6 +25,7 @@ from tonnage.objects import nodes, pods, storage, workloads
 from tonnage.objects.decoding import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta, Record
+from tonnage.service import connecting
 
 Consequences: TypeAlias = Mapping[type[KubeObject], str]
 """What answers lack without a kind; nothing for kinds without which there are none."""
@@ -69,12 +67,32 @@ class Document(Record, frozen=True, kw_only=True):
     written: dict[str, Any]
 
 
+def _document_kind(kind: str, plural: str, *, group: str, namespaced: bool) -> Any:
+    return resources.Resource(
+        Document,
+        kind=kind,
+        group=group,
+        version="v1",
+        plural=plural,
+        namespaced=namespaced,
+        decode=lambda data: _document(kind, data),
+    )
+
+
+_RBAC = "rbac.authorization.k8s.io"
+
 BESIDE = {
-    "Deployment": ("apps", "deployments", True),
-    "ClusterRole": ("rbac.authorization.k8s.io", "clusterroles", False),
-    "ClusterRoleBinding": ("rbac.authorization.k8s.io", "clusterrolebindings", False),
+    _document_kind("Deployment", "deployments", group="apps", namespaced=True): (
+        "autoscalers and schedulers that run in it are not recognised"
+    ),
+    _document_kind("ClusterRole", "clusterroles", group=_RBAC, namespaced=False): (
+        "rights of what runs in it are not checked"
+    ),
+    _document_kind("ClusterRoleBinding", "clusterrolebindings", group=_RBAC, namespaced=False): (
+        "rights of what runs in it are not checked"
+    ),
 }
-"""Kinds that only inspections look at: API group, plural, namespaced."""
+"""Kinds that only inspections look at, and what they lack without."""
 
 
 def load(
@@ -125,26 +143,22 @@ class _Reading:
         self._environ = environ
 
     async def all(self, kinds: Consequences, *, beside: bool = False) -> None:
-        clock: Clock = SystemClock()
-        transport = HttpTransport(self._access, clock=clock, environ=self._environ)
-        client = Client(transport, clock=clock, rng=random.Random())
-        try:
+        async with connecting.connected(self._access, environ=self._environ) as connection:
+            client = connection.client
             with waiting.shown(f"asking {self._access.endpoint.server}"):
                 self.version = self._modelled(await client.version())
             for kind, consequence in kinds.items():
-                await self._kind(client, resources.of(kind), consequence)
-            for name in BESIDE if beside else ():
-                await self._documents_of(client, name)
-        finally:
-            await transport.close()
+                await self._kind(client, resources.of(kind), consequence, into=self.objects)
+            for kind, consequence in BESIDE.items() if beside else ():
+                await self._kind(client, kind, consequence, into=self.documents)
 
-    async def _kind(self, client: Client, kind: Any, consequence: str) -> None:
-        already = len(self.objects)
-        with waiting.shown(lambda: f"listing {kind.plural}: {len(self.objects) - already:,}"):
+    async def _kind(self, client: Client, kind: Any, consequence: str, *, into: list[Any]) -> None:
+        already = len(into)
+        with waiting.shown(lambda: f"listing {kind.plural}: {len(into) - already:,}"):
             try:
-                await self._pages(client, kind)
+                await self._pages(client, kind, into=into)
             except errors.Forbidden as error:
-                del self.objects[already:]
+                del into[already:]
                 missing = (
                     f"not allowed to {error.verb} {kind.full_name}"
                     f" (verb {error.verb}, kind {error.kind}, group {_quoted(error.group)})"
@@ -157,49 +171,29 @@ class _Reading:
                     raise
                 printing.warn(f"{error}: going on without {kind.full_name}, {consequence}")
 
-    async def _documents_of(self, client: Client, name: str) -> None:
-        group, plural, namespaced = BESIDE[name]
-        kind = resources.Resource(
-            Document,
-            kind=name,
-            group=group,
-            version="v1",
-            plural=plural,
-            namespaced=namespaced,
-            decode=lambda data: _document(name, data),
-        )
-        with waiting.shown(f"listing {plural}"):
-            try:
-                async for page in client.pages(kind):
-                    self.documents += page.items
-            except (errors.Forbidden, errors.NotFound) as error:
-                printing.warn(f"{error}: going on without {kind.full_name}")
-
-    async def _pages(self, client: Client, kind: Any) -> None:
-        already = len(self.objects)
+    async def _pages(self, client: Client, kind: Any, *, into: list[Any]) -> None:
+        already = len(into)
         bad = len(self.problems)
         try:
             async for page in client.pages(kind):
-                self._keep(page.items, page.unreadable)
+                into += page.items
+                self.problems += map(self._problem, page.unreadable)
         except errors.Gone:
             # The server forgot the version between two pages: everything once more, in one piece.
-            del self.objects[already:], self.problems[bad:]
+            del into[already:], self.problems[bad:]
             async for page in client.pages(kind, page=0):
-                self._keep(page.items, page.unreadable)
+                into += page.items
+                self.problems += map(self._problem, page.unreadable)
 
-    def _keep(self, items: list[KubeObject], unreadable: list[Unreadable]) -> None:
-        self.objects += items
-        self.problems += [
-            Problem(
-                file=self._access.context or self._access.endpoint.server,
-                position="",
-                object="",
-                field="",
-                # The message of a decoding error begins with the kind and the name.
-                message=one.problem,
-            )
-            for one in unreadable
-        ]
+    def _problem(self, one: Unreadable) -> Problem:
+        return Problem(
+            file=self._access.context or self._access.endpoint.server,
+            position="",
+            object="",
+            field="",
+            # The message of a decoding error begins with the kind and the name.
+            message=one.problem,
+        )
 
     def _modelled(self, told: str) -> str:
         """The server's version, or the nearest one whose scheduler is modelled."""

@@ -1,21 +1,17 @@
 """`tonnage node-agent`: the true attach limits of one node, published on it."""
 
 import os
-import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli import connecting, services
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.cluster.client import Client
-    from tonnage.cluster.config import Access
-    from tonnage.nodeagent.config import Config
-    from tonnage.nodeagent.program import Settings
-    from tonnage.service.configfile import ConfigFile
+    from tonnage.service.connecting import Connection
 
 
 def _counts(
@@ -31,17 +27,6 @@ def _counts(
     return counts or None
 
 
-def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--context", metavar="NAME", help="Which context of the kubeconfig."),
-        click.option(
-            "--kubeconfig", metavar="FILE", help="How to reach the cluster, if not from inside."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
 @click.group(invoke_without_command=True)
 @click.option(
     "--node-name",
@@ -50,14 +35,8 @@ def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     show_envvar=True,
     help="The node this runs on.",
 )
-@click.option(
-    "--config",
-    "config_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Settings in YAML, read again when the file changes; docs/node-agent.md lists them.",
-)
-@_reaching
+@services.config_option("docs/node-agent.md")
+@services.cluster_options
 @click.option(
     "--kubelet-dir",
     metavar="DIR",
@@ -70,7 +49,7 @@ def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="DIR",
     default="/",
     show_default=True,
-    help="Below it are the host's sys and proc.",
+    help="Where the file system of the host is mounted; its sys and proc are read.",
 )
 @click.option(
     "--override",
@@ -78,14 +57,15 @@ def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="DRIVER=COUNT",
     multiple=True,
     callback=_counts,
-    help="The limit of a driver, whatever anybody says; goes before overrides of the file.",
+    help="The limit of a driver, whatever anybody says; overrides overrides of --config; "
+    "repeatable.",
 )
 @click.option(
     "--reserved",
     metavar="DRIVER=COUNT",
     multiple=True,
     callback=_counts,
-    help="Slots to keep free; goes before reserved of the file.",
+    help="Slots of a driver to keep free; overrides reserved of --config; repeatable.",
 )
 @click.option(
     "--write-csinode/--no-write-csinode",
@@ -97,46 +77,24 @@ def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     default=None,
     help="Publish the key of the cloud's in-tree plugin too, for schedulers before 1.32.",
 )
-@click.option(
-    "--address",
-    metavar="HOST:PORT",
-    default=":8087",
-    show_default=True,
-    help="Where health, metrics and status are served.",
-)
+@services.address_option(":8087")
 @click.option("--once", is_flag=True, help="Look and publish once, print it, and end.")
-@click.option("--dry-run", is_flag=True, help="Change nothing at all.")
-@click.option(
-    "--logging-format",
-    "log_form",
-    type=click.Choice(["json", "text"]),
-    default="json",
-    show_default=True,
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
+@click.option("--dry-run", is_flag=True, help="Look and report, and change nothing at all.")
+@services.logging_options
+@services.pass_service
 @click.pass_context
 def node_agent(
     ctx: click.Context,
+    service: services.Service,
     node_name: str | None,
-    config_file: str | None,
-    kubeconfig: str | None,
-    context: str | None,
     kubelet_dir: str,
     host_root: str,
     overrides: dict[str, int] | None,
     reserved: dict[str, int] | None,
     write_csinode: bool | None,
     publish_intree: bool | None,
-    address: str,
     once: bool,
     dry_run: bool,
-    log_form: Any,
-    log_level: str,
 ) -> None:
     """Publish the true attach limits of this node, and keep them true.
 
@@ -153,75 +111,59 @@ def node_agent(
         return
     if not node_name:
         raise InputError("--node-name is missing, and so is NODE_NAME: which node is this?")
-    import asyncio
-
-    from tonnage.cluster import config as access_config
     from tonnage.objects import limitkeys
-    from tonnage.service import logs, running
-    from tonnage.service.configfile import ConfigFile
 
     try:
         from tonnage.nodeagent.config import Config
-        from tonnage.nodeagent.program import Settings
+        from tonnage.nodeagent.program import Program, Settings
     except ImportError as error:
         raise InputError(
             f"node-agent needs the package {error.name}: install tonnage[grpc]"
         ) from error
 
-    given: dict[str, object] = {
-        "overrides": overrides,
-        "reserved": reserved,
-        "writeCSINode": write_csinode,
-        "publishIntree": publish_intree,
-    }
-    config = ConfigFile(
-        Path(config_file) if config_file is not None else None,
+    config = service.config(
         Config,
-        given={name: value for name, value in given.items() if value is not None},
+        {
+            "overrides": overrides,
+            "reserved": reserved,
+            "writeCSINode": write_csinode,
+            "publishIntree": publish_intree,
+        },
     )
-    access = access_config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
     settings = Settings(
         node_name=node_name,
         kubelet_dir=Path(kubelet_dir),
         host_root=Path(host_root),
-        address=address,
+        address=service.address,
         env_max=limitkeys.max_from_environment(os.environ.get("KUBE_MAX_PD_VOLS")),
         dry_run=dry_run,
         once=once,
     )
-    logs.set_up(form=log_form, level=log_level)
-    asyncio.run(running.until_signalled(lambda: _run(access, config, settings)))
 
-
-async def _run(access: "Access", config: "ConfigFile[Config]", settings: "Settings") -> None:
-    import random
-
-    from tonnage.clock import SystemClock
-    from tonnage.nodeagent.program import Program
-
-    async def work(client: "Client") -> None:
+    async def publish(cluster: "Connection") -> None:
         program = Program(
-            client,
+            cluster.client,
             config=config,
             settings=settings,
-            clock=SystemClock(),
-            rng=random.Random(),
-            new_id=lambda: uuid.uuid4().hex[:16],
+            clock=cluster.clock,
+            rng=cluster.rng,
+            new_id=services.new_id,
         )
         await program.run()
-        if settings.once:
-            _print(program.agent.document())
+        if once:
+            import json
 
-    await _with_client(access, work, read_only=settings.dry_run)
+            click.echo(json.dumps(program.agent.document(), indent=2))
+
+    service.run(publish, read_only=dry_run)
 
 
 @node_agent.command()
 @click.option("--node-name", metavar="NAME", help="Only this node; all of them by default.")
-@_reaching
+@services.cluster_options
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-def uninstall(
-    node_name: str | None, kubeconfig: str | None, context: str | None, dry_run: bool
-) -> None:
+@services.pass_service
+def uninstall(service: services.Service, node_name: str | None, dry_run: bool) -> None:
     """Remove what the agents have published, from one node or all.
 
     Keys of limits and the annotation go; counts of CSINodes that an agent wrote are put back to
@@ -232,14 +174,9 @@ def uninstall(
       tonnage node-agent uninstall --dry-run
       tonnage node-agent uninstall --node-name worker-1
     """
-    import asyncio
-
-    from tonnage.cluster import config as access_config
     from tonnage.nodeagent import removal
 
-    access = access_config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
-
-    async def work(client: "Client") -> None:
+    async def remove(client: "Client") -> None:
         found = False
         async for one in removal.remove(client, node=node_name or "", dry_run=dry_run):
             found = True
@@ -249,29 +186,6 @@ def uninstall(
         if not found:
             click.echo("nothing is published")
 
-    asyncio.run(_with_client(access, work, read_only=dry_run))
-
-
-async def _with_client(
-    access: "Access", work: Callable[["Client"], Any], *, read_only: bool
-) -> None:
-    import random
-
-    from tonnage.clock import SystemClock
-    from tonnage.cluster.client import Client
-    from tonnage.cluster.http import HttpTransport
-    from tonnage.service.readonly import ReadOnlyTransport
-
-    clock = SystemClock()
-    transport = HttpTransport(access, clock=clock, environ=os.environ)
-    try:
-        way = ReadOnlyTransport(transport) if read_only else transport
-        await work(Client(way, clock=clock, rng=random.Random()))
-    finally:
-        await transport.close()
-
-
-def _print(document: dict[str, Any]) -> None:
-    import json
-
-    click.echo(json.dumps(document, indent=2))
+    connecting.talk(
+        remove, kubeconfig=service.kubeconfig, context=service.context, read_only=dry_run
+    )

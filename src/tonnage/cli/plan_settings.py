@@ -47,6 +47,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--max-nodes-total",
         type=click.IntRange(min=0),
+        metavar="N",
         help="Nodes the cluster may have; 0 is any number.",
     )
     @click.option(
@@ -61,7 +62,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         metavar="SECONDS",
         help="Give what is decided by then as a partial plan; 0 is no end.",
     )
-    @click.option("--seed", type=int, help="Seed of what is drawn by lot.")
+    @click.option("--seed", type=int, metavar="N", help="Seed of what is drawn by lot.")
     @click.option(
         "--option",
         "others",

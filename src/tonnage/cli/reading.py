@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli import printing
+from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.files import Loaded
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 def gates_of(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, bool]:
-    """Gates written as Kubernetes components take them: `A=true,B=false`."""
+    """Gates written as Kubernetes components take them: `A=true,B=false`; none is misspelt."""
+    from tonnage.filters import features
+
     gates = {}
     for part in filter(None, (part.strip() for value in values for part in value.split(","))):
         name, _, switch = part.partition("=")
@@ -27,6 +30,21 @@ def gates_of(
             message = f"{part!r}: expected NAME=true or NAME=false"
             raise click.BadParameter(message, ctx=ctx, param=param)
         gates[name] = switch.lower() == "true"
+    try:
+        features.check_gates(gates)
+    except InputError as error:
+        raise click.BadParameter(str(error), ctx=ctx, param=param) from None
+    return gates
+
+
+def _told_gates(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, bool]:
+    """The same, and a word about those that change nothing."""
+    from tonnage.filters import features
+
+    gates = gates_of(ctx, param, values)
+    _warn_of(features.without_effect(gates))
     return gates
 
 
@@ -60,7 +78,7 @@ gates_option = click.option(
     "--feature-gates",
     metavar="NAME=BOOL,...",
     multiple=True,
-    callback=gates_of,
+    callback=_told_gates,
     help="Switch feature gates of that version; repeatable.",
 )
 legacy_option = click.option(
@@ -153,7 +171,16 @@ def read(
         printing.warn(f"left out: {problem}")
     for text in loaded.notes:
         printing.note(text)
+    if loaded.scenario is not None and loaded.scenario.feature_gates:
+        from tonnage.filters import features
+
+        _warn_of(features.without_effect(loaded.scenario.feature_gates))
     return loaded
+
+
+def _warn_of(text: str) -> None:
+    if text:
+        printing.warn(text)
 
 
 def _live(

@@ -1,14 +1,14 @@
 """`tonnage rescue`: pods that hang because their node has more volumes than it can attach."""
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, reading
+from tonnage.cli import connecting, printing, reading
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from tonnage.cluster.client import Client
     from tonnage.doctor.evidence import Evidence
     from tonnage.doctor.rescue import Stuck
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
+    metavar="N",
     default=5,
     show_default=True,
     help="Evict at most so many.",
@@ -112,25 +113,10 @@ def _evict(
     context: str | None,
     budget: int,
 ) -> None:
-    import asyncio
-    import random
-
-    from tonnage.clock import SystemClock
-    from tonnage.cluster import config
-    from tonnage.cluster.client import Client
-    from tonnage.cluster.http import HttpTransport
     from tonnage.doctor import rescue as rescuing
     from tonnage.objects.pods import Pod
 
-    access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
+    async def evicting(client: "Client") -> None:
+        await rescuing.evict(client, stuck, evidence.of(Pod), budget=budget, tell=printing.note)
 
-    async def main() -> None:
-        clock = SystemClock()
-        transport = HttpTransport(access, clock=clock, environ=os.environ)
-        try:
-            client = Client(transport, clock=clock, rng=random.Random())
-            await rescuing.evict(client, stuck, evidence.of(Pod), budget=budget, tell=printing.note)
-        finally:
-            await transport.close()
-
-    asyncio.run(main())
+    connecting.talk(evicting, kubeconfig=kubeconfig, context=context)

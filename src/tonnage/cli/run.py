@@ -1,27 +1,22 @@
 """`tonnage run`: the autoscaler on a live cluster."""
 
-import os
-import socket
-import uuid
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import run_providers
+from tonnage.cli import run_providers, services
 from tonnage.cli.capacity_templates import BesideTheLoop, label_option
 from tonnage.cli.reading import gates_of
 from tonnage.cli.run_providers import Wanted
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from tonnage.autoscaler.config import Config
     from tonnage.autoscaler.program import Settings
     from tonnage.autoscaler.world import World
     from tonnage.providers.protocol import Provider
-
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+    from tonnage.service.configfile import ConfigFile
+    from tonnage.service.connecting import Connection
 
 
 def _sizes(
@@ -38,77 +33,35 @@ def _sizes(
     return sizes
 
 
-def _switch(
-    flag: str, name: str, *, default: bool | None = None, help: str
-) -> Callable[[_Command], _Command]:
-    """A flag as Go programs take it: `--flag` and `--flag=false`."""
-    return click.option(
-        flag,
-        name,
-        type=bool,
-        is_flag=False,
-        flag_value=True,
-        default=default,
-        show_default=default is not None,
-        metavar="[=BOOL]",
-        help=help,
-    )
-
-
-def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if not value or ctx.resilient_parsing:
-        return
-    import msgspec
-
-    from tonnage.autoscaler.config import Config
-
-    schema = msgspec.json.encode(msgspec.json.schema(Config))
-    click.echo(msgspec.json.format(schema, indent=2).decode())
-    ctx.exit()
-
-
 @click.command()
-@click.option(
-    "--config",
-    "config_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Settings in YAML, read again when the file changes; docs/configuration.md lists them.",
-)
-@click.option(
-    "--config-schema",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_schema,
-    help="Print the JSON schema of the configuration file, and end.",
-)
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster, if not from inside.")
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@services.config_option("docs/configuration.md")
+@services.schema_option("tonnage.autoscaler.config:Config")
+@services.cluster_options
 @click.option(
     "--provider",
     "--cloud-provider",
     type=click.Choice(list(run_providers.NAMES)),
-    help="Who makes nodes: kwok makes objects without machines, for trying; declarative only "
-    "counts, for dry runs; none has no node groups.  [default: none]",
+    help="Who makes nodes: clusterapi, aws and externalgrpc make machines; kwok makes objects "
+    "without machines, for trying; declarative only counts, for dry runs; none has no node groups. "
+    " [default: none]",
 )
 @click.option(
     "--node-groups",
     metavar="FILE",
     multiple=True,
-    help="NodeGroup manifests; repeatable.",
+    help="NodeGroup manifests, for kwok and declarative; repeatable.",
 )
 @click.option(
     "--node-groups-configmap",
     metavar="NAME",
-    help="A ConfigMap with NodeGroup manifests, in the namespace of the autoscaler.",
+    help="The same from a ConfigMap of --namespace, read again and again.",
 )
 @click.option(
     "--cloud-config",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="What the provider has to know beside: how to reach its server, for externalgrpc; the "
-    "kubeconfig of the management cluster, for clusterapi.",
+    help="What the provider has to know besides: how to reach its server, for externalgrpc; the "
+    "kubeconfig of the management cluster, for clusterapi; the region, for aws.",
 )
 @click.option(
     "--clusterapi-cloud-config-authoritative",
@@ -128,70 +81,49 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     metavar="MIN:MAX:NAME",
     multiple=True,
     callback=_sizes,
-    help="Other bounds for a node group; repeatable.",
+    help="Bounds of a node group in place of its own, such as 0:20:databases; repeatable.",
 )
-@click.option(
-    "--namespace",
-    default="kube-system",
-    show_default=True,
-    help="Where lease, status and state are kept.",
-)
-@click.option(
-    "--address",
-    metavar="HOST:PORT",
-    default=":8085",
-    show_default=True,
-    help="Where health, metrics and status are served.",
-)
+@services.namespace_option("Where lease, status and state are kept.")
+@services.address_option(":8085")
 @click.option("--dry-run", is_flag=True, help="Decide and report, and change nothing at all.")
-@click.option("--once", is_flag=True, help="End after one decision.")
-@_switch("--leader-elect", "leader_elect", default=True, help="Act only as leader.")
+@click.option("--once", is_flag=True, help="Look and decide once, and end.")
+@services.leader_options("cluster-autoscaler")
+@services.logging_options
 @click.option(
-    "--leader-elect-resource-name",
-    "lease_name",
-    metavar="NAME",
-    default="cluster-autoscaler",
-    show_default=True,
-    help="The Lease that the leader holds.",
+    "--expander",
+    metavar="NAME[,NAME...]",
+    help="How to choose between node groups, such as price,least-waste; overrides expander of "
+    "--config.",
 )
 @click.option(
-    "--logging-format",
-    "log_form",
-    type=click.Choice(["json", "text"]),
-    default="json",
-    show_default=True,
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
-@click.option("--expander", metavar="NAME[,NAME...]", help="Goes before expander of the file.")
-@click.option(
-    "--scan-interval", metavar="DURATION", help="Such as 10s; goes before scanInterval of the file."
+    "--scan-interval",
+    metavar="DURATION",
+    help="Time between two rounds when nothing happens, such as 10s; overrides scanInterval of "
+    "--config.",
 )
 @click.option(
     "--max-nodes-total",
     type=click.IntRange(min=0),
-    help="Goes before maxNodesTotal of the file; 0 is any number.",
+    metavar="N",
+    help="Nodes the cluster may have, 0 for any number; overrides maxNodesTotal of --config.",
 )
-@_switch(
+@services.switch(
     "--balance-similar-node-groups",
     "balance",
-    help="Goes before balanceSimilarNodeGroups of the file.",
+    help="Split a purchase between groups whose nodes are alike; overrides "
+    "balanceSimilarNodeGroups of --config.",
 )
-@_switch(
+@services.switch(
     "--enable-csi-node-aware-scheduling",
     "csi_aware",
-    help="Goes before csiAware of the file.",
+    help="Count attach slots on nodes that do not exist yet; overrides csiAware of --config.",
 )
 @click.option(
     "--feature-gates",
     metavar="NAME=BOOL,...",
     multiple=True,
     callback=gates_of,
-    help="Gates of the cluster's scheduler; goes before featureGates of the file.",
+    help="Feature gates of the cluster's scheduler; overrides featureGates of --config.",
 )
 @click.option(
     "--enable-capacity-template",
@@ -200,10 +132,9 @@ def _print_schema(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     help="Also do what tonnage capacity-templates does, for the node groups of the provider.",
 )
 @label_option
+@services.pass_service
 def run(
-    config_file: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    service: services.Service,
     provider: str | None,
     node_groups: tuple[str, ...],
     node_groups_configmap: str | None,
@@ -211,14 +142,8 @@ def run(
     manages_itself: bool,
     discovery: tuple[str, ...],
     nodes: dict[str, tuple[int, int]],
-    namespace: str,
-    address: str,
     dry_run: bool,
     once: bool,
-    leader_elect: bool,
-    lease_name: str,
-    log_form: Any,
-    log_level: str,
     expander: str | None,
     scan_interval: str | None,
     max_nodes_total: int | None,
@@ -232,7 +157,7 @@ def run(
 
     Watches pods that find no node, decides which node groups to grow, and asks the provider for
     nodes. Several replicas may run; one of them leads. With --dry-run it only says what it would
-    do: in its log, at /status and, with --once, at the end.
+    do, in its log and at /status; with --once as well, it looks once, says so and ends.
 
     \b
     Examples:
@@ -241,26 +166,19 @@ def run(
       tonnage run --provider kwok --node-groups-configmap node-groups
       tonnage run --config-schema > autoscaler.schema.json
     """
-    import asyncio
-
     from tonnage.autoscaler.config import Config
     from tonnage.autoscaler.program import Settings
-    from tonnage.cluster import config as access_config
-    from tonnage.service import logs, running
-    from tonnage.service.configfile import ConfigFile
 
-    given: dict[str, object] = {
-        "expander": expander,
-        "scanInterval": scan_interval,
-        "maxNodesTotal": max_nodes_total,
-        "balanceSimilarNodeGroups": balance,
-        "csiAware": csi_aware,
-        "featureGates": feature_gates or None,
-    }
-    config = ConfigFile(
-        Path(config_file) if config_file is not None else None,
+    config = service.config(
         Config,
-        given={name: value for name, value in given.items() if value is not None},
+        {
+            "expander": expander,
+            "scanInterval": scan_interval,
+            "maxNodesTotal": max_nodes_total,
+            "balanceSimilarNodeGroups": balance,
+            "csiAware": csi_aware,
+            "featureGates": feature_gates or None,
+        },
     )
     wanted = Wanted(
         provider=provider or run_providers.NONE,
@@ -274,53 +192,33 @@ def run(
     make = run_providers.chosen(wanted, dry_run=dry_run)
     if capacity_template and once:
         raise InputError("--enable-capacity-template publishes for as long as it runs: not --once")
-    access = access_config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
     settings = Settings(
-        namespace=namespace,
-        identity=f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}",
-        address=address,
-        lease_name=lease_name,
-        leader_elect=leader_elect,
+        namespace=service.namespace,
+        identity=service.identity,
+        address=service.address,
+        lease_name=service.lease_name,
+        leader_elect=service.leader_elect,
         dry_run=dry_run,
         once=once,
     )
-    templates = (
-        BesideTheLoop(namespace=namespace, group_labels=group_labels, leader_elect=leader_elect)
-        if capacity_template
-        else None
-    )
-    logs.set_up(form=log_form, level=log_level)
-
-    async def main() -> None:
-        await _main(access, settings, config, make, templates)
-
-    asyncio.run(running.until_signalled(main))
+    templates = BesideTheLoop(service, group_labels) if capacity_template else None
+    service.run(lambda cluster: _run(cluster, settings, config, make, templates), read_only=dry_run)
 
 
-async def _main(
-    access: Any,
+async def _run(
+    cluster: "Connection",
     settings: "Settings",
-    config: Any,
+    config: "ConfigFile[Config]",
     make: run_providers.Maker,
     templates: BesideTheLoop | None,
 ) -> None:
-    import random
     from contextlib import AsyncExitStack
 
     from tonnage.autoscaler import program
-    from tonnage.clock import SystemClock
-    from tonnage.cluster.client import Client
-    from tonnage.cluster.http import HttpTransport
     from tonnage.service import running
-    from tonnage.service.readonly import ReadOnlyTransport
 
-    clock = SystemClock()
-    rng = random.Random()
+    client, clock, rng = cluster
     async with AsyncExitStack() as closing:
-        transport = HttpTransport(access, clock=clock, environ=os.environ)
-        closing.push_async_callback(transport.close)
-        way = ReadOnlyTransport(transport) if settings.dry_run else transport
-        client = Client(way, clock=clock, rng=rng)
 
         def provider(world: "World") -> "Provider":
             made = make(
@@ -335,9 +233,7 @@ async def _main(
                 )
             )
             if templates is not None:
-                templates.attach(
-                    client, world, made, clock=clock, rng=rng, dry_run=settings.dry_run
-                )
+                templates.attach(cluster, world, made, dry_run=settings.dry_run)
             return made
 
         async with running.beside(*([templates.run()] if templates is not None else [])):
@@ -348,5 +244,5 @@ async def _main(
                 settings=settings,
                 clock=clock,
                 rng=rng,
-                new_id=lambda: uuid.uuid4().hex[:16],
+                new_id=services.new_id,
             )

@@ -204,17 +204,19 @@ def _declared(wanted: Wanted) -> "Callable[[Surroundings], _Source]":
     read = _from_files(wanted.files, wanted.sizes) if wanted.files else []
 
     def source(around: Surroundings) -> _Source:
-        async def groups() -> "list[NodeGroup]":
-            from tonnage.providers import kwok_groups
+        from tonnage.providers.kwok_groups import StoredGroups
 
-            if wanted.config_map is None:
-                return read
-            found = await kwok_groups.from_config_map(
-                around.client, wanted.config_map, namespace=around.namespace
-            )
-            return declared.resized(found, wanted.sizes)
+        async def from_files() -> "list[NodeGroup]":
+            return read
 
-        return groups
+        if wanted.config_map is None:
+            return from_files
+        stored = StoredGroups(around.client, wanted.config_map, namespace=around.namespace)
+
+        async def from_config_map() -> "list[NodeGroup]":
+            return declared.resized(await stored(), wanted.sizes)
+
+        return from_config_map
 
     return source
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     multiple=True,
     help="NodeGroups for --by group, if they are not among the manifests; repeatable.",
 )
-@click.option("--driver", "drivers", multiple=True, help="Only this CSI driver; repeatable.")
-@click.option("--node", "nodes", multiple=True, help="Only this node; repeatable.")
+@click.option(
+    "--driver", "drivers", metavar="NAME", multiple=True, help="Only this CSI driver; repeatable."
+)
+@click.option("--node", "nodes", metavar="NAME", multiple=True, help="Only this node; repeatable.")
 @printing.output_option
 def slots(
     cluster: "Cluster",

@@ -40,7 +40,13 @@ _SECONDS = 10.0
     multiple=True,
     help="Ask a decision file instead of the autoscaler; - is standard input; repeatable.",
 )
-@click.option("-n", "--namespace", default="", help="Namespace of the pod, if POD does not say.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    default="",
+    help="Namespace of the pod, if POD does not say.",
+)
 @click.option(
     "--replay",
     is_flag=True,

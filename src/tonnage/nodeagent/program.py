@@ -1,7 +1,6 @@
 """All of it put together: caches, drivers, rounds and HTTP, until somebody says stop."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -24,8 +23,6 @@ from tonnage.service import running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.serving import Server
-
-_log = logging.getLogger(__name__)
 
 _ONCE_WITHIN = 60.0
 """Seconds for the caches to fill when there is to be only one round."""
@@ -110,9 +107,7 @@ class Program:
         async with AsyncExitStack() as stack:
             helpers = [self.surroundings.mirror.run(), self.recorder.run()]
             if not self._settings.once:
-                await self.server.start()
-                stack.push_async_callback(self.server.close)
-                _log.info("listening", extra={"port": self.server.port})
+                await stack.enter_async_context(self.server.listening())
                 helpers.append(self.drivers.run())
             await stack.enter_async_context(running.beside(*helpers))
             await (self._one_round() if self._settings.once else self.agent.run())

@@ -1,11 +1,14 @@
 """What every long-running shell needs, in modules that are used by name.
 
+addresses    where to listen, as it is written
 configfile   a YAML file that is read again when it changes
 logs         structured logs on standard error
 serving      health, readiness, metrics and status over HTTP; questions and answers, with TLS
 certificates the certificate to serve with, read again when it changes
 cachemetrics the caches of a mirror as metrics
-running      signals, and work that only the leader does
+connecting   a way to a cluster, for as long as it is needed
+leading      work that only the leader does
+running      signals, and helpers beside the work
 plainyaml    plain values as YAML, in a hurry
 readonly     a way to the API server on which nothing can be changed
 standing     the cluster in a snapshot that the watch feeds

@@ -8,23 +8,54 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)
 
 import msgspec
 
 from tonnage.errors import InputError
 from tonnage.files import yamltext
+from tonnage.objects import decoding, strictness
+from tonnage.objects.checking import Fault, describe
+from tonnage.objects.checking import Path as Steps
 from tonnage.scaleup import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+DURATION = "a duration such as 10s or 1m30s"
+
 _log = logging.getLogger(__name__)
 
 
-def parse(data: bytes, type_: type[T], *, where: str, given: Mapping[str, object]) -> T:
+@runtime_checkable
+class Remarkable(Protocol):
+    """Settings that can be used, and of which there may be something to say all the same."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]: ...
+
+
+def parse(
+    data: bytes,
+    type_: type[T],
+    *,
+    where: str,
+    given: Mapping[str, object],
+    given_where: str = "",
+) -> T:
     """Settings from YAML text; `given`, such as flags, goes before what the text says.
 
-    Numbers of seconds may be written as Go durations, such as 1m30s.
+    Numbers of seconds may be written as Go durations, such as 1m30s. What is wrong with something
+    that was given is told as of `given_where`, if that is another place.
     """
     settings: dict[str, object] = {}
     document: yamltext.Document | None = None
@@ -33,20 +64,63 @@ def parse(data: bytes, type_: type[T], *, where: str, given: Mapping[str, object
             for document in yamltext.read(part, first_line=line):
                 if not isinstance(document.value, dict):
                     raise InputError(f"{where}:{document.line}: expected fields and values")
+                if document.repeated is not None:
+                    key, again = document.repeated
+                    raise InputError(f"{where}:{again}: {key}: written for the second time")
                 settings.update(document.value)
     except yamltext.YamlError as error:
         raise InputError(f"{where}:{error.line}: {error.message}") from None
     settings.update(given)
     try:
-        return msgspec.convert(_in_seconds(settings, type_), type_)
-    except (msgspec.ValidationError, InputError) as error:
-        message, _, path = str(error).partition(" - at `$")
-        field = path.strip("`.").partition(".")[0].partition("[")[0]
-        if not field:
-            # Of an unknown field only the message knows the name.
-            field = next((name for name in settings if f"`{name}`" in message), "")
-        place = where if field in given or document is None else f"{where}:{_line(document, field)}"
-        raise InputError(f"{place}: {f'{field}: ' if path else ''}{message}") from None
+        return _converted(settings, type_)
+    except _WrongFieldError as error:
+        field, message = error.field, str(error)
+    except InputError as error:
+        # What a record says of itself has the name of the field in backticks.
+        message = str(error)
+        field = next((name for name in settings if f"`{name}`" in message), "")
+    if field in given:
+        place = given_where or where
+    else:
+        place = f"{where}:{_line(document, field)}" if document is not None else where
+    raise InputError(f"{place}: {message}")
+
+
+class _WrongFieldError(InputError):
+    """A field that is unknown, or has a value of another type."""
+
+    def __init__(self, path: Steps, message: str) -> None:
+        self.field = str(path[0]) if path else ""
+        super().__init__(f"{decoding.render(path)}: {message}" if path else message)
+
+
+def _converted(settings: dict[str, object], type_: type[T]) -> T:
+    fault = strictness.first_unknown(settings, type_)
+    if fault is None:
+        in_seconds = _in_seconds(settings, type_)
+        try:
+            return msgspec.convert(in_seconds, type_)
+        except msgspec.ValidationError as error:
+            fault = decoding.explained(str(error), in_seconds)
+            message, _, place = str(error).partition(" - at ")
+            choices = _choices(type_, fault.path)
+            if choices:
+                found = describe(in_seconds[str(fault.path[0])])
+                fault = Fault(fault.path, " or ".join(choices), found)
+            elif place and not message.startswith(("Expected `", "Object missing")):
+                # A check of ours, which has better words than a type.
+                raise _WrongFieldError(fault.path, message) from None
+    if fault.path and fault.path[0] in _times(type_):
+        fault = msgspec.structs.replace(fault, expected=DURATION)
+    raise _WrongFieldError(fault.path, f"expected {fault.expected}, found {fault.found}")
+
+
+def _choices(type_: type[msgspec.Struct], path: Steps) -> tuple[str, ...]:
+    """The words a setting may be, if it is one of some words."""
+    for field in msgspec.structs.fields(type_):
+        if path == (field.encode_name,) and get_origin(field.type) is Literal:
+            return get_args(field.type)
+    return ()
 
 
 def _line(document: yamltext.Document, field: str) -> int:
@@ -54,15 +128,23 @@ def _line(document: yamltext.Document, field: str) -> int:
 
 
 def _in_seconds(settings: Mapping[str, object], type_: type[msgspec.Struct]) -> dict[str, object]:
-    """The settings with Go durations turned to seconds where a number is expected."""
+    """The settings with Go durations turned to seconds where a time is expected."""
     found = dict(settings)
-    for field in msgspec.structs.fields(type_):
-        value = found.get(field.encode_name)
-        if isinstance(value, str) and float in _kinds(field.type):
-            seconds = durations.seconds(value)
-            if seconds is not None:
-                found[field.encode_name] = seconds
+    for name in _times(type_):
+        value = found.get(name)
+        seconds = durations.seconds(value) if isinstance(value, str) else None
+        if seconds is not None:
+            found[name] = seconds
     return found
+
+
+def _times(type_: type[msgspec.Struct]) -> frozenset[str]:
+    """Names of the fields that are times: all that are not whole numbers, but for shares."""
+    return frozenset(
+        field.encode_name
+        for field in msgspec.structs.fields(type_)
+        if float in _kinds(field.type) and not field.name.endswith("percentage")
+    )
 
 
 def _kinds(type_: Any) -> tuple[Any, ...]:
@@ -78,20 +160,27 @@ class ConfigFile(Generic[T]):
         self._path = path
         self._type = type_
         self._given = dict(given or {})
-        self._data = self._read()
-        self.current = self._parsed(self._data)
+        data = self._read()
+        self._data: bytes | None = data
+        """What was looked at last; `None` if the file was not there."""
+        self.current = self._parsed(data)
         self.problem = ""
         self.reloads = 0
         """Changes of the file that were taken over."""
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What there is to say of settings that can be used."""
+        return self.current.remarks if isinstance(self.current, Remarkable) else ()
+
     def check(self) -> bool:
         """Look at the file again; whether there are new settings."""
+        known, self._data = self._data, None
         try:
-            data = self._read()
-            if data == self._data:
+            self._data = self._read()
+            if self._data == known:
                 return False
-            self._data = data
-            new = self._parsed(data)
+            new = self._parsed(self._data)
         except InputError as error:
             if str(error) != self.problem:
                 self.problem = str(error)
@@ -108,6 +197,8 @@ class ConfigFile(Generic[T]):
         self.current = new
         self.reloads += 1
         _log.info("configuration reloaded", extra={"changed": changed})
+        for remark in self.remarks:
+            _log.warning(remark)
         return True
 
     def _read(self) -> bytes:
@@ -120,4 +211,4 @@ class ConfigFile(Generic[T]):
 
     def _parsed(self, data: bytes) -> T:
         where = str(self._path) if self._path is not None else "flags"
-        return parse(data, self._type, where=where, given=self._given)
+        return parse(data, self._type, where=where, given=self._given, given_where="flags")

@@ -1,14 +1,11 @@
-"""How a shell runs: beside its helpers, until a signal comes, and for some work only as leader."""
+"""How a shell runs: beside its helpers, and until a signal comes."""
 
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
-
-from tonnage.clock import Clock
-from tonnage.cluster.lease import LeaderLease, LeadershipLost
 
 _log = logging.getLogger(__name__)
 
@@ -37,22 +34,6 @@ async def until_signalled(work: Callable[[], Coroutine[Any, Any, None]]) -> None
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
-
-
-async def lead_again_and_again(
-    lease: LeaderLease, work: Callable[[], Awaitable[None]], *, clock: Clock
-) -> None:
-    """Do the work whenever we lead, until it ends by itself.
-
-    Upstream ends its process when it loses the lease; here the caches are kept warm for next time.
-    """
-    while True:
-        try:
-            await lease.lead(work)
-            return
-        except LeadershipLost as error:
-            _log.warning("leadership lost", extra={"error": str(error)})
-            await clock.sleep(1.0)
 
 
 @asynccontextmanager

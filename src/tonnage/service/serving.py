@@ -6,7 +6,8 @@ listen beyond loopback do so with a certificate.
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -15,6 +16,7 @@ from prometheus_client import CollectorRegistry, exposition
 
 from tonnage.clock import Clock, SystemClock
 from tonnage.errors import InputError
+from tonnage.service import addresses
 from tonnage.service.certificates import Certificates
 
 Probe: TypeAlias = Callable[[], str]
@@ -57,7 +59,7 @@ class Server:
         largest_body: int = LARGEST_BODY,
         clock: Clock | None = None,
     ) -> None:
-        self._host, self._asked_port = split(address)
+        self._host, self._asked_port = addresses.split(address)
         self._registry = registry
         self._certificates = certificates
         self._clock = clock or SystemClock()
@@ -73,6 +75,16 @@ class Server:
             application.router.add_post(path, self._question(question))
         # No log of every access: it would be written even where nobody reads it.
         self._runner = web.AppRunner(application, shutdown_timeout=1.0, access_log=None)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Answer until the end of the block."""
+        await self.start()
+        try:
+            _log.info("listening", extra={"port": self.port})
+            yield
+        finally:
+            await self.close()
 
     async def start(self) -> None:
         await self._runner.setup()
@@ -124,14 +136,6 @@ class Server:
 def error_reply(message: str, *, status: int) -> Reply:
     """Why there is no answer, as JSON of one field, spelt as kube-scheduler spells it."""
     return Reply(msgspec.json.encode({"Error": message}), status)
-
-
-def split(address: str) -> tuple[str, int]:
-    """Host and port of `:8085`, `127.0.0.1:8085` or `[::1]:8085`."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise InputError(f"address {address!r}: expected HOST:PORT or :PORT")
-    return host.strip("[]"), int(port)
 
 
 def _told(reply: Reply) -> web.Response:

@@ -31,7 +31,7 @@ from tonnage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tonnage.scaleup import deciding
+from tonnage.scaleup import gathering
 
 T = TypeVar("T", bound=Named)
 
@@ -71,6 +71,9 @@ class Trust(NamedTuple):
     blind_to_volumes: tuple[str, ...]
 
 
+_NOTHING_AMISS = Trust("", (), (), ())
+
+
 class StandingCluster:
     """The snapshot equals what the caches hold, without objects it could not take.
 
@@ -92,7 +95,7 @@ class StandingCluster:
         self._features = features
         self._counted = counted
         self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
-        self.snapshot = deciding.empty_snapshot(features)
+        self.snapshot = gathering.empty_snapshot(features)
         self.rejected: dict[tuple[str, str], str] = {}
         self._rebuild_wanted = False
         self._deferred: list[Change[Any]] | None = None
@@ -105,6 +108,16 @@ class StandingCluster:
             )
             self._caches[kind] = cache
             cache.subscribe(self._take)
+
+    def unsynced(self) -> str:
+        """Which kinds are not known yet, for those who ask whether we are ready.
+
+        What may not be read is not waited for.
+        """
+        missing = [
+            one.kind for one in self.mirror.status if not one.synced and one.obstacle is None
+        ]
+        return f"not synced: {', '.join(missing)}" if missing else ""
 
     def cache(self, kind: type[T]) -> Cache[T]:
         return self._caches[kind]
@@ -124,6 +137,8 @@ class StandingCluster:
 
     def trust(self, *, csi_aware: bool = True) -> Trust:
         """Judge the caches, and the objects in them that could not be used."""
+        if not self.rejected and all(cache.sound for cache in self._caches.values()):
+            return _NOTHING_AMISS
         obstacles = [cache.obstacle for cache in self._caches.values() if cache.obstacle]
         blocked = {kind for kind, cache in self._caches.items() if cache.obstacle}
         problems = [_described(one) for one in obstacles]
@@ -199,7 +214,7 @@ class StandingCluster:
         _log.error("object not counted", extra={"kind": kind, "object": name, "error": str(error)})
 
     def _rebuild(self) -> None:
-        self.snapshot = deciding.empty_snapshot(self._features)
+        self.snapshot = gathering.empty_snapshot(self._features)
         self._rebuild_wanted = False
         left_out = dict(self.rejected)
         self.rejected = {}

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from tonnage.errors import InputError
+from tonnage.filters import features
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION, SlotPool
 
@@ -46,8 +47,15 @@ class ExtenderConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             value = getattr(self, field.name)
             if field.type is float and value < 0:
                 raise InputError(f"`{field.encode_name}`: {value:g}: expected 0 or more")
+        features.check_gates(self.feature_gates, field="featureGates")
         if self.settle_wait > self.reservation_time:
             raise InputError(
                 f"`settleWait`: {self.settle_wait:g}: expected no more than reservationTime,"
                 f" which is {self.reservation_time:g}"
             )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What can be used, and does nothing."""
+        told = features.without_effect(self.feature_gates)
+        return (f"featureGates: {told}",) if told else ()

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 import random
-from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
@@ -13,7 +12,6 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import Pace
-from tonnage.errors import ClusterError
 from tonnage.filters import features as gates
 from tonnage.filters.features import Features
 from tonnage.objects.nodes import Node
@@ -27,7 +25,7 @@ from tonnage.scheduler.extender.pools import StandingPools
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.simulating import simulate
 from tonnage.scheduler.extender.verbs import Verbs
-from tonnage.service import running
+from tonnage.service import connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.certificates import Certificates
 from tonnage.service.configfile import ConfigFile
@@ -127,14 +125,12 @@ class Program:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with AsyncExitStack() as stack:
-            await self.server.start()
-            stack.push_async_callback(self.server.close)
-            _log.info("listening", extra={"port": self.server.port})
-            helpers = running.beside(
+        async with (
+            self.server.listening(),
+            running.beside(
                 self.standing.mirror.run(), self._look_around(), self._spare_the_collector()
-            )
-            await stack.enter_async_context(helpers)
+            ),
+        ):
             await asyncio.Event().wait()
 
     def features(self) -> Features:
@@ -225,13 +221,9 @@ async def start(
     rng: random.Random,
 ) -> None:
     """Find out whom we talk to, then run until cancelled."""
-    version = config.current.kubernetes_version
-    while not version:
-        try:
-            version = await client.version()
-        except ClusterError as error:
-            _log.warning("API server not reached", extra={"error": str(error)})
-            await clock.sleep(5.0)
+    version = config.current.kubernetes_version or await connecting.server_version(
+        client, clock=clock
+    )
     _log.info("starting", extra={"kubernetes": version, "tls": certificates is not None})
     program = Program(
         client,

@@ -1,0 +1,264 @@
+"""What the commands that run as services share: their options, and how they are started.
+
+A shared option is noted in the command's `Service` and is not among its arguments, so that each
+command says only what is its own. Decorators stand where help is to show their options.
+"""
+
+import os
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import click
+
+from tonnage.cli import printing
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from tonnage.service.configfile import ConfigFile
+    from tonnage.service.connecting import Connection
+
+    Settings = TypeVar("Settings", bound=msgspec.Struct)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Decorator(Protocol):
+    """Gives a command an option or several."""
+
+    def __call__(self, command: Command, /) -> Command: ...
+
+
+class Service:
+    """What the shared options of a command line say, and the process that follows from it."""
+
+    def __init__(self) -> None:
+        self.kubeconfig: str | None = None
+        self.context: str | None = None
+        self.config_file: str | None = None
+        self.namespace = ""
+        self.address = ""
+        self.elects = True
+        self.leads_alone = False
+        self.lease_name = ""
+        self.log_form: Literal["json", "text"] = "json"
+        self.log_level = "info"
+        self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+
+    @property
+    def leader_elect(self) -> bool:
+        return self.elects and not self.leads_alone
+
+    def config(
+        self, type_: "type[Settings]", given: Mapping[str, object] | None = None
+    ) -> "ConfigFile[Settings]":
+        """The settings of `--config`; of what flags may give, what is not None goes before it."""
+        from tonnage.service.configfile import ConfigFile
+
+        file = ConfigFile(
+            Path(self.config_file) if self.config_file is not None else None,
+            type_,
+            given={name: value for name, value in (given or {}).items() if value is not None},
+        )
+        for remark in file.remarks:
+            printing.warn(remark)
+        return file
+
+    def run(
+        self, work: "Callable[[Connection], Awaitable[None]]", *, read_only: bool = False
+    ) -> None:
+        """Do the work on the cluster until it ends or a signal comes."""
+        import asyncio
+
+        from tonnage.cluster import config
+        from tonnage.service import connecting, logs, running
+
+        access = config.find(
+            environ=os.environ, kubeconfig_file=self.kubeconfig, context=self.context
+        )
+        logs.set_up(form=self.log_form, level=self.log_level)
+
+        async def main() -> None:
+            async with connecting.connected(
+                access, environ=os.environ, read_only=read_only
+            ) as connection:
+                await work(connection)
+
+        asyncio.run(running.until_signalled(main))
+
+
+pass_service = click.make_pass_decorator(Service, ensure=True)
+
+
+def new_id() -> str:
+    """A name for an event that no other process will choose."""
+    return uuid.uuid4().hex[:16]
+
+
+def switch(
+    flag: str, name: str, *, default: bool | None = None, help: str, **settings: Any
+) -> Decorator:
+    """A flag as Go programs take it: `--flag` and `--flag=false`."""
+    return click.option(
+        flag,
+        name,
+        type=bool,
+        is_flag=False,
+        flag_value=True,
+        default=default,
+        show_default=default is not None,
+        metavar="[=BOOL]",
+        help=help,
+        **settings,
+    )
+
+
+def cluster_options(command: Command) -> Command:
+    """`--kubeconfig` and `--context`."""
+    return _all(
+        _noted(
+            "--kubeconfig",
+            metavar="FILE",
+            help="How to reach the cluster.  [default: as kubectl, or the pod's service account]",
+        ),
+        _noted(
+            "--context",
+            metavar="NAME",
+            help="Context of the kubeconfig.  [default: the current one]",
+        ),
+    )(command)
+
+
+def config_option(documented_in: str) -> Decorator:
+    """`--config`."""
+    return _noted(
+        "--config",
+        "config_file",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help=f"Settings in YAML, read again when the file changes; {documented_in} lists them.",
+    )
+
+
+def schema_option(settings: str) -> Decorator:
+    """`--config-schema`; the type is named as `package.module:Name`, and loaded when asked for."""
+
+    def show(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        if not value or ctx.resilient_parsing:
+            return
+        import msgspec
+
+        module, _colon, name = settings.partition(":")
+        schema = msgspec.json.encode(msgspec.json.schema(getattr(import_module(module), name)))
+        click.echo(msgspec.json.format(schema, indent=2).decode())
+        ctx.exit()
+
+    return click.option(
+        "--config-schema",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Print the JSON schema of the configuration file, and end.",
+    )
+
+
+def namespace_option(keeps: str) -> Decorator:
+    """`--namespace`, with what is kept there."""
+    return _noted(
+        "--namespace", metavar="NAME", default="kube-system", show_default=True, help=keeps
+    )
+
+
+def address_option(default: str, *, serves: str = "health, metrics and status") -> Decorator:
+    """`--address`, checked before anything is started."""
+    return _noted(
+        "--address",
+        type=_Address(),
+        default=default,
+        show_default=True,
+        help=f"Where {serves} are served.",
+    )
+
+
+def leader_options(lease: str) -> Decorator:
+    """`--leader-elect`, as Go programs and as others take it, and the name of the lease."""
+    return _all(
+        switch(
+            "--leader-elect",
+            "elects",
+            default=True,
+            help="Act only as leader; --no-leader-elect is the same as --leader-elect=false.",
+            expose_value=False,
+            callback=_note,
+        ),
+        _noted("--no-leader-elect", "leads_alone", is_flag=True, hidden=True),
+        _noted(
+            "--leader-elect-resource-name",
+            "lease_name",
+            metavar="NAME",
+            default=lease,
+            show_default=True,
+            help="The Lease that the leader holds.",
+        ),
+    )
+
+
+def logging_options(command: Command) -> Command:
+    """`--logging-format` and `--log-level`."""
+    return _all(
+        _noted(
+            "--logging-format",
+            "log_form",
+            type=click.Choice(["json", "text"]),
+            default="json",
+            show_default=True,
+            help="How lines of the log are written, on standard error.",
+        ),
+        _noted(
+            "--log-level",
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            default="info",
+            show_default=True,
+            help="The lowest level that is logged.",
+        ),
+    )(command)
+
+
+class _Address(click.ParamType[str]):
+    name = "HOST:PORT"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from tonnage.service import addresses
+
+        try:
+            addresses.split(value)
+        except InputError as error:
+            self.fail(str(error).removeprefix("address "), param, ctx)
+        return value
+
+
+def _noted(*names: str, **settings: Any) -> Decorator:
+    """An option whose value the `Service` has under the option's name."""
+    return click.option(*names, expose_value=False, callback=_note, **settings)
+
+
+def _note(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    if value is not None:
+        setattr(ctx.ensure_object(Service), str(param.name), value)
+
+
+def _all(*options: Decorator) -> Decorator:
+    """Several options as one decorator, in the order in which help shows them."""
+
+    def decorated(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
