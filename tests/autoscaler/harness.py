@@ -16,7 +16,7 @@ from tonnage.autoscaler.program import Program, Settings
 from tonnage.cluster.lease import LeadershipLost
 from tonnage.objects import decoding, kinds
 from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta
-from tonnage.objects.nodes import Node
+from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.providers.declarative import DeclarativeProvider
 from tonnage.providers.protocol import Instance
@@ -154,8 +154,12 @@ def put_node(
     labels: dict[str, str] | None = None,
     age: float = 0.0,
 ) -> None:
-    """A node of a group with its CSINode, which lists the driver unless told otherwise."""
-    node = builders.node(name, labels={GROUP_LABEL: of, **(labels or {})})
+    """A node of a group with its CSINode, which lists the driver unless told otherwise.
+
+    One that is not ready keeps pods off, as the control plane would see to.
+    """
+    taints = () if ready else (Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule"),)
+    node = builders.node(name, labels={GROUP_LABEL: of, **(labels or {})}, taints=taints)
     born = clock.now().timestamp() - age
     time = _time(born)
     condition = Condition(

@@ -7,6 +7,7 @@ from tests.autoscaler.harness import (
     DRIVER,
     NODES,
     Cloud,
+    a_program,
     autoscaling,
     events,
     group,
@@ -14,6 +15,7 @@ from tests.autoscaler.harness import (
     put,
     put_node,
     put_pod,
+    running,
     started,
     status,
 )
@@ -95,6 +97,21 @@ async def test_past_the_deadline_the_node_is_unready_and_told_so_once(clock: Vir
             assert event["count"] == 1
             assert status(server)["tonnage"]["unready"][0]["node"] == "g-1"
             assert metric(program, "tonnage_driver_unready_nodes", driver=DRIVER) == 1
+            assert cloud.asked == []
+
+
+async def test_nodes_without_their_driver_are_told_so_also_where_they_are_too_many_to_act(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        for index in range(5):
+            put_node(server, clock, f"g-{index}", drivers={}, age=7200)
+        program = a_program(server, cloud, clock, replaceUnreadyDrivers=True)
+        async with running(program, server, clock):
+            await until(lambda: len(events(server, "CSIDriverNotRegistered")) == 5, clock=clock)
+            assert "5 of 5 nodes are unready" in program.autoscaler.document["tonnage"]["held"]
             assert cloud.asked == []
 
 

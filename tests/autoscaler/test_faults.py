@@ -200,7 +200,9 @@ async def test_a_right_given_back_is_used(clock: VirtualClock) -> None:
             assert status(server)["tonnage"]["missingRights"] == []
 
 
-async def test_an_empty_cache_buys_and_deletes_nothing(clock: VirtualClock) -> None:
+async def test_an_empty_cache_buys_and_deletes_nothing_until_nodes_are_known(
+    clock: VirtualClock,
+) -> None:
     async with ApiServer() as server:
         started(server)
         cloud = Cloud(server)
@@ -211,6 +213,13 @@ async def test_an_empty_cache_buys_and_deletes_nothing(clock: VirtualClock) -> N
             held = program.autoscaler.document["message"]
             assert held == "no node is known, and the provider has 3 machines running"
             assert cloud.asked == []
+            for index in range(3):
+                put_node(server, clock, f"m{index}")
+                put_pod(server, f"busy-{index}", cpu="4", on=f"m{index}")
+            cloud.machines, cloud.refreshed = {}, 0  # from here on it counts the nodes there are
+            await clock.sleep(30)
+            assert cloud.asked == [("increase", "g", 1)]
+            assert (program.unhealthy(), program.autoscaler.document["tonnage"]["held"]) == ("", "")
 
 
 async def test_one_object_that_cannot_be_read_stops_nothing_and_is_named(
@@ -326,14 +335,29 @@ async def test_a_refusal_that_passes_is_asked_again_at_the_next_scan_without_bac
             assert failed == 1
 
 
-async def test_a_refresh_that_fails_in_passing_counts_as_transient(clock: VirtualClock) -> None:
+async def test_a_refresh_that_fails_in_passing_is_told_and_is_no_reason_to_be_restarted(
+    clock: VirtualClock,
+) -> None:
     async with ApiServer() as server:
         started(server)
         cloud = Cloud(server)
         cloud.refresh_fails = ProviderError("throttled", cause="transient")
         async with running(a_program(server, cloud, clock), server, clock) as program:
-            await clock.sleep(30)
+            await clock.sleep(1800)
             assert program.autoscaler.document["message"] == "transientError: throttled"
+            assert program.unhealthy() == ""
+
+
+async def test_a_refresh_that_fails_for_good_is_a_reason_to_be_restarted(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.refresh_fails = ProviderError("no credentials")
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(1800)
+            assert "last success" in program.unhealthy()
 
 
 async def test_a_provider_that_does_not_answer_is_given_up_in_time(clock: VirtualClock) -> None:
@@ -347,6 +371,25 @@ async def test_a_provider_that_does_not_answer_is_given_up_in_time(clock: Virtua
             assert clock.monotonic() < 20
             (event,) = events(server, "FailedToScaleUpGroup")
             assert "no answer within 5 s" in event["message"]
+
+
+async def test_a_provider_that_answers_again_is_asked_once_more_after_the_back_off(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.before_increase = hangs
+        put_pod(server, "web")
+        program = a_program(server, cloud, clock, providerTimeout=5)
+        async with running(program, server, clock):
+            await until(lambda: bool(events(server, "FailedToScaleUpGroup")), clock=clock)
+            cloud.before_increase = None
+            await clock.sleep(290)
+            assert (cloud.asked, program.unhealthy()) == ([], "")
+            await clock.sleep(60)
+            assert (cloud.asked, cloud.target()) == ([("increase", "g", 1)], 1)
+            assert (program.unhealthy(), program.autoscaler.document["tonnage"]["held"]) == ("", "")
 
 
 async def test_an_increase_whose_answer_was_lost_is_not_asked_for_again(
@@ -414,11 +457,13 @@ async def test_of_two_replicas_one_acts(clock: VirtualClock) -> None:
         first = a_program(server, cloud, clock, identity="a", elect=True)
         second = a_program(server, cloud, clock, identity="b", elect=True)
         async with running(first, server, clock), running(second, server, clock):
-            await until(lambda: first.lease.leading() or second.lease.leading(), clock=clock)
+            await until(
+                lambda: first.leadership.leading() or second.leadership.leading(), clock=clock
+            )
             put_pod(server, "web")
             await clock.sleep(120)
             assert cloud.asked == [("increase", "g", 1)]
-            assert first.lease.leading() != second.lease.leading()
+            assert first.leadership.leading() != second.leadership.leading()
 
 
 async def test_the_next_leader_goes_on_where_the_last_one_stopped(clock: VirtualClock) -> None:
@@ -433,7 +478,7 @@ async def test_the_next_leader_goes_on_where_the_last_one_stopped(clock: Virtual
             await until(lambda: bool(cloud.asked), clock=clock)
             await clock.sleep(600)
         async with running(second, server, clock):
-            await until(second.lease.leading, clock=clock)
+            await until(second.leadership.leading, clock=clock)
             # 15 minutes after the request was made, not after the second leader came.
             await clock.sleep(330)
             assert cloud.asked == [("increase", "g", 1), ("decrease", "g", 1)]
@@ -456,7 +501,7 @@ async def test_a_replica_that_does_not_lead_is_healthy(clock: VirtualClock) -> N
         first = a_program(server, cloud, clock, identity="a", elect=True)
         second = a_program(server, cloud, clock, identity="b", elect=True)
         async with running(first, server, clock):
-            await until(first.lease.leading, clock=clock)
+            await until(first.leadership.leading, clock=clock)
             async with running(second, server, clock):
                 await clock.sleep(3600)
                 assert (first.unhealthy(), second.unhealthy()) == ("", "")
@@ -479,6 +524,7 @@ async def test_a_stepped_clock_makes_nothing_overdue(clock: VirtualClock, step: 
             await clock.sleep(60)
             assert cloud.asked == [("increase", "g", 1)]
             assert program.autoscaler.document["tonnage"]["comingUp"][0]["node"] == "g-1"
+            assert (program.unhealthy(), program.autoscaler.document["tonnage"]["held"]) == ("", "")
 
 
 async def test_random_refusals_of_the_api_server_never_buy_twice(clock: VirtualClock) -> None:

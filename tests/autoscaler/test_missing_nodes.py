@@ -32,12 +32,36 @@ async def test_nodes_that_do_not_come_in_time_are_given_back_and_the_group_backe
             await clock.sleep(30)
             assert cloud.asked == [("increase", "g", 1), ("decrease", "g", 1)]
             (event,) = events(server, "ScaleUpTimedOut")
-            assert event["message"] == "Nodes added to group g failed to register within 900s"
+            assert event["message"] == (
+                "Nodes added to group g failed to register, or to become ready, within 900s"
+            )
             scale_up = status(server)["nodeGroups"][0]["scaleUp"]
             assert (scale_up["status"], scale_up["backoffInfo"]["errorCode"]) == (
                 "Backoff",
                 "timeout",
             )
+
+
+async def test_nodes_that_register_and_never_become_ready_back_their_group_off_for_another(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server, group("a"), group("b"))
+        put_pod(server, "web")
+        async with autoscaling(server, cloud, clock):
+            await until(lambda: bool(cloud.asked), clock=clock)
+            ((_, first, _),) = cloud.asked
+            await clock.sleep(30)
+            put_node(server, clock, "dead-1", of=first, ready=False)
+            await clock.sleep(800)
+            assert len(cloud.asked) == 1
+            await clock.sleep(120)
+            (event,) = events(server, "ScaleUpTimedOut")
+            assert f"group {first} " in event["message"]
+            assert [(deed, name != first) for deed, name, _ in cloud.asked[1:]] == [
+                ("increase", True)
+            ]
 
 
 async def test_after_the_back_off_the_group_is_tried_again(clock: VirtualClock) -> None:
@@ -90,6 +114,34 @@ async def test_a_machine_that_could_not_be_created_is_deleted_at_once(clock: Vir
                 "source errors: none left"
             )
             assert status(server)["nodeGroups"][0]["scaleUp"]["status"] == "Backoff"
+
+
+async def test_machines_that_failed_leave_the_request_for_the_others_as_it_was(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        for index in range(4):
+            put_pod(server, f"web-{index}", cpu="3")
+        async with autoscaling(server, cloud, clock):
+            await until(lambda: cloud.asked == [("increase", "g", 4)], clock=clock)
+            (before,) = requests(server).values()
+            failed = [
+                Instance(id=f"m{index}", state="creating", error=InstanceError(code="NoStock"))
+                for index in range(3)
+            ]
+            cloud.machines["g"] = [*failed, Instance(id="good", state="creating")]
+            await clock.sleep(30)
+            assert cloud.deleted == ["m0", "m1", "m2"]
+            assert requests(server)["g"] == {**before, "increase": 1, "target": 1}
+
+
+def requests(server: ApiServer) -> dict[str, dict[str, object]]:
+    """Those that a restart would find."""
+    state = msgspec.json.decode(server.objects[STATE]["data"]["state"])
+    found: dict[str, dict[str, object]] = state["registry"]["requests"]
+    return found
 
 
 async def test_machines_are_not_deleted_below_the_minimum(clock: VirtualClock) -> None:

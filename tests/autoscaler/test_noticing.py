@@ -21,8 +21,12 @@ from tonnage.autoscaler.noticing import Noticing
 from tonnage.cluster.watching import Change, EventType
 from tonnage.objects.meta import Condition
 from tonnage.objects.nodes import Node
+from tonnage.objects.storage import PersistentVolume
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
+
+CAPACITIES = "/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities"
+VOLUMES = "/api/v1/persistentvolumes"
 
 
 def node(**conditions: str) -> Node:
@@ -154,6 +158,28 @@ async def test_what_was_found_stays_until_something_changes(clock: VirtualClock)
     assert second is not first
     assert second.readiness is first.readiness
     assert set(third.readiness.nodes if third.readiness else ()) == {"g-1", "g-2"}
+
+
+@pytest.mark.parametrize("published", [False, True])
+async def test_a_volume_counts_only_where_the_capacity_of_its_class_is_published(
+    clock: VirtualClock, published: bool
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        if published:
+            put(
+                server,
+                CAPACITIES,
+                builders.capacity("c", "fast", free="10Gi", topology={"zone": "a"}),
+            )
+        async with autoscaling(server, cloud, clock, scanInterval=10) as program:
+            await clock.sleep(15)
+            before = program.world.revision
+            put(server, VOLUMES, builders.pv("v", storage_class="fast"))
+            known = program.world.cache(PersistentVolume)
+            await until(lambda: len(known) == 1, clock=clock)
+            assert (program.world.revision > before) is published
 
 
 async def test_a_node_turns_unready_by_the_passing_of_time_alone(clock: VirtualClock) -> None:

@@ -9,10 +9,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.autoscaler.harness import (
+    CLAIMS,
     DRIVER,
     Cloud,
     autoscaling,
     group,
+    put,
     put_node,
     put_pod,
     started,
@@ -24,13 +26,14 @@ from tonnage.autoscaler.report import Decision, Done
 from tonnage.cli.app import program as tonnage
 from tonnage.errors import InputError
 from tonnage.scaleup.plan import Plan
+from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 
 DONE = (Done(deed="increase", group="g", nodes=1, reason="r"),)
 
 
 async def decided(clock: VirtualClock, file: Path, **settings: object) -> list[Decision]:
-    """What an autoscaler decides on a cluster with nodes, pods on them, and pods that wait."""
+    """What an autoscaler decides on a cluster with pods that run, are being bound, and wait."""
     async with ApiServer() as server:
         started(server)
         cloud = Cloud(server, group("a", limit=3), group("b", limit=8, cpu="8"))
@@ -40,6 +43,8 @@ async def decided(clock: VirtualClock, file: Path, **settings: object) -> list[D
         for number in range(9):
             put_pod(server, f"db-{number}", claims=[f"data-{number}"], cpu="1500m")
         put_pod(server, "huge", cpu="400")
+        put_pod(server, "coming", claims=["made"], unschedulable=False)
+        put(server, CLAIMS, builders.pvc("made", storage_class="fast", selected_node="a-0"))
         async with autoscaling(server, cloud, clock, decisionFile=str(file), **settings):
             await until(lambda: bool(cloud.asked), clock=clock)
             await clock.sleep(20)

@@ -12,10 +12,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tests.autoscaler.harness import CONFIG_MAPS, NODES, STATUS, group, put_pod, started
+from tests.autoscaler.harness import CONFIG_MAPS, NODES, STATUS, group, put_node, put_pod, started
 from tests.cluster.apiserver import ApiServer
 from tonnage.cli.app import program
 from tonnage.objects.scenarios import API_VERSION
+from tonnage.testing.clock import VirtualClock
 
 GROUPS = {"apiVersion": API_VERSION, "kind": "NodeGroup", **msgspec.to_builtins(group())}
 
@@ -63,6 +64,29 @@ async def test_a_dry_run_once_says_what_it_would_do(tmp_path: Path) -> None:
         assert process.returncode == 0
         (would,) = [line for line in logged if line["message"] == "would ask the provider"]
         assert (would["deed"], would["group"], would["nodes"]) == ("increase", "g", 1)
+
+
+async def test_a_single_look_at_a_cluster_that_needs_nothing_says_what_was_seen(
+    tmp_path: Path,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, VirtualClock(), "n1")
+        put_pod(server, "web", on="n1")
+        flags = ["--dry-run", "--once", "--provider=declarative"]
+        last = (await lines(await started_process(*files(tmp_path, server), *flags)))[-1]
+        assert (last["message"], last["waiting"]) == ("nothing is needed", 0)
+        assert (last["pods"], last["nodes"], last["groups"]) == (1, 1, 1)
+
+
+async def test_a_single_look_that_helps_nobody_says_how_many_are_left_out(tmp_path: Path) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "web", cpu="400")
+        flags = ["--dry-run", "--once", "--provider=declarative"]
+        last = (await lines(await started_process(*files(tmp_path, server), *flags)))[-1]
+        assert last["message"] == "nothing that could be bought helps"
+        assert (last["pods"], last["waiting"], last["left_out"]) == (1, 1, 1)
 
 
 async def test_a_dry_run_of_a_provider_that_tidies_up_changes_nothing(tmp_path: Path) -> None:

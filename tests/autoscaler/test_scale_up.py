@@ -1,4 +1,6 @@
 from tests.autoscaler.harness import (
+    CLAIMS,
+    DRIVER,
     PODS,
     STATUS,
     Cloud,
@@ -6,12 +8,14 @@ from tests.autoscaler.harness import (
     events,
     group,
     metric,
+    put,
     put_node,
     put_pod,
     started,
     status,
 )
 from tests.cluster.apiserver import ApiServer, until
+from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 
 
@@ -57,6 +61,37 @@ async def test_pods_that_come_within_the_batch_window_are_bought_for_together(
             await clock.sleep(1)
             put_pod(server, "web-2", cpu="3")
             await until(lambda: bool(cloud.asked), clock=clock)
+            assert cloud.asked == [("increase", "g", 2)]
+
+
+async def test_pods_that_keep_coming_are_bought_for_together_within_a_second(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        async with autoscaling(server, cloud, clock):
+            await clock.sleep(3)
+            for number in range(8):
+                put_pod(server, f"web-{number}", cpu="3")
+                await clock.sleep(0.1)
+            await clock.sleep(0.25)
+            assert cloud.asked == [("increase", "g", 8)]
+
+
+async def test_slots_of_pods_that_are_being_bound_are_not_counted_on(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server, group(limit=5))
+        put_node(server, clock, "g-1", drivers={DRIVER: 5})
+        for number in range(5):
+            put_pod(server, f"db-{number}", claims=[f"data-{number}"], unschedulable=False)
+            selected = builders.pvc(f"data-{number}", storage_class="fast", selected_node="g-1")
+            put(server, CLAIMS, selected)
+        async with autoscaling(server, cloud, clock):
+            for number in range(5, 14):
+                put_pod(server, f"db-{number}", claims=[f"data-{number}"])
+            await clock.sleep(60)
             assert cloud.asked == [("increase", "g", 2)]
 
 

@@ -22,6 +22,7 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer, until
 from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.metrics import Metrics
 from tonnage.autoscaler.program import features_of
 from tonnage.errors import InputError
 from tonnage.service import configfile
@@ -177,10 +178,19 @@ def parsed(text: str, **given: object) -> Config:
         ("expander: least-waste\nscanIntervall: 3\n", "config.yaml:2: "),
         ("\nscanInterval: soon\n", "config.yaml:2: scanInterval: "),
         ("scanInterval: -1\n", "config.yaml:1: "),
-        ("kind: Pod\n", "expected tonnage.dev/v1alpha1, AutoscalerConfig"),
+        ("csiAware: true\nkind: Pod\n", "config.yaml:2: `kind`: 'Pod': expected AutoscalerConfig"),
+        ("\napiVersion: v1\n", "config.yaml:2: `apiVersion`: 'v1': expected tonnage.dev/v1alpha1"),
+        ("csiAware: true\nexpander: nope\n", "config.yaml:2: `expander`: 'nope': "),
+        ("\n\nmaxNodesTotal: -3\n", "config.yaml:3: `maxNodesTotal`: -3: expected 0 or more"),
+        ("\nstepsPerLoop: -1\n", "config.yaml:2: `stepsPerLoop`: -1: expected 0 or more"),
         ("a: [\n", "config.yaml:1: not YAML"),
         ("- 1\n", "config.yaml:1: expected fields and values"),
         ("compatibility: some\n", "expected none or cluster-autoscaler-1.37"),
+        ("batchWindowMax: -1\n", "`batchWindowMax`: -1: expected 0 or more"),
+        (
+            "batchWindow: 2s\nbatchWindowMax: 1s\n",
+            "`batchWindowMax`: 1: expected no less than batchWindow, which is 2",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_line(text: str, message: str) -> None:
@@ -189,8 +199,20 @@ def test_a_wrong_setting_is_named_with_its_line(text: str, message: str) -> None
     assert message in str(error.value)
 
 
+def test_a_cutoff_of_priorities_may_be_negative() -> None:
+    assert parsed("expendablePodsPriorityCutoff: -20\n").expendable_pods_priority_cutoff == -20
+
+
 def test_times_may_be_written_as_go_durations() -> None:
     assert parsed("scanInterval: 1m30s\nbatchWindow: 500ms\n").scan_interval == 90
+
+
+@pytest.mark.parametrize(
+    ("text", "longest"),
+    [("", 1), ("batchWindow: 3s\n", 3), ("batchWindowMax: 2s\n", 2)],
+)
+def test_a_batch_takes_a_second_at_most_unless_more_is_asked_for(text: str, longest: float) -> None:
+    assert parsed(text).longest_batch_window == longest
 
 
 def test_flags_go_before_the_file() -> None:
@@ -265,3 +287,57 @@ async def test_waiting_pods_are_counted_by_whether_volumes_are_why(clock: Virtua
                 for blame in ("true", "false", "unknown")
             }
             assert counts == {"true": 2, "false": 2, "unknown": 0}
+
+
+async def test_the_last_decisions_stay_in_the_status_when_their_round_is_over(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        async with autoscaling(server, Cloud(server), clock):
+            put_pod(server, "web")
+            await clock.sleep(20)
+            put_pod(server, "huge", cpu="400")
+            await clock.sleep(60)
+            second, first = status(server)["tonnage"]["lastDecisions"]
+            assert first["scaleUps"] == [{"group": "g", "delta": 1}]
+            assert first["done"] == [{"deed": "increase", "group": "g", "nodes": 1, "error": ""}]
+            assert first["reasons"] == ["the only group that helps: 1 node for 1 pod"]
+            assert (second["scaleUps"], second["notHelped"]) == ([], 1)
+            assert first["time"] < second["time"]
+
+
+async def test_when_the_loop_last_did_what_is_told_under_upstreams_names(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        async with autoscaling(server, Cloud(server), clock) as program:
+            name = "cluster_autoscaler_last_activity"
+            assert metric(program, name, activity="scaleUp") is None
+            put_pod(server, "web")
+            await clock.sleep(20)
+            now = clock.now().timestamp()
+            for activity in ("main", "mainSuccessful", "autoscaling", "scaleUp"):
+                assert metric(program, name, activity=activity) == pytest.approx(now, abs=11)
+
+
+@pytest.mark.parametrize("reason", ["cloudProviderError", "transientError", "timeout"])
+def test_what_has_not_failed_yet_is_counted_as_zero(reason: str) -> None:
+    metrics = Metrics(clock=VirtualClock())
+    name = "cluster_autoscaler_failed_scale_ups_total"
+    assert metrics.registry.get_sample_value(name, {"reason": reason}) == 0
+
+
+async def test_pods_left_out_for_slots_that_drivers_share_are_left_out_for_volumes(
+    clock: VirtualClock,
+) -> None:
+    pool = {"name": "attachments", "members": {DRIVER: 1}, "size": 1}
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "db", claims=["a", "b"])
+        put_pod(server, "huge", cpu="400")
+        async with autoscaling(server, Cloud(server), clock, pools=[pool]) as program:
+            name = "tonnage_not_helped_pods"
+            assert metric(program, name, because_of_volumes="true") == 1
+            assert metric(program, name, because_of_volumes="false") == 1

@@ -83,9 +83,10 @@ class Autoscaler:
         asked = self.lines("asking the provider")
         return [(one["group"], one["nodes"]) for one in asked if one["deed"] == deed]
 
-    def requested_at(self) -> datetime:
-        """When it first asked for nodes."""
-        return datetime.fromisoformat(self.lines("asking the provider")[0]["time"])
+    def requested_at(self, deed: str = "increase") -> list[datetime]:
+        """When it asked, in order."""
+        asked = self.lines("asking the provider")
+        return [datetime.fromisoformat(one["time"]) for one in asked if one["deed"] == deed]
 
     def last_words(self, lines: int = 40) -> str:
         """The end of its log, without what it told every single pod."""

@@ -63,7 +63,7 @@ class ControlPlane:
         self._directory = directory
         self._programs = programs()
         self.versions = json.loads((self._programs.parent / "stamp.json").read_text())
-        self._gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in feature_gates.items())
+        self._gates = _joined(feature_gates)
         self._given = flags or {}
         self._ports = dict(zip(COMPONENTS, free_ports(len(COMPONENTS)), strict=True))
         self._identities = Identities(directory / "identities")
@@ -73,16 +73,7 @@ class ControlPlane:
     def __enter__(self) -> Self:
         data = self._directory / "etcd"
         self._watchdog = Watchdog(data)
-        environ = {"PATH": os.defpath, "HOME": str(self._directory)}
-        for name in COMPONENTS:
-            flags = self._flags(name) | self._given.get(name, {})
-            self._components[name] = Program(
-                name,
-                [str(self._programs / name), *(f"--{flag}={flags[flag]}" for flag in flags)],
-                log=self._directory / f"{name}.log",
-                environ=environ,
-                watchdog=self._watchdog,
-            )
+        self._components = {name: self._program(name) for name in COMPONENTS}
         try:
             for name in COMPONENTS:
                 self.start(name, wait=name in (ETCD, API_SERVER))
@@ -199,6 +190,14 @@ class ControlPlane:
         self.stop(component)
         self.start(component)
 
+    def switch(self, feature_gates: Mapping[str, bool]) -> None:
+        """Restart, with other gates, everything that has any; what is stored stays."""
+        self._gates = _joined(feature_gates)
+        for name in (API_SERVER, SCHEDULER, CONTROLLER_MANAGER):
+            self.stop(name)
+            self._components[name] = self._program(name)
+            self.start(name)
+
     def mend(self) -> None:
         """Start what is not running."""
         for name, component in self._components.items():
@@ -255,6 +254,17 @@ class ControlPlane:
                 return bool(answer.status == http.client.OK)
         except (OSError, http.client.HTTPException, urllib.error.URLError):
             return False
+
+    def _program(self, component: str) -> Program:
+        assert self._watchdog is not None
+        flags = self._flags(component) | self._given.get(component, {})
+        return Program(
+            component,
+            [str(self._programs / component), *(f"--{flag}={flags[flag]}" for flag in flags)],
+            log=self._directory / f"{component}.log",
+            environ={"PATH": os.defpath, "HOME": str(self._directory)},
+            watchdog=self._watchdog,
+        )
 
     def _flags(self, component: str) -> Flags:
         serving = {
@@ -382,3 +392,7 @@ def wait_until(
 
 def _list(manifests: tuple[Mapping[str, object], ...]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
+
+
+def _joined(feature_gates: Mapping[str, bool]) -> str:
+    return ",".join(f"{gate}={str(on).lower()}" for gate, on in feature_gates.items())

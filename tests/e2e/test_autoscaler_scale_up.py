@@ -7,6 +7,7 @@ import pytest
 
 from tests.e2e import deployed, manifests
 from tests.e2e.scaling import DRIVER, Stage, group, old_node, stateful_set
+from tonnage.autoscaler.config import Config
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour
 
 pytestmark = pytest.mark.patience(180)
@@ -24,8 +25,8 @@ def a_hundred_run(stage: Stage, figure: Tell) -> None:
     stage.cluster.create(stateful_set("db", 100, namespace=stage.work.namespace))
     stage.wait_running(100, within=200)
     running = time.time() - created
-    requested = autoscaler.requested_at().timestamp() - created
     assert autoscaler.requests() == [("db", 10)]
+    requested = autoscaler.requested_at()[0].timestamp() - created
     figure(
         f"10 nodes requested {requested:.1f} s after 100 pods were created (batch window {BATCH}"
         f" s), all running after {running:.1f} s"
@@ -41,6 +42,30 @@ def test_a_hundred_pods_with_a_volume_each_get_ten_nodes_from_zero_in_one_reques
     a_hundred_run(stage, lambda text: figure(f"limit 10, from zero: {text}"))
     assert stage.sizes("db") == [0, 10]
     assert len(stage.nodes("db")) == 10
+
+
+def test_by_default_a_hundred_pods_get_ten_nodes_in_a_few_requests(
+    stage: Stage, figure: Tell
+) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=10))
+    stage.groups(group("db", limit=10))
+    stage.storage()
+    default = Config()
+    autoscaler = stage.autoscaler(
+        batchWindow=default.batch_window, batchWindowMax=default.longest_batch_window
+    )
+    created = time.time()
+    stage.cluster.create(stateful_set("db", 100, namespace=stage.work.namespace))
+    stage.wait_running(100, within=200)
+    asked = [nodes for _, nodes in autoscaler.requests()]
+    moments = [one.timestamp() - created for one in autoscaler.requested_at()]
+    assert sum(asked) == 10
+    assert stage.grown_to("db", 10)
+    figure(
+        f"limit 10, from zero, with the default batch window: {len(asked)} requests, for"
+        f" {', '.join(map(str, asked))} nodes, {', '.join(f'{one:.1f}' for one in moments)} s after"
+        f" 100 pods were created"
+    )
 
 
 @pytest.mark.patience(300)

@@ -43,5 +43,5 @@ def test_the_demo_tells_its_story_and_stays_for_kubectl(
         ended = demo.wait(30)
         demo.stdout.close()
     assert ended == 0
-    assert re.search(r"pods running +27 +\d+\n", said)
+    assert re.search(r"pods running +30 +\d+\n", said)
     assert "<svg" in (tmp_path / "demo.html").read_text()

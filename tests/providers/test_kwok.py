@@ -362,6 +362,37 @@ async def test_a_node_the_server_refuses_is_an_error_of_its_instance(clock, mess
         assert instance.error is None
 
 
+@pytest.mark.parametrize("code", [409, 429, 500])
+async def test_a_node_refused_in_passing_is_no_error_and_is_made_by_the_next_refresh(clock, code):
+    async with ApiServer() as server:
+        kwok = provider(server, clock, declared("a"))
+        server.script("POST", NODES, *[answer(lambda: status(code, "NotNow")) for _ in range(4)])
+        await kwok.increase("a", 1)
+        (instance,) = await kwok.instances("a")
+        assert (instance.error, instance.state) == (None, "creating")
+        for _ in range(4):
+            await kwok.refresh()
+        assert len(made(server, NODES)) == 1
+
+
+async def test_a_csinode_refused_in_passing_is_made_by_the_next_refresh(clock):
+    async with ApiServer() as server:
+        kwok = provider(server, clock, declared("a", template=TEMPLATE))
+        server.script("POST", CSI_NODES, answer(lambda: status(409, "Conflict")))
+        await kwok.increase("a", 1)
+        assert (len(made(server, NODES)), len(made(server, CSI_NODES))) == (1, 0)
+        await kwok.refresh()
+        assert (len(made(server, NODES)), len(made(server, CSI_NODES))) == (1, 1)
+
+
+async def test_a_csinode_missing_after_a_crash_is_made_by_the_first_refresh(clock):
+    async with ApiServer() as server:
+        server.script("POST", CSI_NODES, answer(lambda: status(409, "Conflict")))
+        await provider(server, clock, declared("a", template=TEMPLATE)).increase("a", 1)
+        await provider(server, clock, declared("a", template=TEMPLATE)).refresh()
+        assert len(made(server, CSI_NODES)) == 1
+
+
 async def test_a_server_that_fails_is_a_provider_that_fails(clock):
     async with ApiServer() as server:
         kwok = provider(server, clock, declared("a"))
@@ -418,7 +449,7 @@ def from_config_map(server: ApiServer, clock: VirtualClock) -> KwokProvider:
     return KwokProvider(
         client,
         clock,
-        lambda: kwok_groups.from_config_map(client, "groups", namespace="kube-system"),
+        kwok_groups.StoredGroups(client, "groups", namespace="kube-system"),
         namespace="kube-system",
         rng=random.Random(1),
     )
@@ -448,3 +479,24 @@ async def test_a_slip_in_the_configmap_at_the_start_is_named(clock):
         put_groups(server, MANIFEST % "many")
         with pytest.raises(ProviderError, match=r"kube-system/groups: data\.groups\.yaml.*maxSize"):
             await from_config_map(server, clock).refresh()
+
+
+async def test_a_slip_in_one_group_of_a_configmap_leaves_the_others_alone(clock):
+    async with ApiServer() as server:
+        kwok = from_config_map(server, clock)
+        other = MANIFEST.replace("name: a", "name: b")
+        put_groups(server, f"{MANIFEST % 5}---{other % 1}")
+        await kwok.refresh()
+        put_groups(server, f"{MANIFEST.replace('maxSize', 'maxsize') % 7}---{other % 2}")
+        await kwok.refresh()
+        sizes = {group.id: group.max_size for group in await kwok.groups()}
+        assert sizes == {"a": 5, "b": 2}
+
+
+async def test_a_bad_group_of_a_configmap_is_left_out_at_the_start(clock):
+    async with ApiServer() as server:
+        kwok = from_config_map(server, clock)
+        other = MANIFEST.replace("name: a", "name: b")
+        put_groups(server, f"{MANIFEST.replace('maxSize', 'maxsize') % 7}---{other % 2}")
+        await kwok.refresh()
+        assert [group.id for group in await kwok.groups()] == ["b"]

@@ -65,11 +65,15 @@ class Hands:
         warning: bool = False,
     ) -> None:
         """An event for users; only the log has it in a dry run."""
-        name = about.name if isinstance(about, ObjectReference) else about.metadata.name
+        named = about if isinstance(about, ObjectReference) else about.metadata
         _log.log(
             logging.WARNING if warning else logging.INFO,
             message,
-            extra={"event": reason, "about": name, "dry_run": self.dry_run},
+            extra={
+                "event": reason,
+                "about": "/".join(filter(None, (named.namespace, named.name))),
+                "dry_run": self.dry_run,
+            },
         )
         if self._recorder is not None and not self.dry_run:
             severity = Severity.WARNING if warning else Severity.NORMAL

@@ -15,9 +15,11 @@ from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 Blame: TypeAlias = Literal["true", "false", "unknown"]
 
-_OF_VOLUMES = frozenset(
+OF_VOLUMES = frozenset(
     one.name for one in (VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, SlotPools)
 )
+"""Plugins that refuse a node for the volumes of a pod."""
+
 _ASKED_FOR = 100
 """Groups of equal pods that are looked at; more would take longer than it is worth."""
 
@@ -49,4 +51,4 @@ def _is_to_blame(snapshot: Snapshot, pod: PodRecord, features: Features) -> bool
     verdicts = pipeline.evaluate(snapshot, pod, features)
     if verdicts.fits.any():
         return False
-    return any(one.plugin in _OF_VOLUMES for one in verdicts.refusals())
+    return any(one.plugin in OF_VOLUMES for one in verdicts.refusals())

@@ -14,6 +14,7 @@ from tonnage.cluster.records import ObjectReference
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.registry import Failure, Registry
+from tonnage.scaleup.budget import MAX_NODES_REACHED
 from tonnage.scaleup.plan import NotHelped, Plan, Step
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class Buyer:
         self._write_down = write_down
         self._told: dict[str, tuple[str, float]] = {}
         self._resting: dict[str, float] = {}
+        self._full = False
+        """Whether it was told that the cluster has all the nodes it may have."""
 
     @property
     def resting(self) -> frozenset[str]:
@@ -97,6 +100,13 @@ class Buyer:
                 told[one.pod] = (message, moment)
                 self._hands.tell(pod, "NotTriggerScaleUp", message)
         self._told = told
+        reached = any(
+            MAX_NODES_REACHED in group.reasons for one in left_out for group in one.reasons
+        )
+        if reached and not self._full:
+            message = "Max total nodes in cluster reached, pods are left out for it"
+            self._hands.tell(self._about, "MaxNodesTotalReached", message, warning=True)
+        self._full = reached
 
     async def _ask(
         self,
@@ -120,7 +130,7 @@ class Buyer:
                 )
             try:
                 await self._write_down()
-                overtaken = await self._overtaken(wanted, steps, config)
+                overtaken = await self._overtaken(wanted, steps, provided, config)
             except BaseException:
                 self._unask(wanted)
                 raise
@@ -140,12 +150,21 @@ class Buyer:
             self._registry.gave_up(group.id, delta)
 
     async def _overtaken(
-        self, wanted: Sequence[tuple[Group, int]], steps: Sequence[Step], config: Config
+        self,
+        wanted: Sequence[tuple[Group, int]],
+        steps: Sequence[Step],
+        provided: Provided,
+        config: Config,
     ) -> str:
         """Why the plan no longer holds, or nothing."""
-        newest = {
-            group.id: group for group in await self._asking.groups(seconds=config.provider_timeout)
-        }
+        self._hands.check("refresh")
+        found = await self._asking.newest_groups(seconds=config.provider_timeout)
+        newest = {group.id: group for group in found}
+        before = {group.id: group.target for group in provided.groups}
+        for group in found:
+            if group.target > before.get(group.id, group.target):
+                # Nodes are on their way that the plan did not count on.
+                return f"group {group.id} has a target of {group.target}, not {before[group.id]}"
         for group, delta in wanted:
             now = newest.get(group.id)
             if now is None:

@@ -12,7 +12,7 @@ from tonnage.clock import Clock
 from tonnage.errors import InputError
 from tonnage.filters.features import Features
 from tonnage.scaleup import deciding
-from tonnage.scaleup.deciding import Look
+from tonnage.scaleup.looking import Look
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot.snapshot import PodRecord
 

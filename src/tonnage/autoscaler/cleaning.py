@@ -46,7 +46,8 @@ class Cleaner:
             if one.failure.code == TIMEOUT:
                 reason = "ScaleUpTimedOut"
                 message = (
-                    f"Nodes added to group {one.group} failed to register within {one.seconds:g}s"
+                    f"Nodes added to group {one.group} failed to register, or to become "
+                    f"ready, within {one.seconds:g}s"
                 )
             else:
                 reason = "ScaleUpFailed"
@@ -80,52 +81,64 @@ class Cleaner:
                 )
             if standing.overdue and len(self._world.cache(Node)):
                 changed |= await self._delete(
-                    group, standing.overdue, provided, reason="no node has registered for it"
+                    group,
+                    standing.overdue,
+                    provided,
+                    reason="no node has registered for it",
+                    still_awaited=True,
                 )
             if standing.give_back:
                 changed |= await self._give_back(group, standing.give_back)
         return changed
 
+    def tell_unready(self, readiness: Readiness, provided: Provided, config: Config) -> None:
+        """Tell of nodes that never got their drivers, each time others are missing."""
+        lacking = self._lacking(readiness, provided)
+        self._told_unready = {
+            name: told for name, told in self._told_unready.items() if name in lacking
+        }
+        for name, missing in lacking.items():
+            node = self._world.cache(Node).get(name)
+            if node is not None and self._told_unready.get(name) != missing:
+                self._told_unready[name] = missing
+                self._hands.tell(
+                    node,
+                    "CSIDriverNotRegistered",
+                    f"{', '.join(missing)} not registered within "
+                    f"{config.driver_registration_timeout:g}s; the node counts as unready",
+                    warning=True,
+                )
+
     async def replace_unready(
         self, readiness: Readiness, provided: Provided, config: Config
     ) -> bool:
-        """Tell of nodes that never got their drivers and, if so configured, delete empty ones.
+        """If so configured, delete empty nodes that never got their drivers.
 
         One of a group at a time. What is needed instead is bought like everything else.
         """
-        changed = False
+        if not config.replace_unready_drivers:
+            return False
         by_id = {group.id: group for group in provided.groups}
+        replaced: set[str] = set()
+        for name in self._lacking(readiness, provided):
+            group = by_id.get(readiness.nodes[name].group or "")
+            if group is None or group.id in replaced or not self._is_empty(name):
+                continue
+            if await self._replace(group, name):
+                replaced.add(group.id)
+        return bool(replaced)
+
+    def _lacking(self, readiness: Readiness, provided: Provided) -> dict[str, tuple[str, ...]]:
+        """Nodes past their time with the drivers they lack, but for those on their way out."""
         self._leaving &= readiness.nodes.keys()
         leaving = self._leaving | {
             one.name for machines in provided.machines.values() for one in machines if one.deleting
         }
-        lacking = {
-            one.node: one
+        return {
+            one.node: one.missing_drivers
             for one in readiness.nodes.values()
             if one.state == UNREADY and one.missing_drivers and one.node not in leaving
         }
-        self._told_unready = {
-            name: told for name, told in self._told_unready.items() if name in lacking
-        }
-        replaced: set[str] = set()
-        for name, one in lacking.items():
-            node = self._world.cache(Node).get(name)
-            if node is not None and self._told_unready.get(name) != one.missing_drivers:
-                self._told_unready[name] = one.missing_drivers
-                self._hands.tell(
-                    node,
-                    "CSIDriverNotRegistered",
-                    f"{', '.join(one.missing_drivers)} not registered within "
-                    f"{config.driver_registration_timeout:g}s; the node counts as unready",
-                    warning=True,
-                )
-            group = by_id.get(one.group or "")
-            if not config.replace_unready_drivers or group is None or group.id in replaced:
-                continue
-            if self._is_empty(name) and await self._replace(group, name):
-                replaced.add(group.id)
-                changed = True
-        return changed
 
     def _is_empty(self, node: str) -> bool:
         pods = self._world.pods_by_node.get(node, {}).values()
@@ -152,8 +165,15 @@ class Cleaner:
         return not self._hands.dry_run
 
     async def _delete(
-        self, group: Group, names: Sequence[str], provided: Provided, *, reason: str
+        self,
+        group: Group,
+        names: Sequence[str],
+        provided: Provided,
+        *,
+        reason: str,
+        still_awaited: bool = False,
     ) -> bool:
+        """Delete machines; the registry no longer awaits those it knows to have failed."""
         going = _allowed(group, names, provided.machines)
         if not going:
             return False
@@ -166,7 +186,8 @@ class Cleaner:
             return False
         if self._hands.dry_run:
             return False
-        self._registry.gave_up(group.id, len(going))
+        if still_awaited:
+            self._registry.gave_up(group.id, len(going))
         self._metrics.unregistered_removed(len(going))
         for name in going:
             message = f"Removed unregistered node {name}"

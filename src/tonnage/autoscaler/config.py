@@ -1,14 +1,19 @@
 """What the operator may set while the autoscaler runs: one file, every field with a default."""
 
+from typing import get_args
+
 import msgspec
 
 from tonnage.errors import InputError
+from tonnage.filters import features
 from tonnage.groups.registry import Patience
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.scaleup import expanders
 from tonnage.scaleup.options import UPSTREAM, Options
 
 KIND = "AutoscalerConfig"
+
+_MAY_BE_NEGATIVE = ("expendable_pods_priority_cutoff", "random_seed")
 
 
 class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,6 +29,8 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     end, and what it finds until then is carried out."""
     scan_interval: float = 10.0
     batch_window: float = 0.2
+    batch_window_max: float | None = None
+    """`None`: a second, or the batch window itself where that is longer."""
     steps_per_loop: int = 0
     enforce_node_group_min_size: bool = False
     replace_unready_drivers: bool = False
@@ -49,34 +56,56 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_failing_time: float = 900.0
 
     def __post_init__(self) -> None:
-        if (self.api_version, self.kind) != (API_VERSION, KIND):
-            raise InputError(
-                f"apiVersion {self.api_version}, kind {self.kind}: expected {API_VERSION}, {KIND}"
-            )
+        for name, said, meant in (
+            ("apiVersion", self.api_version, API_VERSION),
+            ("kind", self.kind, KIND),
+        ):
+            if said != meant:
+                raise InputError(f"`{name}`: {said!r}: expected {meant}")
         if self.compatibility not in ("none", UPSTREAM):
             raise InputError(
                 f"`compatibility`: {self.compatibility!r}: expected none or {UPSTREAM}"
             )
-        expanders.check_names(self.expander)
+        try:
+            expanders.check_names(self.expander)
+        except InputError as error:
+            # In backticks, as the field's line is found by.
+            raise InputError(str(error).replace("expander", "`expander`", 1)) from None
+        features.check_gates(self.feature_gates, field="featureGates")
         for field in msgspec.structs.fields(type(self)):
             value = getattr(self, field.name)
-            if field.type is float and value < 0:
+            types = (field.type, *get_args(field.type))
+            is_number = float in types or int in types
+            if not is_number or value is None or field.name in _MAY_BE_NEGATIVE:
+                continue
+            if value < 0:
                 raise InputError(f"`{field.encode_name}`: {value:g}: expected 0 or more")
         for name, least in (("scan_interval", 0.1), ("provider_timeout", 0.1)):
             if getattr(self, name) < least:
                 shown = "scanInterval" if name == "scan_interval" else "providerTimeout"
                 raise InputError(f"`{shown}`: expected at least {least:g} s")
+        if self.longest_batch_window < self.batch_window:
+            raise InputError(
+                f"`batchWindowMax`: {self.longest_batch_window:g}: expected no less than"
+                f" batchWindow, which is {self.batch_window:g}"
+            )
         if self.decision_file_size <= 0:
             raise InputError(
                 f"`decisionFileSize`: {self.decision_file_size}: expected bytes, more than 0"
             )
-        if self.decision_recording_size < 0:
-            raise InputError(
-                f"`decisionRecordingSize`: {self.decision_recording_size}: expected bytes, "
-                "or 0 to record nothing"
-            )
-        if self.steps_per_loop < 0:
-            raise InputError(f"`stepsPerLoop`: {self.steps_per_loop}: expected 0, for all, or more")
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What can be used, and does nothing."""
+        told = features.without_effect(self.feature_gates)
+        return (f"featureGates: {told}",) if told else ()
+
+    @property
+    def longest_batch_window(self) -> float:
+        """Seconds after the first pod of a batch when no more are waited for."""
+        if self.batch_window_max is None:
+            return max(self.batch_window, 1.0)
+        return self.batch_window_max
 
     @property
     def patience(self) -> Patience:

@@ -9,7 +9,7 @@ from tonnage.autoscaler.status import go_time
 from tonnage.autoscaler.surveying import Surveyor
 from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
-from tonnage.scaleup.deciding import Look
+from tonnage.scaleup.looking import Look
 from tonnage.scaleup.plan import Plan
 
 

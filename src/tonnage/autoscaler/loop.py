@@ -34,12 +34,14 @@ from tonnage.groups.registry import Observation, Registry, Sighting, restored
 from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
 from tonnage.scaleup import deciding
-from tonnage.scaleup.deciding import Look
+from tonnage.scaleup.looking import Look
+from tonnage.scaleup.options import policy_of
 from tonnage.scaleup.plan import Plan
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.standing import Trust
 from tonnage.service.steadytime import SteadyTime
 
+TRANSIENT = "transientError"
 NO_GROUPS = "no node groups: nothing can be bought"
 
 _log = logging.getLogger(__name__)
@@ -113,7 +115,7 @@ class Autoscaler:
         await self._load()
         overtaken = 0
         while True:
-            self._world.woken.clear()
+            self._world.batch.begin()
             settled = await self.guarded_round()
             overtaken = 0 if settled else overtaken + 1
             if 0 < overtaken <= _OVERTAKEN_AT_MOST:
@@ -140,7 +142,10 @@ class Autoscaler:
             return True
         except TonnageError as error:
             self._failed(error, kind=_kind(error))
-            return True
+            if _kind(error) != TRANSIENT:
+                return True
+            # A provider that is throttled is no reason to restart us.
+            settled = True
         except Exception as error:
             _log.exception("round failed")
             self._failed(error, kind="internalError")
@@ -168,6 +173,9 @@ class Autoscaler:
         self._hands.check("refresh")
         with self._metrics.timed("cloudProviderRefresh"):
             provided = await self._asking.everything(seconds=config.provider_timeout)
+        await self._world.batch.take_along(
+            window=config.batch_window, longest=config.longest_batch_window
+        )
         # The world went on meanwhile; from here to the plan it stands still.
         trust = self._world.trust(csi_aware=config.csi_aware)
         hold = trust.hold or self._unbelievable(provided)
@@ -189,6 +197,7 @@ class Autoscaler:
             self._problems.append(NO_GROUPS)
         self._cleaner.tell(observation)
         self._cleaner.tell_problems(provided.groups)
+        self._cleaner.tell_unready(found.readiness, provided, config)
         changed = await self._cleaner.clear(observation, provided)
         hold = "" if found.readiness.healthy else found.readiness.reason
         plan: Plan | None = None
@@ -246,7 +255,7 @@ class Autoscaler:
                 for group in provided.groups
             ],
             registered=self._surveyor.registered,
-            policy=deciding.policy_of(config, live=True),
+            policy=policy_of(config, live=True),
             patience=config.patience,
             now=now,
         )
@@ -369,7 +378,8 @@ class Autoscaler:
 
     def _failed(self, error: Exception, *, kind: str) -> None:
         self.failure = error
-        self._metrics.error(kind)
+        if kind != TRANSIENT:
+            self._metrics.error(kind)
         _log.error("round failed", extra={"kind": kind, "error": str(error)})
         self._teller.take(self._held(f"{kind}: {error}", self._world.trust(csi_aware=True)))
 
@@ -396,16 +406,15 @@ class Autoscaler:
     async def _pause(self) -> None:
         """Until a pod finds no node, and a moment longer for its siblings; or the scan interval."""
         config = self._config.current
-        try:
-            async with self._clock.timeout(config.scan_interval):
-                await self._world.woken.wait()
-        except TimeoutError:
-            return
-        await self._clock.sleep(config.batch_window)
+        await self._world.batch.complete(
+            within=config.scan_interval,
+            window=config.batch_window,
+            longest=config.longest_batch_window,
+        )
 
 
 def _kind(error: TonnageError) -> str:
     """Upstream's name for what went wrong."""
     if isinstance(error, ProviderError):
-        return "transientError" if error.retryable else "cloudProviderError"
+        return TRANSIENT if error.retryable else "cloudProviderError"
     return "apiCallError" if isinstance(error, ClusterError) else "internalError"

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from tonnage.autoscaler.blaming import OF_VOLUMES
 from tonnage.autoscaler.report import Report
 from tonnage.autoscaler.waits import DriverWaits
 from tonnage.clock import Clock
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, READY, UNREADY, Readiness
+from tonnage.groups.registry import TIMEOUT
 
 _UPSTREAM = "cluster_autoscaler"
 _OURS = "tonnage"
@@ -18,6 +20,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 _LATENCY = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 _WAITS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
 _ERRORS = ("cloudProviderError", "apiCallError", "internalError", "transientError")
+_FAILED_SCALE_UPS = ("cloudProviderError", "transientError", TIMEOUT)
 
 
 class _Rows:
@@ -77,6 +80,8 @@ class Metrics:
             self._errors.labels(kind)
         self._scaled_up = counter("scaled_up_nodes", "Nodes asked for.")
         self._failed = counter("failed_scale_ups", "Requests for nodes that failed.", "reason")
+        for reason in _FAILED_SCALE_UPS:
+            self._failed.labels(reason)
         self._failed_nodes = counter(
             "failed_node_creations", "Nodes that could not be created.", "reason"
         )
@@ -217,6 +222,9 @@ class Metrics:
                 self._waited.labels(wait.group).observe(wait.seconds)
             self._longest_wait.set(self._waits.longest(now=report.now))
         if report.plan is not None:
+            self.active("autoscaling", now=report.now)
+            if report.waiting:
+                self.active("scaleUp", now=report.now)
             self._pods.labels("unschedulable").set(report.waiting)
             self._waiting_volumes.set(report.waiting_with_volumes)
             for blame, pods in (report.because_of_volumes or {}).items():
@@ -273,7 +281,7 @@ class Metrics:
     def _take_plan(self, report: Report) -> None:
         assert report.plan is not None
         because = Tally(
-            any("olume" in (reason.plugin or "") for reason in one.reasons)
+            any(reason.plugin in OF_VOLUMES for reason in one.reasons)
             for one in report.plan.not_helped
         )
         self._not_helped.labels("true").set(because[True])

@@ -18,7 +18,8 @@ from tonnage.objects.storage import CSINode, VolumeAttachment
 class Noticing:
     """`revision` moves with every change that templates or readiness may come out different for.
 
-    `wake` is called when a node comes, turns Ready or has one more driver registered.
+    `wake` is called when a node comes, turns Ready or has one more driver registered. `refusals`
+    are the attachments that machines refuse for lack of room, each with the time of its error.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -27,7 +28,7 @@ class Noticing:
         self._nodes: dict[str, Node] = {}
         self._csinodes: dict[str, CSINode] = {}
         self._daemon_pods: dict[str, str] = {}
-        self._refusals: dict[str, str | None] = {}
+        self.refusals: dict[str, str | None] = {}
 
     def node(self, change: Change[Node]) -> None:
         node = change.object
@@ -75,9 +76,9 @@ class Noticing:
         """A machine that refuses a volume tells how many the next one will take."""
         name, error = change.object.metadata.name, change.object.status.attach_error
         if change.type is EventType.DELETED or not attaching.without_room(change.object):
-            self._refusals.pop(name, None)
-        elif error is not None and self._refusals.get(name, "") != error.time:
-            self._refusals[name] = error.time
+            self.refusals.pop(name, None)
+        elif error is not None and self.refusals.get(name, "") != error.time:
+            self.refusals[name] = error.time
             self.revision += 1
 
     def other(self, _: Change[Any]) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
-import msgspec
-
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.loop import NO_GROUPS, Autoscaler
 from tonnage.autoscaler.metrics import Metrics
@@ -17,17 +15,17 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder
-from tonnage.cluster.lease import Hooks, LeaderLease, Timing
 from tonnage.cluster.reflector import Pace
-from tonnage.errors import ClusterError
 from tonnage.filters import features as gates
 from tonnage.filters.features import Features
+from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.providers.measured import MeasuredProvider
 from tonnage.providers.protocol import Provider
-from tonnage.service import running
+from tonnage.service import connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.configfile import ConfigFile
+from tonnage.service.leading import Candidate, Leadership
 from tonnage.service.serving import Server
 from tonnage.snapshot.slots import UNLIMITED
 
@@ -41,16 +39,11 @@ _MANY_PODS = 5_000
 """From so many pods on, the garbage collector is spared what is known of them."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(Candidate, frozen=True, kw_only=True):
     """What is settled when the process starts, unlike `Config`."""
 
-    namespace: str = "kube-system"
-    identity: str
     address: str = ":8085"
     lease_name: str = "cluster-autoscaler"
-    leader_elect: bool = True
-    timing: Timing = Timing()
-    dry_run: bool = False
     once: bool = False
 
 
@@ -86,18 +79,9 @@ class Program:
             clock=clock,
             new_id=new_id,
         )
-        self.lease = LeaderLease(
-            client,
-            name=settings.lease_name,
-            namespace=settings.namespace,
-            identity=settings.identity,
-            clock=clock,
-            rng=rng,
-            timing=settings.timing,
-            hooks=Hooks(leading=self._leads),
+        self.leadership = Leadership(
+            client, settings, clock=clock, rng=rng, told=self.metrics.leading
         )
-        # A dry run leaves the lease to whoever acts, and so does who was told to.
-        self._elects = settings.leader_elect and not settings.dry_run
         self.autoscaler = Autoscaler(
             self.world,
             MeasuredProvider(
@@ -108,7 +92,7 @@ class Program:
             features=self._features,
             clock=clock,
             metrics=self.metrics,
-            leading=self.lease.leading if self._elects else lambda: True,
+            leading=self.leadership.leading,
             recorder=self.recorder,
             namespace=settings.namespace,
             identity=settings.identity,
@@ -132,18 +116,13 @@ class Program:
         """Until cancelled; one round and no HTTP if that is all that is wanted."""
         async with AsyncExitStack() as stack:
             if not self._settings.once:
-                await self.server.start()
-                stack.push_async_callback(self.server.close)
-                _log.info("listening", extra={"port": self.server.port})
+                await stack.enter_async_context(self.server.listening())
             helpers = running.beside(
                 self.world.mirror.run(), self.recorder.run(), self._spare_the_collector()
             )
             await stack.enter_async_context(helpers)
             work = self._one_round if self._settings.once else self.autoscaler.run
-            if self._elects:
-                await running.lead_again_and_again(self.lease, work, clock=self._clock)
-            else:
-                await work()
+            await self.leadership.act(work)
 
     async def _spare_the_collector(self) -> None:
         """Once everything is known, keep the garbage collector from going through it for ever.
@@ -163,10 +142,29 @@ class Program:
             await self._clock.sleep(0.1)
         await self.autoscaler.once()
         await self.recorder.flush()
+        self._say_if_idle()
+
+    def _say_if_idle(self) -> None:
+        """Whoever looks in once learns that there was a look, though nothing came of it."""
+        report = self.autoscaler.report
+        if report is None or report.plan is None or report.provided is None or report.done:
+            # It was said already what was done, or why nothing was decided.
+            return
+        left_out = len(report.plan.not_helped)
+        _log.info(
+            "nothing that could be bought helps" if left_out else "nothing is needed",
+            extra={
+                "pods": len(self.world.cache(Pod)),
+                "waiting": report.waiting,
+                "left_out": left_out,
+                "nodes": len(self.world.cache(Node)),
+                "groups": len(report.provided.groups),
+            },
+        )
 
     def unhealthy(self) -> str:
         """Whether the process had better be started again."""
-        if self._elects and not self.lease.leading():
+        if not self.leadership.leading():
             return ""
         now, config = self._clock.monotonic(), self._config.current
         idle, failing = now - self.autoscaler.active_at, now - self.autoscaler.succeeded_at
@@ -176,11 +174,9 @@ class Program:
 
     def unready(self) -> str:
         """Whether the caches are not full yet, or there is nothing to scale."""
-        missing = [
-            one.kind for one in self.world.mirror.status if not one.synced and one.obstacle is None
-        ]
-        if missing:
-            return f"not synced: {', '.join(missing)}"
+        unsynced = self.world.unsynced()
+        if unsynced:
+            return unsynced
         report = self.autoscaler.report
         provided = report.provided if report is not None else None
         return NO_GROUPS if provided is not None and not provided.groups else ""
@@ -209,12 +205,6 @@ class Program:
             ],
         }
 
-    def _leads(self, leads: bool) -> None:
-        self.metrics.leading(leads)
-        _log.info(
-            "leading" if leads else "not leading", extra={"identity": self._settings.identity}
-        )
-
     def _features(self, config: Config) -> Features:
         return features_of(config, self._version)
 
@@ -230,15 +220,9 @@ async def start(
     new_id: Callable[[], str],
 ) -> None:
     """Find out whom we talk to, then run until cancelled."""
-    version = config.current.kubernetes_version
-    while not version:
-        try:
-            version = await client.version()
-        except ClusterError as error:
-            if settings.once:
-                raise
-            _log.warning("API server not reached", extra={"error": str(error)})
-            await clock.sleep(5.0)
+    version = config.current.kubernetes_version or await connecting.server_version(
+        client, clock=clock, patient=not settings.once
+    )
     _log.info("starting", extra={"kubernetes": version, "dry_run": settings.dry_run})
     program = Program(
         client,

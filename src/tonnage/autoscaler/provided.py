@@ -63,6 +63,11 @@ class Asking:
                 groups.append(group)
         return Provided(groups, machines, options, problems)
 
+    async def newest_groups(self, *, seconds: float) -> list[Group]:
+        """Sizes of this very moment; without looking again a provider tells what it last saw."""
+        await self.within(self.provider.refresh(), seconds=seconds, what="refresh")
+        return await self.groups(seconds=seconds)
+
     async def groups(self, *, seconds: float) -> list[Group]:
         return list(await self.within(self.provider.groups(), seconds=seconds, what="groups"))
 

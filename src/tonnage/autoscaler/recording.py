@@ -21,7 +21,7 @@ from tonnage.objects import decoding, kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import Scenario
-from tonnage.scaleup import deciding
+from tonnage.scaleup import deciding, gathering, looking
 from tonnage.scaleup.plan import Plan
 
 _A_BREATH = 200
@@ -87,10 +87,10 @@ def unpacked(data: bytes) -> Recording:
 def replayed(recording: Recording) -> Plan:
     """The plan that the same circumstances give now."""
     told = recording.circumstances
-    cluster = deciding.cluster_of(recording.objects, told.config, told.features)
+    cluster = gathering.cluster_of(recording.objects, told.config, told.features)
     cluster = cluster._replace(groups=told.groups)
     pods = cluster.snapshot.pods
-    found = deciding.look(
+    found = looking.look(
         cluster,
         options=told.config,
         now=told.now,

@@ -1,11 +1,11 @@
 """The status ConfigMap: the format tools know of cluster-autoscaler, and a part of ours."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tonnage.autoscaler.report import Report
+from tonnage.autoscaler.report import Done, Report
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, UNREADY, GroupReadiness
 from tonnage.groups.registry import GroupStanding
@@ -19,27 +19,51 @@ _LONGEST_MESSAGE = 500
 _MOST = 50
 """Entries of a list in our part; the rest is counted."""
 
+_DECISIONS = 10
+"""Decisions that stay to be read; the log, `/debug/decisions` and the file have more."""
+
 
 class StatusKeeper:
-    """Remembers since when each part has been as it is: a transition time moves only with it."""
+    """Remembers since when each part has been as it is: a transition time moves only with it.
+
+    And the last decisions, because the plan of a round is gone with the next one.
+    """
 
     def __init__(self) -> None:
         self._since: dict[str, tuple[str, str]] = {}
+        self._decisions: deque[dict[str, Any]] = deque(maxlen=_DECISIONS)
+        """The newest first."""
 
     def document(self, report: Report, *, mode: Mapping[str, object]) -> dict[str, Any]:
         """The status of one round."""
         time = _rfc3339(report.now)
         running = report.readiness is not None
+        self._note_decision(report, time)
         document: dict[str, Any] = {
             "time": go_time(report.now),
             "autoscalerStatus": "Running" if running else "Initializing",
             "clusterWide": self._cluster(report, time),
             "nodeGroups": self._groups(report, time),
-            "tonnage": _ours(report, mode),
+            "tonnage": {**_ours(report, mode), "lastDecisions": list(self._decisions)},
         }
         if report.held:
             document["message"] = report.held
         return document
+
+    def _note_decision(self, report: Report, time: str) -> None:
+        """Keep what was decided, unless the same was decided before and nothing was done."""
+        plan = report.plan
+        decision: dict[str, Any] = {
+            "scaleUps": _scale_ups(report),
+            "reasons": [step.reason for step in plan.steps][:_MOST] if plan is not None else [],
+            "notHelped": len(plan.not_helped) if plan is not None else 0,
+            "done": [_deed(one) for one in report.done],
+        }
+        if not any(decision.values()):
+            return
+        newest = self._decisions[0] if self._decisions else {}
+        if report.done or decision != {name: newest.get(name) for name in decision}:
+            self._decisions.appendleft({"time": time, **decision})
 
     def _part(self, name: str, status: str, time: str) -> dict[str, Any]:
         known, since = self._since.get(name, ("", time))
@@ -215,13 +239,19 @@ def _ours(report: Report, mode: Mapping[str, object]) -> dict[str, Any]:
         ours["unknownLimits"] = sum(one.source == UNKNOWN for one in plan.limits)
         ours["lastDecision"] = {
             "time": _rfc3339(report.now),
-            "scaleUps": [{"group": one.group, "delta": one.delta} for one in plan.scale_ups],
+            "scaleUps": _scale_ups(report),
             "fitOnExisting": len(plan.fit_on_existing),
             "notHelped": len(plan.not_helped),
             "partial": plan.partial,
         }
-    ours["done"] = [
-        {"deed": one.deed, "group": one.group, "nodes": one.nodes, "error": one.error}
-        for one in report.done
-    ]
+    ours["done"] = [_deed(one) for one in report.done]
     return ours
+
+
+def _scale_ups(report: Report) -> list[dict[str, Any]]:
+    bought = report.plan.scale_ups if report.plan is not None else ()
+    return [{"group": one.group, "delta": one.delta} for one in bought]
+
+
+def _deed(one: Done) -> dict[str, Any]:
+    return {"deed": one.deed, "group": one.group, "nodes": one.nodes, "error": one.error}

@@ -16,16 +16,18 @@ from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.provided import Provided
 from tonnage.autoscaler.report import SlotCount
 from tonnage.autoscaler.world import PodsByNode, World
-from tonnage.groups import learned
-from tonnage.groups.learned import Lesson
+from tonnage.groups import learned, nodestate
+from tonnage.groups.learned import CEILING, Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.objects.workloads import DaemonSet
-from tonnage.scaleup import deciding
-from tonnage.scaleup.deciding import Look
+from tonnage.scaleup import looking
+from tonnage.scaleup.gathering import Cluster
+from tonnage.scaleup.looking import Look
+from tonnage.scaleup.options import policy_of
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -49,6 +51,7 @@ class Surveyor:
         """The looks that still hold, by the drivers they were for."""
         self._known_from: tuple[int, list[Group], Config] | None = None
         self._known_until = 0.0
+        self._states = nodestate.States()
         self._rows: dict[str, tuple[tuple[str, ...], IntArray]] = {}
         self._rows_from: tuple[Snapshot, int] | None = None
 
@@ -60,14 +63,16 @@ class Surveyor:
             self._known, self._known_from = {}, come_from
             self._known_until = now + _AT_LEAST_EVERY
             self._learn(config, now)
-        found = deciding.look(
+        found = looking.look(
             self._cluster(provided),
             options=config,
             now=now,
             memory=self.memory,
             live=True,
             unplaced=[one for one in world.unplaced() if not (blind and one.volumes)],
+            without_node=world.without_node(),
             known=self._known.values(),
+            states=self._states,
         )
         before = self._known.get(found.wanted)
         self._known[found.wanted] = found
@@ -112,13 +117,16 @@ class Surveyor:
         self.memory = msgspec.structs.replace(self.memory, lessons=lessons)
 
     def _learn(self, config: Config, now: float) -> None:
+        lessons = self.memory.lessons
+        # Only refusals teach a ceiling, and what is attached can only prove one wrong.
+        teach = self._world.volumes_are_refused or any(one.kind == CEILING for one in lessons)
         self.recall(
             learned.renewed(
-                self.memory.lessons,
+                lessons,
                 nodes=self._world.cache(Node),
                 csinodes=self._world.cache(CSINode),
-                attachments=self._world.snapshot.attachments.values(),
-                policy=deciding.policy_of(config, live=True),
+                attachments=self._world.snapshot.attachments.values() if teach else (),
+                policy=policy_of(config, live=True),
                 now=now,
                 max_age=config.learned_limits_max_age,
             )
@@ -135,7 +143,7 @@ class Surveyor:
             known = self._rows[group.id] = group.nodes, np.array(found, dtype=np.int64)
         return known[1]
 
-    def _cluster(self, provided: Provided) -> deciding.Cluster:
+    def _cluster(self, provided: Provided) -> Cluster:
         world = self._world
 
         def pod(key: str) -> Pod:
@@ -143,7 +151,7 @@ class Surveyor:
             assert found is not None
             return found
 
-        return deciding.Cluster(
+        return Cluster(
             snapshot=world.snapshot,
             groups=provided.groups,
             nodes=list(world.cache(Node)),

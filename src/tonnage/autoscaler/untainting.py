@@ -20,7 +20,7 @@ from tonnage.groups import drivers, passing_taints
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.storage import CSINode
-from tonnage.scaleup import deciding
+from tonnage.scaleup.options import policy_of
 
 _AT_ONCE = 10
 """Nodes that are changed at the same time."""
@@ -49,7 +49,7 @@ class Untainter:
         self._forget_gone_nodes()
         if not config.remove_startup_taints:
             return []
-        policy = deciding.policy_of(config, live=True)
+        policy = policy_of(config, live=True)
         found = [
             (node, taints)
             for node in self._world.cache(Node)

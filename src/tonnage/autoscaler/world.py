@@ -1,10 +1,10 @@
 """The cluster as the autoscaler sees it: the standing one, and the pods that wait for a node."""
 
-import asyncio
 import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tonnage.autoscaler.batching import Batch
 from tonnage.autoscaler.noticing import Noticing
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
@@ -23,24 +23,23 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.objects.workloads import DaemonSet
-from tonnage.scaleup import deciding
+from tonnage.scaleup import gathering
 from tonnage.scaleup.options import Options
 from tonnage.service.standing import OF_SCHEDULING, StandingCluster
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, DaemonSet)
 
-_OF_TEMPLATES: tuple[type, ...] = (
-    CSIDriver, StorageClass, CSIStorageCapacity, PersistentVolume, DaemonSet,
-)  # fmt: skip
-"""Beside nodes, what templates are made from."""
+_OF_TEMPLATES: tuple[type, ...] = (CSIDriver, StorageClass, CSIStorageCapacity, DaemonSet)
+"""Beside nodes, what templates are made from; volumes only sometimes."""
 
 
 class World(StandingCluster):
     """Adds what waits and what runs where.
 
     `waiting` are the pods the scheduler found no node for, by namespace/name, each with the moment
-    we learned of it; a new one sets `woken`, and so does a node that comes to more.
+    we learned of it; a new one adds to the `batch`, and so does a node that comes to more. More
+    pods than these are without a node: those not looked at yet, and those that are being bound.
     """
 
     def __init__(
@@ -58,23 +57,25 @@ class World(StandingCluster):
             clock=clock,
             rng=rng,
             features=features,
-            counted=lambda pod: deciding.as_counted(pod, self._options),
+            counted=lambda pod: gathering.as_counted(pod, self._options),
             kinds=KINDS,
             pace=pace,
         )
         self._clock = clock
         self._options = options
         self._schedulers: frozenset[str] = frozenset()
-        self.woken = asyncio.Event()
+        self.batch = Batch(clock)
         self.waiting: dict[str, float] = {}
+        self._without_node: dict[str, None] = {}
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
-        self._noticing = Noticing(self.woken.set)
+        self._noticing = Noticing(self.batch.call)
         self.cache(Pod).subscribe(self._take_pod)
         self.cache(Pod).subscribe(self._noticing.pod)
         self.cache(Node).subscribe(self._noticing.node)
         self.cache(CSINode).subscribe(self._noticing.csinode)
         self.cache(VolumeAttachment).subscribe(self._noticing.attachment)
+        self.cache(PersistentVolume).subscribe(self._volume_changed)
         for kind in _OF_TEMPLATES:
             self.cache(kind).subscribe(self._noticing.other)
 
@@ -82,6 +83,11 @@ class World(StandingCluster):
     def revision(self) -> int:
         """Moves whenever templates or the readiness of nodes may have."""
         return self._noticing.revision
+
+    @property
+    def volumes_are_refused(self) -> bool:
+        """Whether some machine has no room for a volume it should attach."""
+        return bool(self._noticing.refusals)
 
     @property
     def size(self) -> int:
@@ -97,7 +103,14 @@ class World(StandingCluster):
 
     def unplaced(self) -> list[PodRecord]:
         """The pods that wait, as the snapshot holds them; it leaves out those that do not count."""
-        found = (self.snapshot.pods.get(key) for key in self.waiting)
+        return self._pending(self.waiting)
+
+    def without_node(self) -> list[PodRecord]:
+        """All pods without a node, as the snapshot holds them."""
+        return self._pending(self._without_node)
+
+    def _pending(self, keys: Iterable[str]) -> list[PodRecord]:
+        found = (self.snapshot.pods.get(key) for key in keys)
         return [record for record in found if record is not None and record.pending]
 
     def configure(
@@ -126,8 +139,13 @@ class World(StandingCluster):
         if change.type is EventType.DELETED or pod.status.phase in FINISHED:
             node = ""
             self.waiting.pop(key, None)
+            self._without_node.pop(key, None)
         else:
             self._note_waiting(pod)
+            if node:
+                self._without_node.pop(key, None)
+            else:
+                self._without_node[key] = None
         before = self._node_of.pop(key, "")
         if before and before != node:
             held = self.pods_by_node[before]
@@ -138,6 +156,11 @@ class World(StandingCluster):
             self._node_of[key] = node
             self.pods_by_node.setdefault(node, {})[key] = pod
 
+    def _volume_changed(self, change: Change[PersistentVolume]) -> None:
+        """Volumes take of what nodes have where that is published, and nowhere else."""
+        if any(self.snapshot.storage.capacities_of(change.object.class_name)):
+            self._noticing.other(change)
+
     def _note_waiting(self, pod: Pod) -> None:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         scheduler = pod.spec.scheduler_name or "default-scheduler"
@@ -145,7 +168,7 @@ class World(StandingCluster):
             self.waiting.pop(key, None)
         elif key not in self.waiting:
             self.waiting[key] = self._clock.monotonic()
-            self.woken.set()
+            self.batch.pod_waits()
 
 
 class PodsByNode(Mapping[str, Iterable[Pod]]):

@@ -40,6 +40,12 @@ OUT_OF_STOCK = "OutOfStock"
 GroupSource: TypeAlias = Callable[[], Awaitable[Sequence[NodeGroup]]]
 
 _AT_A_TIME = 16
+_PASSING = (
+    errors.Conflict, errors.Gone, errors.TooManyRequests, errors.ServerError,
+    errors.ConnectionFailed,
+)  # fmt: skip
+"""Failures of the server that say nothing of the node that was to be made."""
+
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels, so that no name is a word."""
 
@@ -78,6 +84,9 @@ class KwokProvider:
         self._book: Book = {}
         self._nodes: dict[str, Node] = {}
         self._errors: dict[str, InstanceError] = {}
+        self._unfinished: set[str] = set()
+        """Nodes that may lack their CSINode still."""
+        self._looked = False
 
     async def refresh(self) -> None:
         """Look at ledger and nodes, and make and delete what an earlier request still lacks."""
@@ -191,6 +200,11 @@ class KwokProvider:
 
         self._book = await self._ledger.change(settled)
         wanted = {name for machines in self._book.values() for name in machines.wanted}
+        if not self._looked:
+            # Whoever was here before us may have been stopped between the two objects of a node.
+            self._unfinished |= {name for name in self._nodes if not self._is_there(name)}
+            self._looked = True
+        self._unfinished &= wanted
         self._errors = {name: why for name, why in self._errors.items() if name in wanted}
 
     # Nodes
@@ -210,7 +224,9 @@ class KwokProvider:
 
     def _work(self, group: NodeGroup) -> Iterator[Callable[[], Awaitable[None]]]:
         machines = self._machines(group.metadata.name)
-        missing = [name for name in machines.wanted if name not in self._nodes]
+        missing = [
+            name for name in machines.wanted if name not in self._nodes or name in self._unfinished
+        ]
         stock = kwok_objects.stock(group)
         if stock is not None:
             left = max(stock - (len(machines.wanted) - len(missing)), 0)
@@ -228,15 +244,19 @@ class KwokProvider:
                 yield partial(self._unmake, self._nodes[name])
 
     async def _make(self, group: NodeGroup, name: str) -> None:
+        """Make a node, or what is missing of it; what fails in passing is left to the next time."""
+        self._unfinished.add(name)
         try:
             node = await self._create_node(group, name)
             csi_node = kwok_objects.csi_node(group, node)
             if csi_node is not None:
                 await _create_if_absent(self._client.create(CSINode, csi_node))
         except ClusterError as error:
-            self._errors[name] = _instance_error(error)
+            if not isinstance(error, _PASSING):
+                self._errors[name] = _instance_error(error)
             _log.warning("node not created", extra={"node": name, "error": str(error)})
             return
+        self._unfinished.discard(name)
         self._nodes[name] = node
         self._errors.pop(name, None)
 

@@ -1,26 +1,66 @@
 """Node groups that operators keep in a ConfigMap, as NodeGroup manifests."""
 
+import logging
+
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import InputError
 from tonnage.files import yamltext
 from tonnage.files.collecting import Collector
 from tonnage.files.documents import Place
+from tonnage.files.loaded import Loaded
 from tonnage.objects.scenarios import NodeGroup
 
+_log = logging.getLogger(__name__)
 
-async def from_config_map(client: Client, name: str, *, namespace: str) -> tuple[NodeGroup, ...]:
-    """The NodeGroups in all keys of a ConfigMap; one that cannot be used is an `InputError`."""
-    return parsed(await client.get(ConfigMap, name, namespace=namespace))
+
+class StoredGroups:
+    """The NodeGroups of a ConfigMap, which is read again by every call.
+
+    One that cannot be used stays what it was, and the others go on without it; if none can be used,
+    it is an `InputError`.
+    """
+
+    def __init__(self, client: Client, name: str, *, namespace: str) -> None:
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+        self._usable: dict[str, NodeGroup] = {}
+        self._told: set[str] = set()
+
+    async def __call__(self) -> tuple[NodeGroup, ...]:
+        stored = await self._client.get(ConfigMap, self._name, namespace=self._namespace)
+        loaded = _loaded(stored, lenient=True)
+        found = {one.metadata.name: one for one in _groups(loaded)}
+        bad = {one.object.removeprefix("NodeGroup ") for one in loaded.problems}
+        # In the old order, so that a group does not change its place for being misspelt.
+        stay = {name: one for name, one in self._usable.items() if name in found or name in bad}
+        usable = {**stay, **found}
+        problems = {str(problem) for problem in loaded.problems}
+        if problems and not usable:
+            raise InputError("; ".join(sorted(problems)))
+        for text in sorted(problems - self._told):
+            _log.error("node group not read", extra={"error": text})
+        self._told = problems
+        self._usable = usable
+        return tuple(usable.values())
 
 
 def parsed(stored: ConfigMap) -> tuple[NodeGroup, ...]:
-    """The same of a ConfigMap that is at hand."""
+    """The NodeGroups in all keys of a ConfigMap; one that cannot be used is an `InputError`."""
+    return _groups(_loaded(stored, lenient=False))
+
+
+def _groups(loaded: Loaded) -> tuple[NodeGroup, ...]:
+    return tuple(obj for obj in loaded.objects if isinstance(obj, NodeGroup))
+
+
+def _loaded(stored: ConfigMap, *, lenient: bool) -> Loaded:
     name = f"{stored.metadata.namespace}/{stored.metadata.name}"
-    collector = Collector(lenient=False)
+    collector = Collector(lenient=lenient)
     for key in sorted(stored.data):
         _collect(f"ConfigMap {name}: data.{key}", stored.data[key], collector)
-    return tuple(obj for obj in collector.result().objects if isinstance(obj, NodeGroup))
+    return collector.result()
 
 
 def _collect(where: str, text: str, collector: Collector) -> None:

@@ -270,13 +270,25 @@ def test_instances_aws_cannot_make_are_a_lack_of_machines(
     assert run(main()) == ("creating", "outOfResources")
 
 
+def test_a_group_that_somebody_else_has_grown_is_not_made_smaller(aws: Aws) -> None:
+    aws.group("a", size=1)
+
+    async def main() -> int:
+        provider = await looked(aws.provider())
+        aws.autoscaling.set_desired_capacity(AutoScalingGroupName="a", DesiredCapacity=3)
+        await provider.increase("a", 1)
+        return len(aws.instances("a"))
+
+    assert run(main()) == 4
+
+
 def test_a_group_deleted_under_us_is_an_error_that_names_it(aws: Aws) -> None:
     aws.group("a")
 
     async def main() -> None:
         provider = await looked(aws.provider())
         aws.autoscaling.delete_auto_scaling_group(AutoScalingGroupName="a", ForceDelete=True)
-        with pytest.raises(ProviderError, match="AWS: SetDesiredCapacity"):
+        with pytest.raises(ProviderError, match="AWS: there is no Auto Scaling group a"):
             await provider.increase("a", 1)
 
     run(main())

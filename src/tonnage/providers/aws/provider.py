@@ -126,7 +126,7 @@ class AwsProvider:
     # Changing.
 
     async def increase(self, group: str, delta: int) -> None:
-        known = self._get(group).group
+        known = await self._looked_again(group)
         sizes.check_increase(known, delta)
         await self._resize(known, known.target + delta)
 
@@ -143,14 +143,14 @@ class AwsProvider:
             if name not in placeholders:
                 await self._terminate(group, _id(by_name.get(name, name)))
         if placeholders:
-            now = self._get(group).group
+            now = await self._looked_again(group)
             await self._resize(now, now.target - len(placeholders))
 
     async def decrease_target(self, group: str, delta: int) -> None:
-        known = self._get(group)
-        there = sum(id_ not in self._leaving for id_ in known.ids)
-        sizes.check_decrease(known.group, delta, there=there)
-        await self._resize(known.group, known.group.target - delta)
+        known = await self._looked_again(group)
+        there = sum(id_ not in self._leaving for id_ in self._get(group).ids)
+        sizes.check_decrease(known, delta, there=there)
+        await self._resize(known, known.target - delta)
 
     # Parts.
 
@@ -163,6 +163,20 @@ class AwsProvider:
         if missing:
             raise ProviderError(f"AWS: there is no Auto Scaling group {', '.join(sorted(missing))}")
         return found
+
+    async def _looked_again(self, group: str) -> Group:
+        """A group as it is now.
+
+        Sizes are set, not added to: by what was seen up to a minute ago, a group that somebody else
+        has grown since would be made smaller.
+        """
+        self._get(group)
+        described = await self._calls.groups(names=[group])
+        if not described:
+            raise ProviderError(f"AWS: there is no Auto Scaling group {group}")
+        self._known[group] = self._read(described[0])
+        self._assign()
+        return self._known[group].group
 
     def _read(self, one: Any) -> _Known:
         name = one["AutoScalingGroupName"]
