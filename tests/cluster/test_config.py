@@ -190,6 +190,16 @@ def test_a_plugin_with_a_path_is_looked_for_beside_the_file(tmp_path: Path) -> N
     assert found.command == str(tmp_path / "bin" / "login")
 
 
+def test_a_plugin_beside_a_file_of_this_directory_is_not_looked_for_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig(tmp_path / "config", user=plugin(command="./login"))
+    monkeypatch.chdir(tmp_path)
+    found = load(Path("config")).user.plugin
+    assert found is not None
+    assert found.command == str(tmp_path / "login")
+
+
 def test_the_older_plugin_interface_may_leave_the_mode_out(tmp_path: Path) -> None:
     user = plugin(apiVersion="client.authentication.k8s.io/v1beta1", interactiveMode="")
     found = load(kubeconfig(tmp_path / "config", user=user)).user.plugin

@@ -4,7 +4,7 @@ import asyncio
 import heapq
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 
 from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import Request, Transport
 from tonnage.cluster.watching import Change, EventType
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.cloud import CloudBehaviour, SimulatedCloud
@@ -42,6 +42,7 @@ PATHS = {
     "jobs": "/apis/batch/v1/namespaces/default/jobs",
     "csinodes": "/apis/storage.k8s.io/v1/csinodes",
     "csidrivers": "/apis/storage.k8s.io/v1/csidrivers",
+    "csistoragecapacities": ("/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities"),
     "storageclasses": "/apis/storage.k8s.io/v1/storageclasses",
     "volumeattachments": "/apis/storage.k8s.io/v1/volumeattachments",
 }
@@ -134,11 +135,15 @@ class Cluster:
         groups: Iterable[NodeGroup] = (),
         cloud: CloudBehaviour | None = None,
         seed: int = 1,
+        way: Callable[[Transport], Transport] | None = None,
     ) -> None:
+        """`way` is put before the world's way to the API."""
         self.clock = clock
         self.server = ApiServer(clock=clock, rng=random.Random(seed))
-        self.client = Client(InProcessTransport(self.server), clock=clock, rng=random.Random(seed))
-        self.world = World(self.client, clock, behaviour, random.Random(seed))
+        direct = InProcessTransport(self.server)
+        self.client = Client(direct, clock=clock, rng=random.Random(seed))
+        worldly = Client(way(direct), clock=clock, rng=random.Random(seed)) if way else self.client
+        self.world = World(worldly, clock, behaviour, random.Random(seed))
         self.cloud = SimulatedCloud(
             self.client, clock, groups, cloud or CloudBehaviour(), random.Random(seed)
         )
@@ -233,6 +238,7 @@ async def living(
     cloud: CloudBehaviour | None = None,
     seed: int = 1,
     binds: bool = True,
+    way: Callable[[Transport], Transport] | None = None,
     **behaviour: Any,
 ) -> AsyncIterator[Cluster]:
     """A cluster with controllers in which little takes time, unless the test says so."""
@@ -248,7 +254,9 @@ async def living(
         "controllers": True,
         **behaviour,
     }
-    cluster = Cluster(clock, WorldBehaviour(**chosen), groups=groups, cloud=cloud, seed=seed)
+    cluster = Cluster(
+        clock, WorldBehaviour(**chosen), groups=groups, cloud=cloud, seed=seed, way=way
+    )
     parts = [cluster.world.run(), cluster.cloud.run()]
     tasks = [asyncio.create_task(part) for part in parts]
     if binds:

@@ -1,12 +1,17 @@
 """Volumes in the played world: bound, attached where their pods are, refused beyond the limit."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.embedded.playing import DRIVER, Cluster, Json, living, workload
+from tonnage.cluster.transport import Request, Response, Stream, Transport
 from tonnage.embedded.world import Delay, DriverBehaviour, LimitChange, WorldBehaviour
+from tonnage.objects.storage import SELECTED_NODE_ANNOTATION
 from tonnage.testing.clock import VirtualClock
 
 
@@ -273,6 +278,80 @@ async def test_a_volume_that_stays_is_released_with_its_claim(clock):
         assert cluster.get("persistentvolumes", "v")["status"]["phase"] == "Released"
 
 
+async def test_two_claims_that_come_together_do_not_get_the_same_volume(clock):
+    async with living(clock) as cluster:
+        volume(cluster, "v", "10Gi")
+        await cluster.after(1)
+        for name in ("first", "second"):
+            claim(cluster, name, storageClassName="")
+        await cluster.after(1)
+        claims = cluster.all("persistentvolumeclaims")
+        assert [one["metadata"]["name"] for one in claims if one["spec"].get("volumeName")] == [
+            cluster.get("persistentvolumes", "v")["spec"]["claimRef"]["name"]
+        ]
+
+
+async def test_a_volume_that_a_scheduler_has_just_given_away_is_not_given_to_another_claim(clock):
+    async with living(clock) as cluster:
+        volume(cluster, "v", "10Gi")
+        await cluster.after(1)
+        claim(cluster, "c", storageClassName="")
+        theirs = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "another"}
+        await asyncio.sleep(0)
+        cluster.patch("persistentvolumes", "v", {"spec": {"claimRef": theirs}})
+        await cluster.after(5)
+        assert cluster.get("persistentvolumes", "v")["spec"]["claimRef"]["name"] == "another"
+        assert "volumeName" not in cluster.get("persistentvolumeclaims", "c")["spec"]
+
+
+async def test_a_claim_that_waits_for_its_pod_is_left_alone_before_its_class_is_known(clock):
+    late = LateClasses(clock)
+    async with living(clock, way=late) as cluster:
+        cluster.disk_class(mode="WaitForFirstConsumer")
+        volume(cluster, "v", "10Gi", storageClassName="disk")
+        claim(cluster, "c")
+        await cluster.after(2 * late.seconds)
+        assert "volumeName" not in cluster.get("persistentvolumeclaims", "c")["spec"]
+
+
+async def test_a_claim_that_waits_for_nobody_is_bound_when_its_class_becomes_known(clock):
+    late = LateClasses(clock)
+    async with living(clock, way=late) as cluster:
+        cluster.disk_class(mode="Immediate")
+        volume(cluster, "v", "10Gi", storageClassName="disk")
+        claim(cluster, "c")
+        await cluster.after(2 * late.seconds)
+        assert cluster.get("persistentvolumeclaims", "c")["spec"]["volumeName"] == "v"
+
+
+async def test_a_claim_that_was_sent_to_a_node_that_is_gone_is_free_to_be_sent_elsewhere(clock):
+    async with living(clock, drivers=driver()) as cluster:
+        cluster.disk_class(mode="WaitForFirstConsumer")
+        claim(cluster, "c")
+        send(cluster, "c", "gone")
+        await cluster.after(5)
+        assert sent_to(cluster, "c") is None
+
+
+async def test_a_claim_whose_node_is_deleted_before_its_volume_is_made_gets_one_elsewhere(clock):
+    by_host = driver(topology={"host": "kubernetes.io/hostname"})
+    async with living(clock, drivers=by_host, provision=Delay(10.0)) as cluster:
+        cluster.disk_class(mode="WaitForFirstConsumer")
+        cluster.nodes(2)
+        await cluster.after(5)
+        claim(cluster, "c")
+        send(cluster, "c", "n1")
+        await cluster.after(5)
+        cluster.delete("nodes", "n1")
+        await cluster.after(10)
+        assert sent_to(cluster, "c") is None
+        send(cluster, "c", "n2")
+        await cluster.after(15)
+        (made,) = cluster.all("persistentvolumes")
+        (term,) = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+        assert [one["values"] for one in term["matchExpressions"]] == [["n2"]]
+
+
 async def test_a_generic_ephemeral_volume_gets_a_claim_that_goes_with_its_pod(clock):
     async with living(clock, drivers=driver()) as cluster:
         cluster.disk_class()
@@ -293,11 +372,50 @@ async def test_a_generic_ephemeral_volume_gets_a_claim_that_goes_with_its_pod(cl
         assert cluster.names("persistentvolumeclaims") + cluster.names("persistentvolumes") == []
 
 
-def volume(cluster: Cluster, name: str, size: str) -> None:
+def send(cluster: Cluster, name: str, node: str) -> None:
+    """What a scheduler does with a claim that waits for its pod."""
+    sent = {"metadata": {"annotations": {SELECTED_NODE_ANNOTATION: node}}}
+    cluster.patch("persistentvolumeclaims", name, sent)
+
+
+def sent_to(cluster: Cluster, name: str) -> str | None:
+    meta = cluster.get("persistentvolumeclaims", name)["metadata"]
+    found: str | None = meta.get("annotations", {}).get(SELECTED_NODE_ANNOTATION)
+    return found
+
+
+class LateClasses:
+    """A way to the API on which StorageClasses are heard of long after everything else."""
+
+    seconds = 10.0
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    def __call__(self, transport: Transport) -> Transport:
+        self._transport = transport
+        return self
+
+    async def send(self, request: Request) -> Response:
+        return await self._transport.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        if request.path.endswith("/storageclasses"):
+            await self._clock.sleep(self.seconds)
+        async with self._transport.stream(request) as stream:
+            yield stream
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+def volume(cluster: Cluster, name: str, size: str, **more: object) -> None:
     spec = {
         "capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"],
         "csi": {"driver": DRIVER, "volumeHandle": name},
+        **more,
     }
     cluster.put("persistentvolumes", name, spec=spec)
 

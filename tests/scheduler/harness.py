@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from tonnage.cluster.client import Client, PatchStyle
 from tonnage.cluster.records import Event
 from tonnage.cluster.transport import Request, Response, Stream, Transport
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
-from tonnage.embedded.world import World, WorldBehaviour
+from tonnage.embedded.world import Delay, DriverBehaviour, World, WorldBehaviour
 from tonnage.objects.meta import Condition, OwnerReference
 from tonnage.objects.pods import Pod
 from tonnage.scheduler.config import SchedulerConfig
@@ -194,10 +194,21 @@ async def scheduling(clock: VirtualClock, **given: Any) -> AsyncIterator[Cluster
 
 
 @asynccontextmanager
-async def scheduling_on(cluster: Cluster, **given: Any) -> AsyncIterator[Cluster]:
+async def scheduling_on(
+    cluster: Cluster,
+    *,
+    drivers: Sequence[DriverBehaviour] = (),
+    provision: float = 0.5,
+    **given: Any,
+) -> AsyncIterator[Cluster]:
     """The scheduler runs; volumes are made and bound, pods run and end."""
     behaviour = WorldBehaviour(
-        node_label="", csi_node_at_start=False, heartbeat=None, controllers=True
+        node_label="",
+        csi_node_at_start=False,
+        heartbeat=None,
+        controllers=True,
+        drivers=tuple(drivers),
+        provision=Delay(provision),
     )
     played = World(cluster.client_for("world"), cluster.clock, behaviour, random.Random(2))
     playing = asyncio.ensure_future(played.run())

@@ -24,7 +24,7 @@ def test_the_pods_of_kube_scheduler_are_not_taken(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nonsense: 1", "config:1: Object contains unknown field `nonsense`"),
+        ("nonsense: 1", "config:1: nonsense: expected one of apiVersion, kind, weights, "),
         ("batch: 0", "expected 1 or more"),
         ("podInitialBackoff: 20s", "expected at least podInitialBackoff"),
         ("weights: {freeSlots: -1}", "expected 0 or more"),

@@ -316,8 +316,8 @@ async def test_only_the_leader_schedules(clock: VirtualClock) -> None:
         await cluster.bound("one")
         async with running(second):
             await clock.sleep(30)
-            assert first.lease.leading()
-            assert not second.lease.leading()
+            assert first.leadership.leading()
+            assert not second.leadership.leading()
     async with running(second):
         await cluster.pod("two")
         assert await cluster.bound("two") == {"two": "n1"}

@@ -11,9 +11,10 @@ and nothing is readable. Real sockets work too, with a `grace` for bytes still o
 import asyncio
 import heapq
 import selectors
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
+from types import TracebackType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,6 +23,8 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 _STUCK_AFTER = 10.0
 """Real seconds after which a loop that nothing wakes is given up."""
+_FEW = 1000
+"""Deadlines that nobody waits for any more and that may lie about, whatever the others are."""
 
 
 class VirtualClock:
@@ -39,66 +42,75 @@ class VirtualClock:
         self._start = start
         self._elapsed = 0.0
         self._stepped = timedelta()
-        self._timers: list[tuple[float, int, _Timer]] = []
+        self._now: datetime | None = start
+        self._timers: list[tuple[float, int, Timer]] = []
         self._set = 0
+        self._unwanted = 0
 
     def monotonic(self) -> float:
         return self._elapsed
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._elapsed) + self._stepped
+        if self._now is None:
+            self._now = self._start + timedelta(seconds=self._elapsed) + self._stepped
+        return self._now
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
-        due = asyncio.Event()
-        timer = self._call_in(seconds, due.set)
+        due = asyncio.get_running_loop().create_future()
+        timer = self.call_in(seconds, lambda: None if due.done() else due.set_result(None))
         try:
-            await due.wait()
+            await due
         finally:
-            timer.wanted = False
+            self.let_go(timer)
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        return self._timeout(seconds)
+        return asyncio.timeout(None) if seconds is None else _Timeout(self, seconds)
 
     def step(self, seconds: float) -> None:
         """Move the wall clock, as an operator or a time server would; durations do not notice."""
         self._stepped += timedelta(seconds=seconds)
+        self._now = None
 
     def jump(self) -> bool:
         """Go to the next deadline and meet all that fall on it; false if nobody waits for time."""
         while self._timers and not self._timers[0][2].wanted:
             heapq.heappop(self._timers)
+            self._unwanted -= 1
         if not self._timers:
             return False
         self._elapsed = max(self._elapsed, self._timers[0][0])
+        self._now = None
         if self._elapsed > self._horizon:
             raise RuntimeError(f"virtual time ran past {self._horizon} s: what is waited for?")
         while self._timers and self._timers[0][0] <= self._elapsed:
             timer = heapq.heappop(self._timers)[2]
-            if timer.wanted:
-                timer.callback()
+            callback, timer.callback = timer.callback, None
+            if callback is None:
+                self._unwanted -= 1
+            else:
+                callback()
         return True
 
-    @asynccontextmanager
-    async def _timeout(self, seconds: float | None) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(None) as bound:
-            if seconds is None:
-                yield
-                return
-            timer = self._call_in(seconds, lambda: bound.reschedule(loop.time()))
-            try:
-                yield
-            finally:
-                timer.wanted = False
-
-    def _call_in(self, seconds: float, callback: Callable[[], None]) -> "_Timer":
+    def call_in(self, seconds: float, callback: Callable[[], None]) -> "Timer":
+        """Have something called when so much time has passed, unless it is let go before."""
         self._set += 1
-        timer = _Timer(callback)
+        timer = Timer(callback)
         heapq.heappush(self._timers, (self._elapsed + max(seconds, 0.0), self._set, timer))
         return timer
+
+    def let_go(self, timer: "Timer") -> None:
+        """Nobody waits for it any more. Most deadlines are bounds that are never reached."""
+        if not timer.wanted:
+            return
+        timer.callback = None
+        self._unwanted += 1
+        if self._unwanted > _FEW and self._unwanted * 2 > len(self._timers):
+            self._timers = [one for one in self._timers if one[2].wanted]
+            heapq.heapify(self._timers)
+            self._unwanted = 0
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]], *, clock: VirtualClock) -> T:
@@ -111,12 +123,61 @@ def run(main: Callable[[], Coroutine[Any, Any, T]], *, clock: VirtualClock) -> T
         return runner.run(main())
 
 
-class _Timer:
-    """A deadline; no longer wanted once the wait it belongs to is over."""
+class Timer:
+    """A deadline; no longer wanted once it is met or the wait it belongs to is over."""
+
+    __slots__ = ("callback",)
 
     def __init__(self, callback: Callable[[], None]) -> None:
-        self.callback = callback
-        self.wanted = True
+        self.callback: Callable[[], None] | None = callback
+
+    @property
+    def wanted(self) -> bool:
+        return self.callback is not None
+
+
+class _Timeout:
+    """`asyncio.timeout` by another clock, and all of it: most calls are bounded by one."""
+
+    __slots__ = ("_cancelling", "_clock", "_expired", "_expiry", "_seconds", "_task", "_timer")
+
+    def __init__(self, clock: VirtualClock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._expired = False
+        self._expiry: asyncio.Handle | None = None
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a timeout is of a task"
+        self._task, self._cancelling = task, task.cancelling()
+        self._timer = self._clock.call_in(self._seconds, self._due)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _: TracebackType | None,
+    ) -> None:
+        self._clock.let_go(self._timer)
+        if self._expiry is not None:
+            self._expiry.cancel()
+        # Somebody else may have cancelled the task as well: then that is what happened.
+        if (
+            self._expired
+            and self._task.uncancel() <= self._cancelling
+            and kind is asyncio.CancelledError
+        ):
+            raise TimeoutError from error
+
+    def _due(self) -> None:
+        # Not from within the loop's selector, where nothing of a task's may be touched.
+        self._expiry = asyncio.get_running_loop().call_soon(self._expire)
+
+    def _expire(self) -> None:
+        self._expiry = None
+        self._expired = True
+        self._task.cancel()
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -126,7 +187,8 @@ class _JumpingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
-            return super().select(timeout)
+            # The one that is always there is the loop's own, and it only ever wakes it up.
+            return super().select(timeout) if len(self.get_map()) > 1 else []
         grace = self._clock.grace if timeout is None else min(timeout, self._clock.grace)
         ready = super().select(grace)
         if ready or self._clock.jump():

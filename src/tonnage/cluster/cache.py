@@ -82,6 +82,11 @@ class Cache(Generic[T]):
         return not self.synced or self.age > self._stale_after
 
     @property
+    def sound(self) -> bool:
+        """Nothing is amiss: it may be acted on, and all of it could be read."""
+        return self.obstacle is None and not self._problems and not self.stale
+
+    @property
     def objects(self) -> Mapping[Key, T]:
         return MappingProxyType(self._objects)
 

@@ -1,8 +1,6 @@
 """One call to the API, from verb to answer: its bound in time, its retries, its errors by kind."""
 
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -68,11 +66,12 @@ class Caller:
 
     async def answer(self, call: Call) -> bytes:
         """The body of a good answer; any other raises, after as many attempts as make sense."""
-        backoff = Backoff(self.rng, first=self.patience.first_wait, most=self.patience.longest_wait)
+        backoff: Backoff | None = None
         while True:
             try:
                 return await self._attempt(call)
             except ClusterError as error:
+                backoff = backoff or self._backoff()
                 wait = max(backoff.next(), pause_asked_for(error))
                 if (
                     not _worth_repeating(error, call)
@@ -82,22 +81,25 @@ class Caller:
                     raise
                 await self.clock.sleep(wait)
 
-    @asynccontextmanager
-    async def bounded(self, call: Call, *, seconds: float) -> AsyncIterator[None]:
-        """Past the time, what happens inside is a connection that failed."""
-        try:
-            async with self.clock.timeout(seconds):
-                yield
-        except TimeoutError as error:
-            message = f"{call}: nothing came for {seconds:g} s"
-            raise errors.ConnectionFailed(message) from error
+    def _backoff(self) -> Backoff:
+        patience = self.patience
+        return Backoff(self.rng, first=patience.first_wait, most=patience.longest_wait)
 
     async def _attempt(self, call: Call) -> bytes:
-        async with self.bounded(call, seconds=self.patience.timeout):
-            response = await self.transport.send(call.request)
+        seconds = self.patience.timeout
+        try:
+            async with self.clock.timeout(seconds):
+                response = await self.transport.send(call.request)
+        except TimeoutError as error:
+            raise silence(call, seconds) from error
         if 200 <= response.status < 300:
             return response.body
         raise refusal(call, response.status, headers=response.headers, body=response.body)
+
+
+def silence(call: Call, seconds: float) -> errors.ConnectionFailed:
+    """What no answer within so many seconds means."""
+    return errors.ConnectionFailed(f"{call}: nothing came for {seconds:g} s")
 
 
 def pause_asked_for(error: Exception) -> float:

@@ -235,7 +235,8 @@ def _plugin(
     command = plugin.command
     return ExecPlugin(
         api_version=plugin.api_version,
-        command=str(user.path(command)) if "/" in command else command,
+        # Absolute, because a name without a slash would be looked for elsewhere.
+        command=str(user.path(command).absolute()) if "/" in command else command,
         args=tuple(plugin.args or ()),
         env=tuple((variable.name, variable.value) for variable in plugin.env or ()),
         install_hint=plugin.install_hint,

@@ -249,7 +249,7 @@ class _Recent(Generic[K, V]):
 
 
 def _timestamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.isoformat(timespec='seconds').removesuffix('+00:00')}Z"
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -1,6 +1,7 @@
 """How a kind is addressed on the wire and turned into objects here."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
@@ -61,10 +62,10 @@ class Resource(Generic[T]):
         """Without a namespace, a namespaced kind is addressed in all of them at once."""
         parts = [self._root]
         if self.namespaced and namespace:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _quoted(namespace)]
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=""))
+            parts.append(_quoted(name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
@@ -74,6 +75,11 @@ class Resource(Generic[T]):
         body = msgspec.json.encode(obj)
         head = msgspec.json.encode({"apiVersion": self.api_version, "kind": self.kind})
         return head if body == b"{}" else head[:-1] + b"," + body[1:]
+
+
+@lru_cache(maxsize=1 << 14)
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
 
 
 def of(kind: type[T] | Resource[T]) -> Resource[T]:

@@ -13,7 +13,7 @@ from typing import Generic, TypeAlias
 import msgspec
 
 from tonnage.cluster import errors
-from tonnage.cluster.calls import Call, Caller, Status, error_of, refusal
+from tonnage.cluster.calls import Call, Caller, Status, error_of, refusal, silence
 from tonnage.cluster.resources import Resource, T
 from tonnage.errors import InputError
 
@@ -66,35 +66,42 @@ async def events(
     Silence for `inactivity` seconds is `ConnectionFailed`: a peer that vanished says nothing. A
     line cut by the end of the stream is dropped; whoever resumes gets it whole.
     """
-    lines = _lines(caller, call, inactivity=inactivity, opened=opened)
-    async with aclosing(lines):
-        async for line in lines:
-            yield _event(line, call, resource)
+    pieces = _pieces(caller, call, inactivity=inactivity, opened=opened)
+    async with aclosing(pieces):
+        async for lines in pieces:
+            for line in lines:
+                if line:
+                    yield _event(line, call, resource)
 
 
-async def _lines(
+async def _pieces(
     caller: Caller, call: Call, *, inactivity: float, opened: Callable[[], None] | None
-) -> AsyncGenerator[bytes]:
+) -> AsyncGenerator[list[bytes]]:
+    """Whole lines, as many at a time as have come."""
     patience = caller.patience.timeout
     async with AsyncExitStack() as stack:
-        async with caller.bounded(call, seconds=patience):
-            answer = caller.transport.stream(call.request)
-            stream = await stack.enter_async_context(answer)
-            if stream.status != 200:
-                body = b"".join([chunk async for chunk in stream.chunks])
-                raise refusal(call, stream.status, headers=stream.headers, body=body)
+        try:
+            async with caller.clock.timeout(patience):
+                answer = caller.transport.stream(call.request)
+                stream = await stack.enter_async_context(answer)
+                if stream.status != 200:
+                    body = b"".join([chunk async for chunk in stream.chunks])
+                    raise refusal(call, stream.status, headers=stream.headers, body=body)
+        except TimeoutError as error:
+            raise silence(call, patience) from error
         if opened is not None:
             opened()
         rest = b""
         while True:
-            async with caller.bounded(call, seconds=inactivity):
-                chunk = await anext(stream.chunks, None)
+            try:
+                async with caller.clock.timeout(inactivity):
+                    chunk = await anext(stream.chunks, None)
+            except TimeoutError as error:
+                raise silence(call, inactivity) from error
             if chunk is None:
                 return
             *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                if line:
-                    yield line
+            yield lines
 
 
 def _event(line: bytes, call: Call, resource: Resource[T]) -> WatchEvent[T]:

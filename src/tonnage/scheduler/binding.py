@@ -20,7 +20,8 @@ from tonnage.objects.storage import (
     PersistentVolumeClaim,
 )
 from tonnage.scheduler.placing import Placed
-from tonnage.scheduler.world import ClaimKey, SchedulerWorld, VolumeChoice, reference_to
+from tonnage.scheduler.pledges import ClaimKey
+from tonnage.scheduler.world import SchedulerWorld, VolumeChoice, reference_to
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 

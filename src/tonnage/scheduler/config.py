@@ -22,7 +22,8 @@ class SchedulerConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Names are kube-scheduler's in camelCase where it has the setting; times are in seconds.
 
     `batch` is how many waiting pods are looked at in one go, `parallelism` how many calls to the
-    API server are under way at once.
+    API server are under way at once. Without `count_pledged_storage` each claim alone is held
+    against what drivers published last, as kube-scheduler does.
     """
 
     api_version: str = API_VERSION
@@ -33,6 +34,7 @@ class SchedulerConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=T
     unschedulable_flush: float = 300.0
     bind_timeout: float = 600.0
     preemption: bool = True
+    count_pledged_storage: bool = True
     batch: int = 1024
     parallelism: int = 64
     legacy_attach_limits: bool = False

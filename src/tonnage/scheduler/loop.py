@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from tonnage.filters.features import Features
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.scheduler import metrics as figures
-from tonnage.scheduler import waking
+from tonnage.scheduler import pledges, waking
 from tonnage.scheduler.binding import Binder, BindingFailed, PodGone
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.metrics import Metrics
@@ -118,6 +118,8 @@ class Scheduler:
             most=config.pod_max_backoff,
             flush=config.unschedulable_flush,
         )
+        if self._world.pledges.lapse(started):
+            self._wake(Happening(waking.MORE_STORAGE, None))
         taken = self.queue.pop(config.batch, now=started)
         if not taken:
             return 0
@@ -130,18 +132,23 @@ class Scheduler:
             rng=self._rng,
             together=self._together,
         )
-        placed: list[Placed] = []
-        refused: list[Refused] = []
-        for outcome in self._decisions(placer, records):
-            if isinstance(outcome, Placed):
-                placed.append(outcome)
-            else:
-                refused.append(outcome)
-        self._count(placed, refused, self._clock.monotonic() - started)
-        for one in placed:
-            self._tasks.create_task(self._see_through(one, features, config.bind_timeout))
-            self._wake(Happening(waking.POD_ADDED, one.record))
-        self._refuse(refused, features, config)
+        ledger: AbstractContextManager[None] = nullcontext()
+        if config.count_pledged_storage:
+            ledger = pledges.counted(self._world.snapshot, records, self._world.pledges)
+        # Refusals are dealt with on it too: preemption must not offer storage that is pledged.
+        with ledger:
+            placed: list[Placed] = []
+            refused: list[Refused] = []
+            for outcome in self._decisions(placer, records):
+                if isinstance(outcome, Placed):
+                    placed.append(outcome)
+                else:
+                    refused.append(outcome)
+            self._count(placed, refused, self._clock.monotonic() - started)
+            for one in placed:
+                self._tasks.create_task(self._see_through(one, features, config.bind_timeout))
+                self._wake(Happening(waking.POD_ADDED, one.record))
+            self._refuse(refused, features, config)
         return len(taken)
 
     def _decisions(self, placer: Placer, records: list[PodRecord]) -> Iterator[Placed | Refused]:

@@ -23,6 +23,7 @@ from tonnage.scheduler.world import SchedulerWorld, VolumeChoice
 from tonnage.snapshot.imagined import Held
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
+from tonnage.snapshot.storage_ledger import size_of
 
 _ZONAL_ROUNDS = 8
 """A burst that is spread over zones too is shared out in so many rounds: within one, only nodes
@@ -85,7 +86,10 @@ class Placer:
         if self._together and len(records) > 1:
             own = [record for record in records if _has_own_node(record)]
             others = [record for record in records if not _has_own_node(record)]
-            return [*map(_alone, own), *podgroups.group(self._snapshot, others)]
+            ledger = self._snapshot.storage_ledger
+            counted = tuple(ledger.class_names) if ledger is not None else ()
+            groups = podgroups.group(self._snapshot, others, ledger=counted)
+            return [*map(_alone, own), *groups]
         return [_alone(record) for record in records]
 
     def _place(self, group: PodGroup) -> Iterator[Placed | Refused]:
@@ -95,11 +99,17 @@ class Placer:
             group.size == 1
             or group.apart
             or group.interacting
+            or self._shares_storage(group)
             or volumes.follows_by_name(self._snapshot, group.sample)
         ):
             yield from self._one_by_one(group)
         else:
             yield from self._many(group)
+
+    def _shares_storage(self, group: PodGroup) -> bool:
+        """Whether a pod takes of what other nodes have too, so that these have to be asked anew."""
+        ledger = self._snapshot.storage_ledger
+        return ledger is not None and ledger.shares(group.held.storage)
 
     def _one_by_one(self, group: PodGroup) -> Iterator[Placed | Refused]:
         for number, record in enumerate(group.members):
@@ -155,6 +165,11 @@ class Placer:
         choice = volumes.choose(self._snapshot, record, row, self._features)
         node = self._snapshot.name_of(row)
         self._world.assume(record, node, choice)
+        ledger = self._snapshot.storage_ledger
+        if ledger is not None:
+            one = np.ones(1, dtype=np.int64)
+            for claim in choice.provision:
+                ledger.take(np.array([row]), one, {claim.class_name: size_of(claim)})
         return Placed(record, node, choice)
 
     def _refuse(self, verdicts: Verdicts, records: Iterable[PodRecord]) -> Iterator[Refused]:

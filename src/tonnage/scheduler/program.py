@@ -5,23 +5,20 @@ import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-import msgspec
-
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
-from tonnage.cluster.lease import Hooks, LeaderLease, Timing
 from tonnage.cluster.reflector import Pace
-from tonnage.errors import ClusterError
 from tonnage.filters.features import NEWEST, Features
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.loop import Scheduler
 from tonnage.scheduler.metrics import Metrics
 from tonnage.scheduler.queue import SchedulingQueue
 from tonnage.scheduler.world import SchedulerWorld
-from tonnage.service import running
+from tonnage.service import connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.configfile import ConfigFile
+from tonnage.service.leading import Candidate, Leadership
 from tonnage.service.serving import Server
 
 _log = logging.getLogger(__name__)
@@ -33,19 +30,15 @@ _SILENT = 120.0
 """Seconds without a round after which a leader had better be started again."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(Candidate, frozen=True, kw_only=True):
     """What is settled when the process starts, unlike `SchedulerConfig`.
 
     Without an address nothing is served.
     """
 
     scheduler_name: str = "tonnage"
-    namespace: str = "kube-system"
-    identity: str
     address: str = ":10269"
     lease_name: str = "tonnage-scheduler"
-    leader_elect: bool = True
-    timing: Timing = Timing()
     together: bool = True
     """Pods of a kind are decided together; one after the other only to measure against."""
 
@@ -79,16 +72,7 @@ class SchedulerProgram:
             new_id=new_id,
             limits=_EVENTS,
         )
-        self.lease = LeaderLease(
-            client,
-            name=settings.lease_name,
-            namespace=settings.namespace,
-            identity=settings.identity,
-            clock=clock,
-            rng=rng,
-            timing=settings.timing,
-            hooks=Hooks(leading=self._leads),
-        )
+        self.leadership = Leadership(client, settings, clock=clock, rng=rng, told=self._leads)
         queue = SchedulingQueue()
         self.metrics = Metrics(queue, profile=settings.scheduler_name)
         self.scheduler = Scheduler(
@@ -102,7 +86,7 @@ class SchedulerProgram:
             recorder=self.recorder,
             queue=queue,
             metrics=self.metrics,
-            leading=self.lease.leading if settings.leader_elect else lambda: True,
+            leading=self.leadership.leading,
             together=settings.together,
         )
         self.metrics.registry.register(CacheCollector(self.world.mirror))
@@ -120,40 +104,28 @@ class SchedulerProgram:
         """Until cancelled."""
         async with AsyncExitStack() as stack:
             if self.server is not None:
-                await self.server.start()
-                stack.push_async_callback(self.server.close)
-                _log.info("listening", extra={"port": self.server.port})
+                await stack.enter_async_context(self.server.listening())
             helpers = running.beside(
                 self.world.mirror.run(), self.recorder.run(), self.scheduler.statuses.run()
             )
             await stack.enter_async_context(helpers)
-            if self._settings.leader_elect:
-                await running.lead_again_and_again(
-                    self.lease, self.scheduler.run, clock=self._clock
-                )
-            else:
-                await self.scheduler.run()
+            await self.leadership.act(self.scheduler.run)
 
     def unhealthy(self) -> str:
         """Whether the process had better be started again."""
-        if self._settings.leader_elect and not self.lease.leading():
-            return ""
-        if self.scheduler.hold:
+        if not self.leadership.leading() or self.scheduler.hold:
             return ""
         idle = self._clock.monotonic() - self.scheduler.active_at
         return f"Error: last activity {idle:.0f} s ago" if idle > _SILENT else ""
 
     def unready(self) -> str:
         """Whether the caches are not full yet."""
-        missing = [
-            one.kind for one in self.world.mirror.status if not one.synced and one.obstacle is None
-        ]
-        return f"not synced: {', '.join(missing)}" if missing else ""
+        return self.world.unsynced()
 
     def status(self) -> dict[str, object]:
         """Who waits where and for what, and what keeps us from scheduling, if anything."""
         return {
-            "leading": self.lease.leading() or not self._settings.leader_elect,
+            "leading": self.leadership.leading(),
             "hold": self.scheduler.hold,
             "problems": list(self.world.trust().problems),
             "queues": {
@@ -165,8 +137,6 @@ class SchedulerProgram:
 
     def _leads(self, leads: bool) -> None:
         self.metrics.leading(leads, lease=self._settings.lease_name)
-        extra = {"identity": self._settings.identity}
-        _log.info("leading" if leads else "not leading", extra=extra)
 
     def _features(self, config: SchedulerConfig) -> Features:
         return features_of(config, self._version)
@@ -182,13 +152,7 @@ async def start(
     new_id: Callable[[], str],
 ) -> None:
     """Find out whom we talk to, then run until cancelled."""
-    while True:
-        try:
-            version = await client.version()
-            break
-        except ClusterError as error:
-            _log.warning("API server not reached", extra={"error": str(error)})
-            await clock.sleep(5.0)
+    version = await connecting.server_version(client, clock=clock)
     extra = {"kubernetes": version, "scheduler_name": settings.scheduler_name}
     _log.info("starting", extra=extra)
     program = SchedulerProgram(

@@ -26,6 +26,7 @@ from tonnage.snapshot.storage import limit_of
 
 NODE_ADDED = "Node.add"
 POD_ADDED, POD_DELETED = "Pod.add", "Pod.delete"
+MORE_STORAGE = "CSIStorageCapacity.update"
 
 _ALL = tuple(one.name for one in FILTERS)
 _WANTING_VOLUMES = frozenset(("NodeVolumeLimits", "VolumeRestrictions"))

@@ -16,6 +16,7 @@ from tonnage.cluster.reflector import Pace
 from tonnage.cluster.resources import Named
 from tonnage.cluster.watching import Change, EventType
 from tonnage.filters.features import Features
+from tonnage.objects import selectors
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
@@ -30,12 +31,12 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.objects.workloads import PodDisruptionBudget
+from tonnage.scheduler.pledges import ClaimKey, Pledges
 from tonnage.service.standing import OF_SCHEDULING, StandingCluster
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, PodDisruptionBudget)
 
-ClaimKey: TypeAlias = tuple[str, str]
 Listener: TypeAlias = Callable[[EventType, Any, Any], None]
 """Told of each change, after the snapshot took it: its type, the object, and what was held before.
 
@@ -68,7 +69,7 @@ class SchedulerWorld(StandingCluster):
     """The snapshot is what the caches hold, with everything on it that is assumed.
 
     `assumed` are pods whose binding the server has not told us of yet, `promised` the nodes of
-    pods whose nomination it has not.
+    pods whose nomination it has not, `pledges` the storage of claims that do not show yet.
     """
 
     def __init__(
@@ -82,6 +83,8 @@ class SchedulerWorld(StandingCluster):
     ) -> None:
         self.assumed: dict[str, Assumed] = {}
         self.promised: dict[str, str] = {}
+        self.pledges = Pledges()
+        self._clock = clock
         self._claims: dict[ClaimKey, str] = {}
         self._volumes: dict[str, ObjectReference] = {}
         self.listener: Listener = _nobody
@@ -103,11 +106,15 @@ class SchedulerWorld(StandingCluster):
             self.snapshot.put_volume(self._with_claim(volume))
         for claim in choice.provision:
             self._claims[_key(claim)] = node
+            if self._publishes(claim):
+                self.pledges.give(claim, node)
             self.snapshot.put_claim(self._with_node(claim))
         return self.snapshot.place(record, node)
 
     def forget(self, record: PodRecord, choice: VolumeChoice) -> None:
         """Take the assumption back: what the server says holds again."""
+        for claim in choice.provision:
+            self.pledges.take_back(claim)
         self.settle_volumes(choice)
         assumed = self.assumed.get(record.key)
         if assumed is None or assumed.uid != record.meta.uid:
@@ -140,6 +147,7 @@ class SchedulerWorld(StandingCluster):
         """Believe the server alone."""
         self.assumed.clear()
         self.promised.clear()
+        self.pledges.clear()
         self._claims.clear()
         self._volumes.clear()
         self._rebuild()
@@ -159,6 +167,10 @@ class SchedulerWorld(StandingCluster):
         before = self._held(obj)
         if isinstance(obj, Pod):
             self._confirm(change.type, obj)
+        elif isinstance(obj, PersistentVolumeClaim):
+            self._follow_claim(change.type, obj)
+        elif isinstance(obj, CSIStorageCapacity) and isinstance(before, CSIStorageCapacity):
+            self.pledges.published(before, obj, covers=lambda node: self._covers(obj, node))
         super()._take(change)
         self.listener(change.type, obj, before)
 
@@ -178,6 +190,28 @@ class SchedulerWorld(StandingCluster):
             self.assumed.pop(key, None)
         if gone or pod.spec.node_name or pod.status.nominated_node_name == self.promised.get(key):
             self.promised.pop(key, None)
+
+    def _follow_claim(self, type_: EventType, claim: PersistentVolumeClaim) -> None:
+        if type_ is EventType.DELETED:
+            self.pledges.drop(claim)
+        elif claim.fully_bound:
+            self.pledges.made(claim, now=self._clock.monotonic())
+
+    def _publishes(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether the driver that serves the claim publishes what it has left."""
+        storage = self.snapshot.storage
+        found = storage.classes.get(claim.class_name)
+        driver = storage.drivers.get(found.provisioner) if found is not None else None
+        return driver is not None and bool(driver.spec.storage_capacity)
+
+    def _covers(self, capacity: CSIStorageCapacity, node: str) -> bool:
+        found, topology = self.snapshot.nodes.get(node), capacity.node_topology
+        return (
+            found is not None
+            and topology is not None
+            and selectors.is_valid(topology)
+            and selectors.matches(topology, found.node.metadata.labels)
+        )
 
     def _with_decisions(self, pod: Pod) -> Pod | None:
         if pod.status.phase in FINISHED:

@@ -86,3 +86,8 @@ def test_a_wrong_option_is_one_line_and_code_2(arguments: list[str], complaint: 
     assert ended.exit_code == 2
     assert complaint in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_nobody_is_told_that_it_listens_before_the_kubeconfig_is_written() -> None:
+    ended = CliRunner().invoke(program, ["embedded", "--kubeconfig", "/nowhere/kubeconfig"])
+    assert "listens" not in ended.stderr

@@ -12,6 +12,8 @@ from tonnage.objects import selectors
 from tonnage.objects.meta import LabelRequirement, LabelSelector
 
 Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
+Field: TypeAlias = tuple[str, bool, str]
+"""A path, whether its value has to be this one or any other, and the value."""
 
 _SET = re.compile(r"\s*(\S+?)\s+(in|notin)\s*\(([^()]*)\)\s*")
 _EQUAL = re.compile(r"\s*([^\s=!]+)\s*(==|=|!=)\s*([^\s=!]*)\s*")
@@ -26,15 +28,20 @@ def selection(kind: ServedKind, *, labels: str, fields: str) -> Selects | None:
     for path, _, _ in wanted_fields:
         if path not in kind.fields:
             raise bad_request(f'"{path}" is not a known field selector: field label not supported')
-    if not wanted_labels and not wanted_fields:
-        return None
+    return _question(wanted_labels, wanted_fields) if wanted_labels or wanted_fields else None
+
+
+@lru_cache(maxsize=1024)
+def _question(wanted_labels: tuple[Requirement, ...], wanted_fields: tuple[Field, ...]) -> Selects:
+    """The same selectors give the same question, so that objects can remember their answer."""
 
     def selects(obj: Stored) -> bool:
         carried: Mapping[str, str] = obj.meta.get("labels") or {}
-        return all(
-            selectors.requirement_matches(key, operator, values, carried)
-            for key, operator, values in wanted_labels
-        ) and all((read(obj.tree, path) == value) == equal for path, equal, value in wanted_fields)
+        for key, operator, values in wanted_labels:
+            if not selectors.requirement_matches(key, operator, values, carried):
+                return False
+        tree = obj.tree
+        return all((read(tree, path) == value) == equal for path, equal, value in wanted_fields)
 
     return selects
 
@@ -42,8 +49,10 @@ def selection(kind: ServedKind, *, labels: str, fields: str) -> Selects | None:
 def read(tree: Tree, path: str) -> str:
     """A field as selectors compare it: absent is empty, or false."""
     value: object = tree
-    for step in path.split("."):
+    for step in _steps(path):
         value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, str):
+        return value
     match value:
         case None:
             return _ABSENT.get(path, "")
@@ -53,6 +62,11 @@ def read(tree: Tree, path: str) -> str:
             return str(value.get("component", ""))  # the source of an event
         case _:
             return str(value)
+
+
+@lru_cache(maxsize=1024)
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(path.split("."))
 
 
 _ABSENT = {
@@ -92,7 +106,7 @@ def _label(part: str) -> Requirement:
 
 
 @lru_cache(maxsize=1024)
-def _fields(text: str) -> tuple[tuple[str, bool, str], ...]:
+def _fields(text: str) -> tuple[Field, ...]:
     found = []
     for part in text.split(","):
         if not part.strip():

@@ -1,7 +1,7 @@
 """Objects by kind, one version counter for all of them, and what happened of late.
 
-An object is kept as a tree and as its JSON. Neither is ever changed, so lists, watchers and pages
-share them; a change is a new tree that shares what did not change.
+An object is kept as its JSON and, while it is of interest, as a tree. Neither is ever changed, so
+lists, watchers and pages share them; a change is a new tree that shares what did not change.
 """
 
 from collections import deque
@@ -18,14 +18,40 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 Selects: TypeAlias = Callable[["Stored"], bool]
 
 
-class Stored(msgspec.Struct, frozen=True):
+_TREES = 4096
+"""Objects that were changed last and keep their trees, which take ten times the room of JSON."""
+
+
+class Stored:
     """An object as it was at one version."""
 
-    namespace: str
-    name: str
-    version: int
-    tree: Tree
-    data: bytes
+    __slots__ = ("_answer", "_asked", "_tree", "data", "name", "namespace", "version")
+
+    def __init__(self, namespace: str, name: str, version: int, tree: Tree, data: bytes) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.version = version
+        self.data = data
+        self._tree: Tree | None = tree
+        self._asked: Selects | None = None
+        self._answer = False
+
+    @property
+    def tree(self) -> Tree:
+        """Not to be changed; made anew from the JSON if it was let go."""
+        tree = self._tree
+        if tree is None:
+            tree = self._tree = msgspec.json.decode(self.data)
+        return tree
+
+    def let_go(self) -> None:
+        self._tree = None
+
+    def is_selected(self, selects: Selects) -> bool:
+        """The answer to a question, which those who watch alike ask again and again."""
+        if self._asked is not selects:
+            self._asked, self._answer = selects, selects(self)
+        return self._answer
 
     @property
     def meta(self) -> Tree:
@@ -63,8 +89,8 @@ class Occurrence:
         """What it is to someone who sees only some objects; empty if nothing."""
         before, after = self.before, self.after
         if selects is not None:
-            before = before if before is not None and selects(before) else None
-            after = after if after is not None and selects(after) else None
+            before = before if before is not None and before.is_selected(selects) else None
+            after = after if after is not None and after.is_selected(selects) else None
         if after is not None:
             return ADDED if before is None else MODIFIED
         return DELETED if before is not None else ""
@@ -158,6 +184,7 @@ class Store:
         self.collections: dict[tuple[str, str, str], Collection] = {}
         self.observers: list[Callable[[Collection, Occurrence], None]] = []
         self._remembered = remembered
+        self._trees: deque[Stored] = deque()
         self._by_kind: dict[tuple[str, str], Collection] = {}
         for kind in BUILT_IN:
             self.serve(kind)
@@ -187,13 +214,22 @@ class Store:
     def of_kind(self, api_version: str, kind: str) -> Collection | None:
         return self._by_kind.get((api_version, kind))
 
+    def draft(self, tree: Tree) -> Stored:
+        """What `keep` would store, to be looked at before."""
+        return stored(tree, self.version + 1)
+
+    def keep(self, collection: Collection, draft: Stored, before: Stored | None) -> Stored:
+        """Make the last draft the object's present state."""
+        self.version += 1
+        assert draft.version == self.version, "something else was stored since the draft"
+        collection.keep(draft)
+        self._tell(collection, Occurrence(self.version, before, draft))
+        self._let_trees_go(draft, before)
+        return draft
+
     def put(self, collection: Collection, tree: Tree, before: Stored | None) -> Stored:
         """Make this the object's present state."""
-        self.version += 1
-        now = stored(tree, self.version)
-        collection.keep(now)
-        self._tell(collection, Occurrence(self.version, before, now))
-        return now
+        return self.keep(collection, self.draft(tree), before)
 
     def remove(self, collection: Collection, obj: Stored) -> None:
         self.version += 1
@@ -210,6 +246,12 @@ class Store:
         self.version = version
         for collection in self.collections.values():
             collection.forgotten = version
+
+    def _let_trees_go(self, *changed: Stored | None) -> None:
+        """Whatever was last changed may soon be again; of the others the JSON is enough."""
+        self._trees.extend(one for one in changed if one is not None)
+        while len(self._trees) > _TREES:
+            self._trees.popleft().let_go()
 
     def _tell(self, collection: Collection, occurrence: Occurrence) -> None:
         collection.publish(occurrence)

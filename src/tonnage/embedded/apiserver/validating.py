@@ -56,8 +56,8 @@ def check_shape(kind: ServedKind, tree: object) -> Tree:
         raise _malformed(kind, "expected an object")
     tree = {key: value for key, value in tree.items() if value is not None}
     meta = tree.get("metadata", {})
-    for part, value in (("metadata", meta), *((one, tree.get(one, {})) for one in _PARTS)):
-        if not isinstance(value, dict):
+    for part in _PARTS:
+        if not isinstance(tree.get(part, meta), dict):
             raise _malformed(kind, f"{part}: expected an object")
     tree["metadata"] = meta = {key: value for key, value in meta.items() if value is not None}
     for field, value in meta.items():
@@ -68,7 +68,7 @@ def check_shape(kind: ServedKind, tree: object) -> Tree:
     return tree
 
 
-_PARTS = ("spec", "status")
+_PARTS = ("metadata", "spec", "status")
 _META_TYPES: dict[str, type] = {
     "name": str,
     "namespace": str,

@@ -75,12 +75,13 @@ class Writing:
         if kind.generations:
             meta["generation"] = 1
         new = defaults.complete(self._store, kind.plural, new, has_status=kind.has_status)
-        validating.check_new(kind, new, msgspec.json.encode(new))
+        draft = self._store.draft(new)
+        validating.check_new(kind, new, draft.data)
         if collection.get(namespace, meta["name"]) is not None:
             raise already_exists(kind.full_name, meta["name"])
         if dry:
             return stored(new, 0)
-        return self._store.put(collection, new, None)
+        return self._store.keep(collection, draft, None)
 
     def update(
         self,
@@ -111,13 +112,14 @@ class Writing:
             meta["generation"] = old.get("generation", 0) + 1
         if new == before.tree:
             return before
-        validating.check_changed(kind, before.tree, new, msgspec.json.encode(new))
+        draft = self._store.draft(new)
+        validating.check_changed(kind, before.tree, new, draft.data)
         if dry:
             return stored(new, before.version)
         if self._deleting.vanishes(collection, new):
             self._store.remove(collection, before)
-            return stored(new, self._store.version)
-        return self._store.put(collection, new, before)
+            return draft
+        return self._store.keep(collection, draft, before)
 
     def patched(self, collection: Collection, before: Tree, body: bytes, *, style: str) -> Tree:
         """The object, or its scale, with a patch applied."""
@@ -252,4 +254,4 @@ def _uid(rng: random.Random) -> str:
 
 
 def _stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.isoformat(timespec='seconds').removesuffix('+00:00')}Z"

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from tonnage.errors import InputError
+from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
 from tonnage.providers.kwok_objects import GROUP_LABEL
 
@@ -51,8 +52,14 @@ class DriverBehaviour(_Settings, frozen=True, kw_only=True):
     real_limit: int | None = None
     """Volumes that can really be attached to a node, where that is not what is reported."""
     changes: tuple[LimitChange, ...] = ()
+    capacity: str | None = None
+    """Space of each node, or each segment of `topology`, published as CSIStorageCapacity; more than
+    this no driver can make volumes of. `None` is a driver that publishes nothing."""
+    published_after: Delay = Delay(1.0)
+    """From a volume made or deleted to the published capacity telling of it."""
     topology: dict[str, str] = {}
-    """Topology keys, each with the node label its value is taken from."""
+    """Topology keys, each with the node label its value is taken from. With a capacity and without
+    keys it is `topology.NAME/node`, whose value is the node's name."""
     nodes: tuple[str, ...] = ("*",)
     registers_after: Delay = Delay()
     """Counted from the node being Ready."""
@@ -63,6 +70,21 @@ class DriverBehaviour(_Settings, frozen=True, kw_only=True):
     crashes_after: Delay | None = None
     """Again and again, counted from each registration."""
     down_for: Delay = Delay(10.0)
+
+    def __post_init__(self) -> None:
+        try:
+            enough = self.capacity is None or quantities.value(self.capacity) >= 0
+        except quantities.QuantityError as error:
+            raise InputError(f"`capacity`: {error}") from None
+        if not enough:
+            raise InputError(f"`capacity`: {self.capacity}: expected 0 or more")
+
+    def segment(self, node: Node) -> dict[str, str]:
+        """The topology that the driver puts the node in: its labels there."""
+        if self.capacity is not None and not self.topology:
+            return {f"topology.{self.name}/node": node.metadata.name}
+        labels = node.metadata.labels
+        return {key: labels[source] for key, source in self.topology.items() if source in labels}
 
 
 class Flapping(_Settings, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from tonnage.objects.storage import (
 from tonnage.snapshot.openvolumes import Form, is_open, size_of, size_wanted
 
 _BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+_SETTLE = 0.1
 
 
 class ClaimBinder:
@@ -35,13 +36,14 @@ class ClaimBinder:
         volumes: Cache[PersistentVolume],
         classes: Cache[StorageClass],
     ) -> None:
-        self._client, _, _, _, self._chores = stage
+        self._client, self._clock, _, _, self._chores = stage
         self._claims = claims
         self._volumes = volumes
         self._classes = classes
         self._meant_for: dict[tuple[str, str], str] = {}
         """Volumes by the claim they name."""
         self._free: dict[str, None] = {}
+        """Volumes that name no claim, and are not being given to one."""
         pods.subscribe(self._pod_changed)
         volumes.subscribe(self._volume_changed)
         claims.subscribe(self._claim_changed)
@@ -80,12 +82,17 @@ class ClaimBinder:
             self._say(volume, "Released")
 
     def _consider(self, claim: PersistentVolumeClaim) -> None:
-        if claim.fully_bound or claim.metadata.deletion_timestamp is not None:
-            return
-        volume = self._volume_for(claim)
-        if volume is not None:
-            bind = partial(self._bind, claim, volume)
-            self._chores.start(("bind", claim.metadata.uid), bind)
+        meta = claim.metadata
+        if not self._classes.synced:
+            # Whether it waits for its first consumer is not known yet.
+            self._chores.start(("bind", "all"), self._consider_all)
+        elif not _is_settled(claim) and self._volume_for(claim) is not None:
+            self._chores.start(("bind", meta.uid), partial(self._bind, meta.namespace, meta.name))
+
+    async def _consider_all(self) -> None:
+        await self._classes.wait_synced()
+        for claim in self._claims:
+            self._consider(claim)
 
     def _volume_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         meta = claim.metadata
@@ -113,9 +120,31 @@ class ClaimBinder:
         ]
         return min(fitting, key=lambda one: (size_of(one), one.metadata.name), default=None)
 
-    async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+    async def _bind(self, namespace: str, name: str) -> None:
+        while (claim := self._claims.get(name, namespace=namespace)) is not None:
+            volume = None if _is_settled(claim) else self._volume_for(claim)
+            if volume is None:
+                return
+            # Chosen and taken without waiting in between, so no other claim gets it as well.
+            self._free.pop(volume.metadata.name, None)
+            try:
+                await self._join(claim, volume)
+                return
+            except errors.Conflict:
+                # It is not as it was when it was chosen; the cache hears of it a little later.
+                self._put_back(volume)
+                await self._clock.sleep(_SETTLE)
+            except BaseException:
+                self._put_back(volume)
+                raise
+
+    def _put_back(self, volume: PersistentVolume) -> None:
+        known = self._volumes.get(volume.metadata.name)
+        if known is not None and known.spec.claim_ref is None:
+            self._free[volume.metadata.name] = None
+
+    async def _join(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
         client, meta, name = self._client, claim.metadata, volume.metadata.name
-        self._free.pop(name, None)
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             reference = {
                 "kind": "PersistentVolumeClaim",
@@ -123,7 +152,11 @@ class ClaimBinder:
                 "name": meta.name,
                 "uid": meta.uid,
             }
-            await client.patch(PersistentVolume, name, {"spec": {"claimRef": reference}})
+            change = {
+                "metadata": {"resourceVersion": volume.metadata.resource_version},
+                "spec": {"claimRef": reference},
+            }
+            await client.patch(PersistentVolume, name, change)
         bound = {"status": {"phase": "Bound"}}
         await client.patch(PersistentVolume, name, bound, subresource="status")
         annotations = {BIND_COMPLETED_ANNOTATION: "yes", _BOUND_BY_CONTROLLER: "yes"}
@@ -180,3 +213,8 @@ class ClaimBinder:
         except errors.Conflict as error:
             if not error.already_exists:
                 raise
+
+
+def _is_settled(claim: PersistentVolumeClaim) -> bool:
+    """Whether there is nothing to be bound, or no longer."""
+    return claim.fully_bound or claim.metadata.deletion_timestamp is not None

@@ -52,13 +52,15 @@ class Chores:
 
     async def insist(self, work: Work, *about: object) -> None:
         """One step of a chore, until the server agrees, so that the steps before stay done."""
-        backoff = Backoff(self._fate.dice("retry", *about), first=0.1, most=10.0)
+        backoff: Backoff | None = None
         while True:
             try:
                 return await work()
             except errors.NotFound:
                 raise
             except ClusterError as error:
+                if backoff is None:
+                    backoff = Backoff(self._fate.dice("retry", *about), first=0.1, most=10.0)
                 wait = backoff.next()
                 _log.info("chore failed", extra={"chore": str(about), "error": str(error)})
             await self._clock.sleep(wait)

@@ -39,10 +39,7 @@ class DriverRegistrations:
     async def register(self, node: str, driver: str) -> None:
         """Register now, and take the startup taint off: labels first, as kubelets do."""
         found, behaviour = await self._client.get(Node, node), self._behaviour_of(driver)
-        labels = found.metadata.labels
-        topology = {
-            key: labels[source] for key, source in behaviour.topology.items() if source in labels
-        }
+        labels, topology = found.metadata.labels, behaviour.segment(found)
         missing = {key: value for key, value in topology.items() if labels.get(key) != value}
         if missing:
             await self._client.patch(Node, node, {"metadata": {"labels": missing}})

@@ -12,6 +12,8 @@ from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watching import Change, EventType
 from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.localcapacity import LocalCapacity
+from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -30,6 +32,8 @@ from tonnage.objects.volumesources import CSISource
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 _IN_TREE = "kubernetes.io/"
+_SMALLEST = "1Gi"
+"""What a claim gets that does not say how much it wants."""
 _LOOK_AGAIN = 1.0
 """Seconds between looks for a driver that is not registered where the volume should be."""
 
@@ -46,6 +50,7 @@ class Provisioner:
         claims: Cache[PersistentVolumeClaim],
         volumes: Cache[PersistentVolume],
         classes: Cache[StorageClass],
+        space: LocalCapacity,
     ) -> None:
         self._client, self._clock, self._behaviour, self._fate, self._chores = stage
         self._nodes = nodes
@@ -53,6 +58,7 @@ class Provisioner:
         self._claims = claims
         self._volumes = volumes
         self._classes = classes
+        self._space = space
         self._drivers_on: dict[str, tuple[str, ...]] = {}
         self._registered: defaultdict[str, list[str]] = defaultdict(list)
         """Nodes by the drivers on them, in the order of their names."""
@@ -122,29 +128,53 @@ class Provisioner:
             storage_class = self._class_to_serve(claim)
             if storage_class is None:
                 return
-            place = self._place(claim, storage_class)
-            if place is not None:
+            driver = storage_class.provisioner
+            place = self._place(claim, driver)
+            if place is None:
+                if self._is_sent_nowhere(claim):
+                    await self._send_back(claim)
+                    return
+                continue
+            if self._space.has_room(driver, place, _size(claim)):
                 break
-        driver = storage_class.provisioner
+            if SELECTED_NODE_ANNOTATION in claim.metadata.annotations:
+                await self._send_back(claim)
+                return
+        volume = _volume(claim, driver=driver, terms=_terms(place))
+        self._space.take(driver, place, volume=volume.metadata.name, size=_size(claim))
         try:
-            volume = _volume(claim, driver=driver, terms=_terms(place))
             await self._client.create(PersistentVolume, volume)
         except errors.Conflict as error:
             if not error.already_exists:
                 raise
 
-    def _place(
-        self, claim: PersistentVolumeClaim, storage_class: StorageClass
-    ) -> dict[str, str] | None:
+    async def _send_back(self, claim: PersistentVolumeClaim) -> None:
+        """The node that was chosen has no room, or is gone: the scheduler is to choose another."""
+        meta = claim.metadata
+        change = {"metadata": {"uid": meta.uid, "annotations": {SELECTED_NODE_ANNOTATION: None}}}
+        await self._client.patch(PersistentVolumeClaim, meta.name, change, namespace=meta.namespace)
+
+    def _is_sent_nowhere(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether the node that was chosen is gone."""
+        chosen = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, "")
+        return bool(chosen) and self._nodes.get(chosen) is None
+
+    def _place(self, claim: PersistentVolumeClaim, driver: str) -> dict[str, str] | None:
         """The topology the volume is made in, `None` while the driver is not where it should be."""
-        meta, driver = claim.metadata, storage_class.provisioner
+        meta = claim.metadata
         name = meta.annotations.get(SELECTED_NODE_ANNOTATION, "")
         if not name:
             everywhere = self._registered[driver]
+            if self._space.is_limited(driver):
+                everywhere = [one for one in everywhere if self._fits(claim, driver, node=one)]
             if not everywhere:
                 return None
             name = self._fate.dice("place", meta.namespace, meta.name).choice(everywhere)
         return self._topology(name, driver=driver)
+
+    def _fits(self, claim: PersistentVolumeClaim, driver: str, *, node: str) -> bool:
+        place = self._topology(node, driver=driver)
+        return place is not None and self._space.has_room(driver, place, _size(claim))
 
     def _topology(self, node: str, *, driver: str) -> dict[str, str] | None:
         registered, found = self._csi_nodes.get(node), self._nodes.get(node)
@@ -155,6 +185,10 @@ class Provisioner:
             return None
         labels = found.metadata.labels
         return {key: labels[key] for key in entry.topology_keys if key in labels}
+
+
+def _size(claim: PersistentVolumeClaim) -> int:
+    return quantities.value(claim.spec.resources.requests.get("storage", _SMALLEST))
 
 
 def _volume_name(claim: PersistentVolumeClaim) -> str:
@@ -176,7 +210,7 @@ def _volume(
     return PersistentVolume(
         metadata=ObjectMeta(name=_volume_name(claim), annotations={PROVISIONED_BY: driver}),
         spec=VolumeSpec(
-            capacity={"storage": spec.resources.requests.get("storage", "1Gi")},
+            capacity={"storage": spec.resources.requests.get("storage", _SMALLEST)},
             access_modes=spec.access_modes or ("ReadWriteOnce",),
             claim_ref=ObjectReference(
                 kind="PersistentVolumeClaim",

@@ -16,6 +16,7 @@ from tonnage.embedded.world.chores import Chores, Stage
 from tonnage.embedded.world.drivers import DriverRegistrations
 from tonnage.embedded.world.kubelets import Kubelets
 from tonnage.embedded.world.lifecycle import NodeLifecycle
+from tonnage.embedded.world.localcapacity import LocalCapacity
 from tonnage.embedded.world.mounting import Mounts
 from tonnage.embedded.world.podindex import PodsOnNodes
 from tonnage.embedded.world.podvolumes import Attachments, PodVolumes, Storage
@@ -60,7 +61,10 @@ class World:
             stage, nodes=self._nodes, pods=pods, on_nodes=self._on_nodes, mounts=mounts
         )
         self.drivers = DriverRegistrations(stage, nodes=self._nodes, csi_nodes=self._csi_nodes)
-        # The other two need no orders: they live on what their caches tell them.
+        # The others need no orders: they live on what their caches tell them.
+        space = LocalCapacity(
+            stage, nodes=self._nodes, csi_nodes=self._csi_nodes, volumes=volumes, classes=classes
+        )
         Provisioner(
             stage,
             nodes=self._nodes,
@@ -68,6 +72,7 @@ class World:
             claims=claims,
             volumes=volumes,
             classes=classes,
+            space=space,
         )
         Attacher(stage, attachments=attachments, limit=self.drivers.real_limit)
 
