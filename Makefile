@@ -2,7 +2,7 @@
 # PYTHON=... picks the interpreter, ARGS=... goes to pytest, the benchmarks or the lock.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity bench e2e lint format lock clean
+.PHONY: help setup demo test explore parity bench e2e lint format lock clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -16,7 +16,11 @@ demo: $(READY) ## show in a minute what Tonnage is for, on an embedded cluster
 	$(BIN)/tonnage demo $(ARGS)
 
 test: $(READY) ## run all tests, with ruff, mypy and the import contracts among them
+	@$(BIN)/python tools/chromium > /dev/null || true # without a browser its tests are skipped, and say so
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+explore: $(READY) ## play seeds of the race explorer on all cores (SEEDS=0..499)
+	$(BIN)/python tools/explore $(SEEDS)
 
 parity: $(READY) ## compare with the recorded answers of kube-scheduler and cluster-autoscaler
 	$(BIN)/python tools/parity

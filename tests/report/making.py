@@ -1,5 +1,7 @@
 """Timelines to show, without running anything."""
 
+import msgspec
+
 from tonnage.report.timeline import (
     Decided,
     Mark,
@@ -7,11 +9,14 @@ from tonnage.report.timeline import (
     Sample,
     SlotUse,
     Spread,
+    StorageUse,
     Summary,
     Timeline,
 )
 
 DRIVER = "ebs.csi.aws.com"
+LOCAL = "local.example.com"
+GIB = 2**30
 
 
 def sample(at: float, *, pending: int = 0, stuck: int = 0, ready: int = 1, used: int = 2) -> Sample:
@@ -47,3 +52,11 @@ def timeline(*, label: str = "", name: str = "story", stuck: int = 0, samples: i
             cost=0.1667,
         ),
     )
+
+
+def with_storage(run: Timeline, *, used: int, total: int) -> Timeline:
+    """The run with a driver of local disks, in GiB, that comes after the first sample."""
+    use = StorageUse(driver=LOCAL, used_bytes=used * GIB, total_bytes=total * GIB)
+    first, *others = run.samples
+    later = (msgspec.structs.replace(one, local_storage=(use,)) for one in others)
+    return msgspec.structs.replace(run, samples=(first, *later))

@@ -42,6 +42,32 @@ def test_a_change_is_what_the_second_run_has_more(
     assert figures.change(first, second, "count") == shown
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [(0.024, 0.006, "-0.01"), (0.501, 0.504, "="), (1.0, 2.5, "+1.50")],
+)
+def test_a_change_adds_up_with_the_numbers_beside_it(
+    first: float, second: float, shown: str
+) -> None:
+    assert figures.change(first, second, "cost") == shown
+
+
+def test_a_difference_that_cannot_be_seen_makes_no_run_better() -> None:
+    pending = next(one for one in FIGURES if one.key == "podHoursPending")
+    runs = [
+        msgspec.structs.replace(timeline(), summary=Summary(pod_hours_pending=hours))
+        for hours in (0.051, 0.052)
+    ]
+    assert figures.better(pending, runs) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0"), (2**30, "1"), (3 * 2**29, "1.5"), (2**40, "1,024")]
+)
+def test_bytes_are_written_as_gib(count: int, text: str) -> None:
+    assert figures.gibibytes(count) == text
+
+
 def test_fewer_stuck_pods_are_better() -> None:
     stuck = next(one for one in FIGURES if one.key == "stuckAtEnd")
     assert figures.better(stuck, [timeline(stuck=4), timeline(stuck=0)]) == 1

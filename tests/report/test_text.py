@@ -1,11 +1,13 @@
-"""Runs for terminals and spreadsheets."""
+"""Runs for terminals, spreadsheets and programs."""
 
 import csv
 import io
+import json
 
-from tests.report.making import DRIVER, sample, timeline
+from tests.report.making import DRIVER, GIB, LOCAL, sample, timeline, with_storage
 from tonnage.report import csvtext, text
 from tonnage.report.text import thinned
+from tonnage.report.timeline import encoded
 
 
 def test_one_run_has_values_without_a_change() -> None:
@@ -56,3 +58,33 @@ def test_csv_has_a_row_for_each_sample_of_each_run() -> None:
 def test_csv_has_slots_by_driver() -> None:
     row = next(csv.DictReader(io.StringIO(csvtext.text([timeline()]))))
     assert (row[f"{DRIVER} used"], row[f"{DRIVER} limit"]) == ("2", "5")
+
+
+STORED = with_storage(timeline(), used=80, total=100)
+
+
+def test_local_storage_is_told_in_gib_from_when_there_is_any() -> None:
+    lines = text.text([STORED]).splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("TIME"))
+    assert lines[head].endswith(f"GIB {LOCAL}")
+    assert [line.split()[-1] for line in lines[head + 1 : head + 4]] == ["-", "80/100", "80/100"]
+
+
+def test_csv_has_local_storage_by_driver_in_bytes() -> None:
+    first, *_, last = csv.DictReader(io.StringIO(csvtext.text([STORED])))
+    names = (f"{LOCAL} usedBytes", f"{LOCAL} totalBytes")
+    assert [first[name] for name in names] == ["", ""]
+    assert [last[name] for name in names] == [str(80 * GIB), str(100 * GIB)]
+
+
+def test_json_has_local_storage_where_there_is_any() -> None:
+    first, *_, last = json.loads(encoded(STORED))["samples"]
+    assert "localStorage" not in first
+    assert last["localStorage"] == [
+        {"driver": LOCAL, "usedBytes": 80 * GIB, "totalBytes": 100 * GIB}
+    ]
+
+
+def test_json_names_what_is_always_counted_also_where_it_is_nothing() -> None:
+    (nothing, *_) = json.loads(encoded(timeline()))["samples"]
+    assert list(nothing) == ["at", "pods", "nodes", "slots", "cost", "costPerHour"]

@@ -1,20 +1,23 @@
 """Charts as SVG: lines and stacked areas over time, readable without colours and scripts.
 
-Counts hold from one sample to the next, so their lines go in steps. Colours are classes: the page
-says what they are, in light and in dark.
+The drawing stretches to the width it is given and words keep their size: what is drawn lies in an
+inner SVG of `SIZE` by `SIZE` without a fixed aspect, all else is placed by per cent. Counts hold
+from one sample to the next, so their lines go in steps. Colours are classes: the page says what
+they are, in light and in dark.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import count
 from math import ceil, floor, log10
 from typing import Literal, NamedTuple
 
-from tonnage.report.figures import duration
+from tonnage.report.figures import moment
 
-WIDTH, HEIGHT = 640, 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 28
-_BOX = f"0 0 {WIDTH} {HEIGHT}"
+SIZE = 1000
+_SLICES = 60
+"""Columns of a chart that tell their values on hover: wide enough to be hit with a pointer."""
 
 Shape = Literal["line", "slope", "area", "limit"]
 """`slope` goes straight from sample to sample, for what adds up; `area` is filled down to what is
@@ -31,10 +34,14 @@ class Series(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A moment worth a look: a dashed line through the chart, with words on hover."""
+    """A moment worth a look, with words on hover: done to the cluster, or decided in it."""
 
     at: float
     text: str
+    kind: Literal["done", "decided"] = "done"
+
+
+_KINDS = {"done": "event", "decided": "decision"}
 
 
 class Chart(NamedTuple):
@@ -44,10 +51,12 @@ class Chart(NamedTuple):
     description: str
     series: Sequence[Series]
     end: float
+    unit: str = ""
+    whole: bool = True
+    """Values are counts, so half of one is no tick of the axis."""
     top: float | None = None
     """The highest value of the axis, so that charts side by side can be compared."""
     markers: Sequence[Marker] = ()
-    unit: str = ""
 
 
 def highest(series: Sequence[Series]) -> float:
@@ -64,23 +73,28 @@ def svg(chart: Chart, *, identity: str) -> str:
     title, about = f"{identity}-title", f"{identity}-about"
     return "\n".join(
         [
-            f'<svg class="chart" viewBox="{_BOX}" role="img" aria-labelledby="{title} {about}">',
+            f'<svg class="chart" role="img" aria-labelledby="{title} {about}">',
             f'<title id="{title}">{escape(chart.title)}</title>',
             f'<desc id="{about}">{escape(chart.description)}</desc>',
             *_axes(chart, scale),
+            f'<svg class="plot" viewBox="0 0 {SIZE} {SIZE}" preserveAspectRatio="none">',
             *_shapes(chart, scale),
+            *_slices(chart, scale),
+            "</svg>",
             *_markers(chart, scale),
             "</svg>",
         ]
     )
 
 
-def legend(series: Sequence[Series]) -> str:
-    """Names beside their colours."""
+def legend(chart: Chart) -> str:
+    """Names beside their colours and signs."""
+    swatches = [(f"{one.colour} {one.shape}", one.name) for one in chart.series]
+    kinds = {marker.kind for marker in chart.markers}
+    swatches += [(kind, name) for kind, name in _KINDS.items() if kind in kinds]
     entries = (
-        f'<span class="entry"><span class="swatch {one.colour} {one.shape}"></span>'
-        f"{escape(one.name)}</span>"
-        for one in series
+        f'<span class="entry"><span class="swatch {sign}"></span>{escape(name)}</span>'
+        for sign, name in swatches
     )
     return f'<p class="legend">{"".join(entries)}</p>'
 
@@ -90,48 +104,53 @@ class _Scale:
 
     def __init__(self, chart: Chart) -> None:
         top = chart.top if chart.top is not None else highest(chart.series)
-        self.step = _round_step(max(top, 1.0) / 4)
-        self.top = max(ceil(max(top, 1.0) / self.step - 1e-9), 1) * self.step
+        self.step = _round_step((top or 1.0) / 5)
+        if chart.whole:
+            self.step = max(self.step, 1.0)
+        self.top = ceil((top or 1.0) / self.step - 1e-9) * self.step
         self.end = max(chart.end, 1.0)
+        self._decimals = max(0, -floor(log10(self.step) + 1e-9))
 
     def x(self, seconds: float) -> float:
-        inside = min(max(seconds / self.end, 0.0), 1.0)
-        return round(_LEFT + inside * (WIDTH - _LEFT - _RIGHT), 1)
+        return round(min(max(seconds / self.end, 0.0), 1.0) * SIZE, 1)
 
     def y(self, value: float) -> float:
-        return round(HEIGHT - _BOTTOM - value / self.top * (HEIGHT - _TOP - _BOTTOM), 1)
+        return round((1 - value / self.top) * SIZE, 1)
+
+    def tick(self, value: float) -> str:
+        if self.top >= 1_000_000:
+            return f"{value / 1_000_000:g}M"
+        return f"{value:,.{self._decimals}f}"
+
+    def amount(self, value: float) -> str:
+        """Closer than a tick says it, where that is not a count."""
+        return f"{value:,.0f}" if value == floor(value) else f"{value:,.{self._decimals + 1}f}"
 
 
 def _axes(chart: Chart, scale: _Scale) -> Iterator[str]:
-    right, bottom = WIDTH - _RIGHT, HEIGHT - _BOTTOM
+    yield f'<text class="tick unit" x="-8" y="-14">{escape(chart.unit)}</text>'
     for turn in range(round(scale.top / scale.step) + 1):
         value = turn * scale.step
-        y = scale.y(value)
-        yield f'<line class="grid" x1="{_LEFT}" y1="{y:g}" x2="{right}" y2="{y:g}"/>'
-        shown = f"{value:,.10g}{chart.unit}"
-        yield f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:g}" text-anchor="end">{shown}</text>'
+        y = _percent(scale.y(value))
+        yield f'<line class="grid" x1="0" y1="{y}" x2="100%" y2="{y}"/>'
+        yield f'<text class="tick level" x="-8" y="{y}" dy="4">{scale.tick(value)}</text>'
     every = _time_step(scale.end)
     for turn in count():
         at = turn * every
         if at > scale.end * 1.0001:
             break
-        anchor = "start" if turn == 0 else "end" if at > scale.end * 0.97 else "middle"
-        x = scale.x(at)
-        yield f'<line class="grid" x1="{x:g}" y1="{bottom}" x2="{x:g}" y2="{bottom + 4}"/>'
-        yield (
-            f'<text class="tick" x="{x:g}" y="{HEIGHT - 9}" text-anchor="{anchor}">'
-            f"{_tick(at)}</text>"
-        )
+        x = _percent(scale.x(at))
+        yield f'<line class="grid" x1="{x}" y1="0" x2="{x}" y2="100%"/>'
+        yield f'<text class="tick when" x="{x}" y="100%" dy="19">{_time(at)}</text>'
 
 
 def _shapes(chart: Chart, scale: _Scale) -> Iterator[str]:
     for one, bands in _stacked([one for one in chart.series if one.shape == "area"]):
-        upper = _path([(at, high) for at, _, high in bands], chart.end, scale)
-        lower = _path([(at, low) for at, low, _ in bands], chart.end, scale)
-        if upper:
-            name = escape(one.name)
-            yield f'<path class="{one.colour} area" d="M{_joined(upper)}L{_joined(lower[::-1])}Z">'
-            yield f"<title>{name}</title></path>"
+        if any(value for _, value in one.points):
+            upper = _path([(at, high) for at, _, high in bands], chart.end, scale)
+            lower = _path([(at, low) for at, low, _ in bands], chart.end, scale)
+            outline = f"M{_joined(upper)}L{_joined(lower[::-1])}Z"
+            yield f'<path class="{one.colour} area" d="{outline}"/>'
     for one in chart.series:
         points: list[tuple[float, float]] = []
         if one.shape == "slope":
@@ -139,17 +158,42 @@ def _shapes(chart: Chart, scale: _Scale) -> Iterator[str]:
         elif one.shape != "area":
             points = _path(one.points, chart.end, scale)
         if points:
-            name = escape(one.name)
-            yield f'<path class="{one.colour} {one.shape}" d="M{_joined(points)}">'
-            yield f"<title>{name}</title></path>"
+            yield f'<path class="{one.colour} {one.shape}" d="M{_joined(points)}"/>'
+
+
+def _slices(chart: Chart, scale: _Scale) -> Iterator[str]:
+    """Columns without colour that say what the chart shows there."""
+    width = scale.end / _SLICES
+    for turn in range(_SLICES):
+        since, until = turn * width, (turn + 1) * width
+        words = [f"{moment(since)} to {moment(until)}"]
+        for one in chart.series:
+            values = _between(one.points, since, until)
+            if values:
+                shown = dict.fromkeys(scale.amount(edge) for edge in (min(values), max(values)))
+                words.append(f"{one.name}: {' to '.join(shown)}")
+        place = f'x="{scale.x(since):g}" width="{SIZE / _SLICES:.1f}" height="{SIZE}"'
+        yield f'<rect class="slice" {place}>'
+        yield f"<title>{escape(chr(10).join(words))}</title></rect>"
+
+
+def _between(points: Sequence[tuple[float, float]], since: float, until: float) -> list[float]:
+    """The values that hold at some moment of a stretch of time."""
+    first = bisect_right(points, since, key=lambda point: point[0])
+    last = bisect_left(points, until, key=lambda point: point[0])
+    return [value for _, value in points[max(first - 1, 0) : max(last, first)]]
 
 
 def _markers(chart: Chart, scale: _Scale) -> Iterator[str]:
     for marker in chart.markers:
-        x = scale.x(marker.at)
-        yield f'<g class="marker"><title>{escape(marker.text)}</title>'
-        yield f'<line x1="{x:g}" y1="{_TOP}" x2="{x:g}" y2="{HEIGHT - _BOTTOM}"/>'
-        yield f'<path d="M{x - 4:g} {_TOP - 6}h8l-4 7z"/></g>'
+        x = _percent(scale.x(marker.at))
+        words = f"{moment(marker.at)} {marker.text}"
+        yield f'<g class="marker {marker.kind}"><title>{escape(words)}</title>'
+        if marker.kind == "done":
+            yield f'<line x1="{x}" y1="0" x2="{x}" y2="100%"/>'
+            yield f'<svg x="{x}" y="0"><path d="M-5 -8h10l-5 8z"/></svg></g>'
+        else:
+            yield f'<svg x="{x}" y="100%"><path d="M-5 0h10l-5 -8z"/></svg></g>'
 
 
 def _stacked(
@@ -187,25 +231,29 @@ def _joined(corners: list[tuple[float, float]]) -> str:
     return "L".join(f"{x:g} {y:g}" for x, y in corners)
 
 
+def _percent(place: float) -> str:
+    return f"{place * 100 / SIZE:.4g}%"
+
+
 def _round_step(rough: float) -> float:
-    """The next of 1, 2, 5, 10, 20 ... that is not smaller."""
+    """The next of ... 0.5, 1, 2, 5, 10, 20 ... that is not smaller."""
     power = 10.0 ** floor(log10(rough))
-    step = next(one for one in (1.0, 2.0, 5.0, 10.0) if one * power >= rough - 1e-9) * power
-    return max(step, 1.0) if rough >= 0.5 else step
+    return next(one for one in (1.0, 2.0, 5.0, 10.0) if one * power >= rough * (1 - 1e-9)) * power
 
 
 def _time_step(end: float) -> float:
-    """Seconds between ticks: at most eight of them, at round times."""
+    """Seconds between ticks: at most six of them, so that they fit a phone, at round times."""
     steps = (
-        5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
+        1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 14_400, 21_600,
+        28_800, 43_200, 86_400,
     )  # fmt: skip
-    return float(next((one for one in steps if end / one <= 8), ceil(end / 8 / 86_400) * 86_400))
+    return float(next((one for one in steps if end / one <= 6), ceil(end / 6 / 86_400) * 86_400))
 
 
-def _tick(at: float) -> str:
-    if at == 0:
-        return "0"
-    text = duration(at)
-    for empty in ("00s", "00m", "00h"):
-        text = text.removesuffix(empty)
-    return text
+def _time(at: float) -> str:
+    """`0`, `30s`, `1m30s`, `5m`, `24h`; days from the third on."""
+    whole = round(at)
+    if whole > 2 * 86_400 and whole % 86_400 == 0:
+        return f"{whole // 86_400}d"
+    parts = (whole // 3_600, "h"), (whole % 3_600 // 60, "m"), (whole % 60, "s")
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0"

@@ -5,12 +5,12 @@ import io
 from collections.abc import Sequence
 
 from tonnage.report.figures import run_name
-from tonnage.report.timeline import NODE_STATES, Timeline
+from tonnage.report.timeline import NODE_STATES, Timeline, drivers, storage_drivers
 
 
 def text(runs: Sequence[Timeline]) -> str:
     """All samples of all runs; columns are the same for all of them."""
-    drivers = sorted({use.driver for run in runs for one in run.samples for use in one.slots})
+    names, local = drivers(runs), storage_drivers(runs)
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(
@@ -18,12 +18,14 @@ def text(runs: Sequence[Timeline]) -> str:
             "run", "seconds", "podsPending", "podsStarting", "podsStuck", "podsRunning",
             *(f"nodes{state[0].upper()}{state[1:]}" for state in NODE_STATES),
             "cost", "costPerHour",
-            *(f"{driver} {what}" for driver in drivers for what in ("used", "free", "limit")),
+            *(f"{driver} {what}" for driver in names for what in ("used", "free", "limit")),
+            *(f"{driver} {what}" for driver in local for what in ("usedBytes", "totalBytes")),
         ]
     )  # fmt: skip
     for run in runs:
         for sample in run.samples:
             uses = {use.driver: (use.used, use.free, use.limit) for use in sample.slots}
+            stored = {use.driver: (use.used_bytes, use.total_bytes) for use in sample.local_storage}
             pods = sample.pods
             writer.writerow(
                 [
@@ -31,7 +33,8 @@ def text(runs: Sequence[Timeline]) -> str:
                     pods.pending, pods.starting, pods.stuck, pods.running,
                     *(sample.nodes.get(state, 0) for state in NODE_STATES),
                     f"{sample.cost:.4f}", f"{sample.cost_per_hour:.4f}",
-                    *(n for driver in drivers for n in uses.get(driver, ("", "", ""))),
+                    *(n for driver in names for n in uses.get(driver, ("", "", ""))),
+                    *(n for driver in local for n in stored.get(driver, ("", ""))),
                 ]
             )  # fmt: skip
     return stream.getvalue()

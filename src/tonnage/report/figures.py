@@ -8,6 +8,8 @@ from tonnage.report.timeline import Comparison, Difference, Summary, Timeline
 
 Unit: TypeAlias = Literal["count", "seconds", "hours", "cost"]
 
+GIB = 2**30
+
 
 class Figure(NamedTuple):
     """A number of a summary. `less_is_better` is `None` where neither way is."""
@@ -75,11 +77,14 @@ def _finite(value: float | None) -> float | None:
 
 
 def better(figure: Figure, runs: Sequence[Timeline]) -> int | None:
-    """Which of two runs did better, by position; `None` if neither, or if that is no question."""
+    """Which of two runs did better, by position; `None` if neither, or if that is no question.
+
+    A difference too small to be shown is none.
+    """
     if figure.less_is_better is None or len(runs) != 2:
         return None
     first, second = (figure.of(run.summary) for run in runs)
-    if first is None or second is None or first == second:
+    if first is None or second is None or change(first, second, figure.unit) == "=":
         return None
     return int((second < first) == figure.less_is_better)
 
@@ -98,11 +103,14 @@ def shown(value: float | None, unit: Unit) -> str:
 
 
 def change(first: float | None, second: float | None, unit: Unit) -> str:
-    """What the second has more or less than the first."""
-    if first == second:
+    """What the second has more or less than the first, as far as it can be seen."""
+    if shown(first, unit) == shown(second, unit):
         return "="
     if first is None or second is None or inf in (first, second):
         return "-"
+    if unit in ("hours", "cost"):
+        # Or the three numbers of a row would not add up.
+        first, second = round(first, 2), round(second, 2)
     sign = "+" if second > first else "-"
     return sign + shown(abs(second - first), unit)
 
@@ -118,6 +126,11 @@ def duration(seconds: float) -> str:
         if whole >= size:
             return f"{whole // size}{unit}{whole % size // below:02d}{lower}"
     return f"{whole // 60}m{whole % 60:02d}s"
+
+
+def gibibytes(count: int) -> str:
+    """Bytes as a number of GiB: `80`, `1,234.5`."""
+    return f"{count / GIB:,.1f}".removesuffix(".0")
 
 
 def moment(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tonnage.report import figures
-from tonnage.report.timeline import Sample, Timeline
+from tonnage.report.timeline import Sample, StorageUse, Timeline, drivers, storage_drivers
 
 ROWS = 24
 """Lines for the course of a run; a screen has not many more."""
@@ -52,15 +52,17 @@ def _summary(runs: Sequence[Timeline]) -> Iterator[str]:
 
 def _course(run: Timeline, rows: int) -> Iterator[str]:
     kept = thinned(run.samples, rows)
-    drivers = sorted({use.driver for sample in run.samples for use in sample.slots})
-    slots = [f"SLOTS {driver}" for driver in drivers]
+    own, local = drivers([run]), storage_drivers([run])
+    slots = [f"SLOTS {driver}" for driver in own]
+    disks = [f"GIB {driver}" for driver in local]
     heads = ["TIME", "PENDING", "STARTING", "STUCK", "RUNNING", "READY", "UPCOMING", "NOT READY"]
-    table = [[*heads, "COST", *slots]]
+    table = [[*heads, "COST", *slots, *disks]]
     for sample in kept:
         nodes, pods = sample.nodes, sample.pods
         upcoming = sum(nodes.get(state, 0) for state in ("requested", "starting", "comingUp"))
         counts = (pods.pending, pods.starting, pods.stuck, pods.running)
         uses = {use.driver: f"{use.used}/{use.limit}" for use in sample.slots}
+        stored = {use.driver: _stored(use) for use in sample.local_storage}
         table.append(
             [
                 figures.moment(sample.at),
@@ -68,10 +70,15 @@ def _course(run: Timeline, rows: int) -> Iterator[str]:
                 *(f"{count:,}" for count in (nodes.get("ready", 0), upcoming)),
                 f"{nodes.get('notReady', 0):,}",
                 f"{sample.cost:,.2f}",
-                *(uses.get(driver, "-") for driver in drivers),
+                *(uses.get(driver, "-") for driver in own),
+                *(stored.get(driver, "-") for driver in local),
             ]
         )
     yield from aligned(table, left=1)
+
+
+def _stored(use: StorageUse) -> str:
+    return f"{figures.gibibytes(use.used_bytes)}/{figures.gibibytes(use.total_bytes)}"
 
 
 def _decided(run: Timeline) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The record of a run: samples over time, what was decided, and the sums. Times are seconds."""
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -41,20 +42,39 @@ class SlotUse(_Whole, frozen=True, kw_only=True):
     limit: int
 
 
-class Sample(_Whole, frozen=True, kw_only=True):
-    """The cluster at one moment."""
+class StorageUse(_Whole, frozen=True, kw_only=True):
+    """A driver's local storage over all nodes where it is registered; a shared disk counts once."""
+
+    driver: str
+    used_bytes: int
+    total_bytes: int
+
+
+class Sample(Record, frozen=True, kw_only=True):
+    """The cluster at one moment; output names local storage only where there is any."""
 
     at: float
     pods: PodCounts
     nodes: dict[NodeState, int]
-    slots: tuple[SlotUse, ...] = ()
-    cost: float = 0.0
-    cost_per_hour: float = 0.0
+    slots: tuple[SlotUse, ...]
+    cost: float
+    cost_per_hour: float
+    local_storage: tuple[StorageUse, ...] = ()
 
     @property
     def nodes_there(self) -> int:
         """All but those that are only asked for."""
         return sum(self.nodes.values()) - self.nodes.get("requested", 0)
+
+    def slots_of(self, driver: str) -> SlotUse:
+        """The slots of one driver; none where it is not on any node."""
+        nothing = SlotUse(driver=driver, used=0, free=0, limit=0)
+        return next((one for one in self.slots if one.driver == driver), nothing)
+
+    def storage_of(self, driver: str) -> StorageUse:
+        """The local storage of one driver; none where it is not on any node."""
+        nothing = StorageUse(driver=driver, used_bytes=0, total_bytes=0)
+        return next((one for one in self.local_storage if one.driver == driver), nothing)
 
 
 class Decided(_Whole, frozen=True, kw_only=True):
@@ -132,6 +152,16 @@ class Timeline(_Whole, frozen=True, kw_only=True):
     summary: Summary = Summary()
     problems: tuple[str, ...] = ()
     """What somebody who reads the numbers should know."""
+
+
+def drivers(runs: Sequence[Timeline]) -> list[str]:
+    """Every driver that has slots at any moment of any run."""
+    return sorted({use.driver for run in runs for one in run.samples for use in one.slots})
+
+
+def storage_drivers(runs: Sequence[Timeline]) -> list[str]:
+    """Every driver that has local storage at any moment of any run."""
+    return sorted({use.driver for run in runs for one in run.samples for use in one.local_storage})
 
 
 class Difference(_Whole, frozen=True, kw_only=True):

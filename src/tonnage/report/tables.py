@@ -1,0 +1,125 @@
+"""The tables of a page: what happened and why, all figures, and the charts in numbers."""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from tonnage.report import figures, wording
+from tonnage.report.figures import FIGURES, Figure, run_name
+from tonnage.report.text import thinned
+from tonnage.report.timeline import (
+    NODE_STATES,
+    Decided,
+    Sample,
+    Timeline,
+    drivers,
+    storage_drivers,
+)
+
+_SAMPLES = 60
+"""Rows of the table that stands for the charts."""
+
+
+def happened(runs: Sequence[Timeline]) -> Iterator[str]:
+    """What was done to the cluster and what was decided in it, in order; runs side by side."""
+    yield '<h2>What happened, and why</h2><div class="panels">'
+    for run in runs:
+        yield '<div class="panel">'
+        if len(runs) > 1:
+            yield f"<h3>{escape(run_name(run))}</h3>"
+        if not run.decisions:
+            yield "<p>The autoscaler decided nothing.</p>"
+        if run.marks or run.decisions:
+            yield from _opened(f"What happened: {run_name(run)}")
+            yield '<thead><tr><th scope="col">time</th><th scope="col">what</th>'
+            yield '<th scope="col">why</th></tr></thead><tbody>'
+            yield from _events(run)
+            yield "</tbody></table></div>"
+        yield "</div>"
+    yield "</div>"
+
+
+def _events(run: Timeline) -> Iterator[str]:
+    """Rows in order of time; what was done stands before what it led to."""
+    rows = [
+        *((mark.at, f'<td colspan="2">{escape(mark.text)}</td>', "done") for mark in run.marks),
+        *((one.at, _decision(one), "decided") for one in run.decisions),
+    ]
+    for at, cells, kind in sorted(rows, key=lambda row: row[0]):
+        yield f'<tr class="{kind}"><td class="time">{figures.moment(at)}</td>{cells}</tr>'
+
+
+def _decision(one: Decided) -> str:
+    refused = f'<p class="worse">refused: {escape(one.error)}</p>' if one.error else ""
+    what = escape(wording.decision(one))
+    return f"<td>{what}{refused}</td><td>{escape(one.reason)}</td>"
+
+
+def judged(figure: Figure, runs: Sequence[Timeline], position: int) -> str:
+    """The class of a number that is better or worse than that of the other run."""
+    best = figures.better(figure, runs)
+    if best is None:
+        return ""
+    return " better" if best == position else " worse"
+
+
+def all_figures(runs: Sequence[Timeline]) -> Iterator[str]:
+    yield '<h2>All figures</h2><div class="panel figures">'
+    yield from _opened("All figures")
+    heads = [run_name(run) for run in runs] if len(runs) > 1 else ["value"]
+    heads += ["change"] if len(runs) == 2 else []
+    cells = "".join(f'<th scope="col" class="number">{escape(head)}</th>' for head in heads)
+    yield f'<thead><tr><th scope="col">figure</th>{cells}</tr></thead><tbody>'
+    for figure in FIGURES:
+        values = [figure.of(run.summary) for run in runs]
+        row = "".join(
+            f'<td class="number{judged(figure, runs, position)}">'
+            f"{figures.shown(value, figure.unit)}</td>"
+            for position, value in enumerate(values)
+        )
+        if len(runs) == 2:
+            row += f'<td class="number">{figures.change(values[0], values[1], figure.unit)}</td>'
+        yield f'<tr><th scope="row">{escape(figure.title)}</th>{row}</tr>'
+    yield "</tbody></table></div></div>"
+
+
+def samples(runs: Sequence[Timeline]) -> Iterator[str]:
+    """The charts in numbers, for those who read rather than see."""
+    for run in runs:
+        of = f": {escape(run_name(run))}" if len(runs) > 1 else ""
+        yield f'<details class="panel"><summary>The charts as a table{of}</summary>'
+        yield from _opened(f"The charts as a table: {run_name(run)}")
+        own, local = drivers([run]), storage_drivers([run])
+        heads = (
+            "time",
+            *("pods pending", "starting", "stuck", "running"),
+            *(f"nodes {wording.STATES[state]}" for state in NODE_STATES),
+            *(f"{driver} {what}" for driver in own for what in ("used", "limit")),
+            *(f"{driver} {what}" for driver in local for what in ("used, GiB", "total, GiB")),
+            "cost",
+        )
+        head = "".join(f'<th scope="col" class="number">{escape(head)}</th>' for head in heads)
+        yield f"<thead><tr>{head}</tr></thead><tbody>"
+        for sample in thinned(run.samples, _SAMPLES):
+            cells = _numbers(sample, own, local)
+            row = "".join(f'<td class="number">{cell}</td>' for cell in cells)
+            yield f"<tr>{row}</tr>"
+        yield "</tbody></table></div></details>"
+
+
+def _numbers(sample: Sample, own: Sequence[str], local: Sequence[str]) -> Iterator[str]:
+    pods = sample.pods
+    uses = [sample.slots_of(driver) for driver in own]
+    numbers = [pods.pending, pods.starting, pods.stuck, pods.running]
+    numbers += [sample.nodes.get(state, 0) for state in NODE_STATES]
+    numbers += [number for use in uses for number in (use.used, use.limit)]
+    yield figures.moment(sample.at)
+    yield from (f"{number:,}" for number in numbers)
+    for use in map(sample.storage_of, local):
+        yield figures.gibibytes(use.used_bytes)
+        yield figures.gibibytes(use.total_bytes)
+    yield f"{sample.cost:,.2f}"
+
+
+def _opened(name: str) -> Iterator[str]:
+    """A table that scrolls in its own box, also by keyboard, and never with the page."""
+    yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(name)}"><table>'
