@@ -65,7 +65,7 @@ def test_a_seed_is_explored() -> None:
     [
         ([], "expected a file with a Simulation, or --explore"),
         (["nowhere.yaml"], "nowhere.yaml: no such file or directory"),
-        ([SCENARIO, "--set", "speed=3"], "unknown field `speed`"),
+        ([SCENARIO, "--set", "speed=3"], "speed: expected a known field"),
         ([SCENARIO, "--compare", "csiAware"], "expected NAME=VALUE"),
         ([SCENARIO, "--duration", "soon"], "--duration 'soon': expected a duration such as 90m"),
         ([SCENARIO, "--explore", "3"], "expected no file beside it"),

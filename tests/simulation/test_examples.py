@@ -1,12 +1,15 @@
 """Each example comes out as its description says."""
 
+import msgspec
 import pytest
 
 from tests.simulation.scenarios import example, names, played
 from tonnage.report.timeline import Decided, Sample
 from tonnage.simulation import running
 from tonnage.simulation.ensemble import Ensemble
+from tonnage.simulation.scenario import Simulation
 
+GIB = 2**30
 DRIVER = "ebs.csi.aws.com"
 LONG = {"a-day"}
 
@@ -30,8 +33,9 @@ def test_from_zero_all_nodes_are_bought_in_one_decision() -> None:
     assert [(one.group, one.nodes) for one in bought("scale-from-zero")] == [("db", 3)]
 
 
-def test_from_one_the_limit_of_the_live_node_is_believed() -> None:
-    assert sum(one.nodes for one in bought("scale-from-one")) == 2
+def test_from_one_the_slots_of_the_live_node_are_believed_and_counted_once() -> None:
+    # Five of the fourteen are being bound to it when the other nine are decided on.
+    assert [one.nodes for one in bought("scale-from-one")] == [2]
 
 
 def test_in_the_registration_race_nothing_is_bought_twice() -> None:
@@ -119,6 +123,39 @@ def test_an_instance_type_that_never_starts_is_given_up() -> None:
 
 def test_a_node_that_flaps_costs_no_further_nodes() -> None:
     assert sum(one.nodes for one in bought("flapping-node")) == 3
+
+
+def sent_back(cluster: Ensemble) -> int:
+    """Pods whose volumes could not be made on the node they were given."""
+    told = (one.tree.get("message", "") for one in cluster.server.store.built_in("events").within())
+    return sum("provisioning failed" in one for one in told)
+
+
+def changed(name: str, **fields: object) -> Simulation:
+    simulation = example(name)
+    spec = msgspec.structs.replace(simulation.spec, **fields)
+    return msgspec.structs.replace(simulation, spec=spec)
+
+
+def test_for_local_storage_as_many_nodes_are_bought_as_disks_are_needed() -> None:
+    assert [one.nodes for one in bought("local-capacity")] == [5, 3]
+
+
+def test_no_volume_is_asked_for_where_its_disk_is_full() -> None:
+    cluster = played("local-capacity")
+    used = [one.used for one in cluster.accounts.disks.by_node(cluster.accounts.slots.limits)]
+    assert sorted(used) == [40 * GIB] + 7 * [80 * GIB]
+    assert sent_back(cluster) == 0
+
+
+def test_kube_schedulers_way_asks_for_volumes_where_there_is_no_room() -> None:
+    cluster = running.played(changed("local-capacity", scheduler={"countPledgedStorage": False}))
+    assert sent_back(cluster) > 0
+
+
+def test_nothing_is_bought_for_local_storage_that_nobody_publishes_for_new_nodes() -> None:
+    timeline = running.simulate(changed("local-capacity", capacity_templates=False))
+    assert (timeline.decisions, timeline.summary.pending_at_end) == ((), 15)
 
 
 def test_every_request_has_a_reason() -> None:

@@ -52,18 +52,19 @@ def test_an_empty_answer_has_no_items() -> None:
     assert b'"items":[]' in virtual.run(main, clock=clock)
 
 
+@pytest.mark.parametrize("kind", ["namespaces", "*"])
 @pytest.mark.parametrize("answers", ["none", "empty"])
-def test_a_cache_is_full_again_after_the_cut(answers: str) -> None:
+def test_a_cache_is_full_again_after_the_cut(kind: str, answers: str) -> None:
     async def main() -> list[int]:
         mirror = Mirror(
             Client(way, clock=clock, rng=random.Random(1)), clock=clock, rng=random.Random(1)
         )
         cache = mirror.add(Namespace)
-        way.cut(["namespaces"], answers)  # type: ignore[arg-type]
+        way.cut([kind], answers)  # type: ignore[arg-type]
         task = asyncio.ensure_future(mirror.run())
         await clock.sleep(60)
         seen = [len(cache)]
-        way.mend(["namespaces"])
+        way.mend([kind])
         await clock.sleep(120)
         seen.append(len(cache))
         task.cancel()

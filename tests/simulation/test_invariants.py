@@ -1,108 +1,526 @@
-"""The invariants notice what they are there for, and hold on seeds of random trouble."""
+"""The invariants notice what they are there for, and nothing else."""
 
-import pytest
+from tests.simulation.stage import COMING_WITHIN, OPTED_IN, PLAIN, SETTLED, Stage, played
+from tonnage.simulation.judging import binding, bounds, purchases, waiting
 
-from tests.simulation.scenarios import example
-from tonnage.clock import virtual
-from tonnage.clock.virtual import VirtualClock
-from tonnage.simulation import exploring
-from tonnage.simulation.ensemble import Ensemble
-from tonnage.simulation.invariants import Invariants
-from tonnage.simulation.scenario import Tree
-
-DRIVER = "ebs.csi.aws.com"
-SEEDS = 24
+# Limits
 
 
-def standing(*objects: Tree) -> tuple[Ensemble, Invariants]:
-    """A cluster in which nobody does anything but the test."""
+def test_bindings_within_the_limit_are_fine() -> None:
+    async def act(stage: Stage) -> None:
+        stage.bound("a", OPTED_IN, PLAIN, node="east-1")
+        stage.bound("b", OPTED_IN, PLAIN, node="east-1")
 
-    async def made() -> tuple[Ensemble, Invariants]:
-        ensemble = Ensemble(example("scale-from-zero"), clock=clock)
-        invariants = Invariants(ensemble, coming_within=60.0)
-        for tree in (*example("scale-from-zero").objects, *objects):
-            ensemble.manifests.apply(tree)
-        await clock.sleep(60.0)
-        return ensemble, invariants
-
-    clock = VirtualClock()
-    return virtual.run(made, clock=clock)
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {})
 
 
-def csi_node(limit: int) -> Tree:
-    entry = {"name": DRIVER, "nodeID": "n", "allocatable": {"count": limit}}
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "CSINode",
-        "metadata": {"name": "n"},
-        "spec": {"drivers": [entry]},
-    }
+def test_a_binding_beyond_the_limit() -> None:
+    async def act(stage: Stage) -> None:
+        for name in ("a", "b", "c"):
+            stage.bound(name, PLAIN, node="east-1")
+
+    assert played(act).rules == [binding.BEYOND_LIMIT]
 
 
-def bind_pods(ensemble: Ensemble, count: int) -> None:
-    """Pods with a volume each, bound to node n as a scheduler would."""
-    for number in range(count):
-        name = f"p{number}"
-        claim = {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "fast",
-            "resources": {"requests": {"storage": "1Gi"}},
-        }
-        ensemble.manifests.apply(_object("PersistentVolumeClaim", name, claim))
-        volume = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
-        spec = {"containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
-        ensemble.manifests.apply(_object("Pod", name, spec))
-        pods = ensemble.server.store.built_in("pods")
-        found = pods.get("default", name)
-        assert found is not None
-        tree = {**found.tree, "spec": {**found.tree["spec"], "nodeName": "n"}}
-        ensemble.server.store.put(pods, tree, found)
+def test_a_binding_beyond_a_limit_that_was_lowered_before_the_decision() -> None:
+    async def act(stage: Stage) -> None:
+        await stage.after(10)
+        stage.csi_node("east-1", opted_in=1)
+        await stage.after(10)
+        stage.bound("a", OPTED_IN, node="east-1")
+        stage.bound("b", OPTED_IN, node="east-1")
+
+    assert played(act).rules == [binding.BEYOND_LIMIT]
 
 
-def _object(kind: str, name: str, spec: Tree) -> Tree:
-    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+def test_a_limit_lowered_between_decision_and_binding_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.pod("a", OPTED_IN)
+        stage.pod("b", OPTED_IN)
+        await stage.after(10)
+        stage.decide("a", "east-1")
+        stage.decide("b", "east-1")
+        stage.something_happens()
+        await stage.after(10)
+        stage.csi_node("east-1", opted_in=1)
+        stage.bind("a", "east-1")
+        stage.bind("b", "east-1")
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {binding.LOWERED_SINCE: 1})
 
 
-def test_a_binding_within_the_limit_is_no_violation() -> None:
-    ensemble, invariants = standing(csi_node(2))
-    bind_pods(ensemble, 2)
-    assert invariants.violations == []
+def test_a_limit_lowered_under_volumes_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.bound("a", OPTED_IN, node="east-1")
+        stage.bound("b", OPTED_IN, node="east-1")
+        stage.csi_node("east-1", opted_in=1)
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {binding.LOWERED_UNDER: 1})
 
 
-def test_a_binding_beyond_the_limit_is_noticed() -> None:
-    ensemble, invariants = standing(csi_node(2))
-    bind_pods(ensemble, 3)
-    assert [one.rule for one in invariants.violations] == ["bound beyond a limit"]
+def test_an_attachment_beyond_the_limit() -> None:
+    async def act(stage: Stage) -> None:
+        for volume in ("a", "b", "c"):
+            stage.attach(volume, PLAIN, "east-1")
+
+    assert played(act).rules == [binding.ATTACHED_BEYOND]
 
 
-def test_a_binding_where_an_opted_in_driver_is_missing_is_noticed() -> None:
-    ensemble, invariants = standing()
-    bind_pods(ensemble, 1)
-    assert [one.rule for one in invariants.violations] == ["bound where its driver is missing"]
+# Drivers
 
 
-def test_a_purchase_that_nobody_needs_is_noticed() -> None:
-    _, invariants = standing()
-    invariants.check_purchase("db", 1)
-    assert [one.rule for one in invariants.violations] == ["bought what was already coming"]
+def test_a_binding_where_an_opted_in_driver_is_missing() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", opted_in=None)
+        await stage.after(10)
+        stage.bound("a", OPTED_IN, node="east-1")
+
+    assert played(act).rules == [binding.DRIVER_MISSING]
 
 
-def test_a_pod_that_is_left_pending_while_a_group_could_grow_is_noticed() -> None:
-    ensemble, invariants = standing()
-    spec = {"containers": [{"name": "c", "image": "i"}]}
-    ensemble.manifests.apply(_object("Pod", "left", spec))
-    invariants.at_the_end()
-    assert [one.rule for one in invariants.violations] == ["a pod that could be helped is pending"]
+def test_a_binding_where_a_driver_without_opt_in_is_missing_is_fine() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", plain=None)
+        await stage.after(10)
+        stage.bound("a", PLAIN, node="east-1")
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {})
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_trouble_breaks_no_invariant(seed: int) -> None:
-    assert exploring.explored(seed).violations == ()
+def test_a_pod_sent_where_an_opted_in_driver_is_missing() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", opted_in=None)
+        stage.pod("a", OPTED_IN)
+        await stage.after(10)
+        stage.something_happens()
+        await stage.after(10)
+        stage.decide("a", "east-1")
+        stage.something_happens()
+
+    assert played(act).rules == [binding.SENT_ASTRAY]
 
 
-def test_a_seed_says_everything() -> None:
-    assert exploring.by_chance(3) == exploring.by_chance(3)
+def test_a_driver_that_leaves_between_decision_and_binding_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.pod("a", OPTED_IN)
+        stage.decide("a", "east-1")
+        stage.something_happens()
+        await stage.after(10)
+        stage.csi_node("east-1", opted_in=None)
+        stage.bind("a", "east-1")
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {binding.LEFT_SINCE: 1})
 
 
-def test_seeds_differ() -> None:
-    assert exploring.by_chance(3) != exploring.by_chance(4)
+def test_a_driver_without_opt_in_that_registers_after_the_decision_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", plain=None)
+        await stage.after(10)
+        for name in ("a", "b", "c"):
+            stage.pod(name, PLAIN)
+            stage.decide(name, "east-1")
+        stage.something_happens()
+        await stage.after(10)
+        stage.csi_node("east-1")
+        for name in ("a", "b", "c"):
+            stage.bind(name, "east-1")
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {binding.NOT_REGISTERED_YET: 1})
+
+
+def test_a_driver_without_opt_in_that_was_there_at_the_decision_excuses_nothing() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", plain=None)
+        await stage.after(10)
+        stage.csi_node("east-1")
+        await stage.after(10)
+        for name in ("a", "b", "c"):
+            stage.bound(name, PLAIN, node="east-1")
+
+    assert played(act).rules == [binding.BEYOND_LIMIT]
+
+
+def test_a_driver_without_opt_in_that_registers_below_what_is_there_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.machine("east-2", "east")
+        stage.node("east-2")
+        for name in ("a", "b", "c"):
+            stage.bound(name, PLAIN, node="east-2")
+        stage.csi_node("east-2")
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {binding.TOLD_LATE: 1})
+
+
+def test_an_opted_in_driver_that_registers_below_what_is_there() -> None:
+    async def act(stage: Stage) -> None:
+        stage.machine("east-2", "east")
+        stage.node("east-2")
+        for name in ("a", "b", "c"):
+            stage.bound(name, OPTED_IN, node="east-2")
+        stage.csi_node("east-2")
+
+    missing = [binding.DRIVER_MISSING] * 3
+    assert played(act).rules == [*missing, binding.REGISTERED_BELOW]
+
+
+# Bounds
+
+
+def test_a_group_between_its_bounds_is_fine() -> None:
+    async def act(stage: Stage) -> None:
+        stage.machine("east-2", "east")
+        stage.machine("east-3", "east")
+        stage.something_happens()
+
+    assert played(act).rules == []
+
+
+def test_a_group_over_its_maximum() -> None:
+    async def act(stage: Stage) -> None:
+        for number in (2, 3, 4):
+            stage.machine(f"east-{number}", "east")
+        stage.something_happens()
+
+    assert played(act).rules == [bounds.BEYOND]
+
+
+def test_a_group_under_its_minimum() -> None:
+    async def act(stage: Stage) -> None:
+        stage.no_machine("east-1", "east")
+
+    assert played(act).rules == [bounds.BEYOND]
+
+
+def test_a_request_beyond_the_maximum_though_it_was_refused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.refuse("east", 3)
+
+    assert played(act).rules == [bounds.ASKED_BEYOND]
+
+
+def test_a_request_that_was_refused_for_another_reason_is_fine() -> None:
+    async def act(stage: Stage) -> None:
+        stage.refuse("east", 2)
+
+    assert played(act).rules == []
+
+
+# Purchases
+
+
+def test_a_purchase_for_pods_that_have_no_place_is_fine() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(5):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 1)
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {})
+
+
+def test_a_purchase_for_nobody() -> None:
+    async def act(stage: Stage) -> None:
+        await stage.after(1)
+        stage.buy("east", 1)
+
+    assert played(act).rules == [purchases.ALREADY_COMING]
+
+
+def test_a_purchase_for_pods_that_have_a_place() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(4):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 1)
+
+    assert played(act).rules == [purchases.ALREADY_COMING]
+
+
+def test_a_purchase_for_pods_that_a_machine_comes_for() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(5):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 1)
+        await stage.after(COMING_WITHIN - 1)
+        stage.buy("west", 1)
+
+    assert purchases.ALREADY_COMING in played(act).rules
+
+
+def test_a_machine_that_is_long_overdue_is_not_counted_on() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(5):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 1)
+        await stage.after(COMING_WITHIN + 1)
+        stage.buy("west", 1)
+
+    assert purchases.ALREADY_COMING not in played(act).rules
+
+
+def test_a_machine_that_failed_is_not_counted_on() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(5):
+            stage.pod(f"p{number}", OPTED_IN)
+        stage.machine("east-2", "east", node=False, failed=True)
+        await stage.after(1)
+        stage.buy("west", 1)
+
+    assert played(act).rules == []
+
+
+def test_a_place_in_another_zone_is_none() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(3):
+            stage.pod(f"p{number}", OPTED_IN, zone="east")
+        await stage.after(1)
+        stage.buy("east", 1)
+
+    assert played(act).rules == []
+
+
+def test_a_purchase_in_a_zone_that_helps_nobody() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(3):
+            stage.pod(f"p{number}", OPTED_IN, zone="east")
+        await stage.after(1)
+        stage.buy("west", 1)
+
+    assert played(act).rules == [purchases.ALREADY_COMING]
+
+
+def test_a_promised_place_is_taken() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(4):
+            stage.pod(f"p{number}", OPTED_IN)
+        stage.pod("q", OPTED_IN, promised="east-1")
+        await stage.after(1)
+        stage.buy("east", 1)
+
+    assert played(act).rules == []
+
+
+def test_places_that_others_may_take_are_not_sure() -> None:
+    async def act(stage: Stage) -> None:
+        # If the pods with one volume take the slots of different nodes, both others find none.
+        for number in range(3):
+            stage.pod(f"one{number}", OPTED_IN)
+        stage.pod("both", OPTED_IN, PLAIN)
+        for number in range(2):
+            stage.pod(f"other{number}", PLAIN)
+        await stage.after(1)
+        stage.buy("east", 1)
+
+    assert played(act).rules == []
+
+
+def test_more_than_is_needed() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(6):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 2)
+
+    assert played(act).rules == [purchases.MORE_THAN_NEEDED]
+
+
+def test_a_purchase_by_live_nodes_that_tell_of_less_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", opted_in=1)
+        for number in range(5):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 2)
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {purchases.MODEST_NODES: 1})
+
+
+def test_a_purchase_at_the_moment_of_a_change_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        await stage.after(1)
+        stage.csi_node("east-1", opted_in=1)
+        stage.buy("east", 1)
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {purchases.NOT_HEARD: 1})
+
+
+def test_a_purchase_in_place_of_a_node_without_drivers_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", plain=None)
+        await stage.after(COMING_WITHIN + 1)
+        stage.buy("east", 1)
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {purchases.REPLACED: 1})
+
+
+def test_a_purchase_by_halves() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(8):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 1)
+        await stage.after(10)
+        stage.buy("east", 1)
+
+    assert played(act).rules == [purchases.BY_HALVES]
+
+
+def test_a_second_purchase_for_pods_that_came_since_is_fine() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(6):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 1)
+        await stage.after(10)
+        stage.pod("new", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 1)
+
+    assert played(act).rules == []
+
+
+def test_a_second_purchase_in_the_same_round_is_fine() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(8):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.buy("east", 1)
+        stage.buy("west", 1)
+
+    assert played(act).rules == []
+
+
+# Waiting
+
+
+def test_a_pod_that_waits_with_a_place_in_reach() -> None:
+    async def act(stage: Stage) -> None:
+        await stage.after(1)
+        stage.pod("p", OPTED_IN, PLAIN, zone="west")
+        await stage.after(waiting.PATIENCE + 1)
+        stage.something_happens()
+
+    assert played(act).rules == [waiting.HAS_A_PLACE]
+
+
+def test_a_pod_that_has_not_waited_for_long_is_fine() -> None:
+    async def act(stage: Stage) -> None:
+        await stage.after(1)
+        stage.pod("p", OPTED_IN)
+        await stage.after(waiting.PATIENCE - 1)
+        stage.something_happens()
+
+    assert played(act).rules == []
+
+
+def test_a_place_that_has_only_just_come_free_is_fine() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("west-1", opted_in=0)
+        stage.pod("p", OPTED_IN, zone="west")
+        await stage.after(waiting.PATIENCE + 1)
+        stage.csi_node("west-1")
+        await stage.after(30)
+        stage.something_happens()
+
+    assert played(act).rules == []
+
+
+def test_a_place_on_a_node_that_keeps_pods_off_is_none() -> None:
+    async def act(stage: Stage) -> None:
+        stage.node("east-1", tainted=True)
+        stage.node("west-1", ready=False)
+        stage.pod("p", OPTED_IN)
+        await stage.after(2 * waiting.PATIENCE)
+        stage.something_happens()
+
+    assert played(act).rules == []
+
+
+def test_a_promised_pod_has_its_place_on_one_node_only() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("west-1", opted_in=0)
+        stage.pod("p", OPTED_IN, promised="west-1")
+        await stage.after(2 * waiting.PATIENCE)
+        stage.something_happens()
+
+    assert played(act).rules == []
+
+
+def test_a_pod_that_could_be_helped() -> None:
+    async def act(stage: Stage) -> None:
+        stage.bound("a", OPTED_IN, node="east-1")
+        stage.bound("b", OPTED_IN, node="east-1")
+        stage.pod("p", OPTED_IN, zone="east")
+        await stage.after(SETTLED + 1)
+        stage.invariants.at_the_end()
+
+    assert played(act).rules == [waiting.COULD_BE_HELPED]
+
+
+def test_a_pod_whose_groups_are_at_their_maximum_cannot_be_helped() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", opted_in=0)
+        stage.machine("east-2", "east")
+        stage.machine("east-3", "east")
+        stage.pod("p", OPTED_IN, zone="east")
+        await stage.after(SETTLED + 1)
+        stage.invariants.at_the_end()
+
+    assert played(act).rules == []
+
+
+def test_a_pod_that_a_machine_comes_for_at_the_end_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", opted_in=0)
+        stage.pod("p", OPTED_IN, zone="east")
+        await stage.after(SETTLED + 1)
+        stage.machine("east-2", "east", node=False)
+        stage.invariants.at_the_end()
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {waiting.STILL_COMING: 1})
+
+
+def test_a_pod_that_live_nodes_say_cannot_be_helped_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", opted_in=0)
+        stage.pod("p", OPTED_IN, zone="east")
+        await stage.after(SETTLED + 1)
+        stage.invariants.at_the_end()
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {waiting.MODEST_NODES: 1})
+
+
+def test_a_pod_sent_where_a_driver_without_opt_in_never_comes_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", plain=None)
+        stage.pod("p", PLAIN, promised="east-1")
+        await stage.after(SETTLED + 1)
+        stage.invariants.at_the_end()
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {waiting.NO_OPT_IN: 1})
+
+
+def test_a_pod_sent_where_an_opted_in_driver_never_comes() -> None:
+    async def act(stage: Stage) -> None:
+        stage.csi_node("east-1", opted_in=None)
+        stage.pod("p", OPTED_IN, promised="east-1")
+        await stage.after(SETTLED + 1)
+        stage.invariants.at_the_end()
+
+    assert played(act).rules == [waiting.NO_DRIVER]

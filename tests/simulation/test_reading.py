@@ -69,11 +69,15 @@ def test_lists_in_files_are_taken_apart(tmp_path: Path) -> None:
         ),
         (
             "duration: 1m\noptions: {expander: 3}",
-            "s.yaml:6: spec.options: expander: Expected `str`",
+            "s.yaml:6: spec.options: expander: expected a string",
         ),
         (
             "duration: 1m\noptions: {speed: 3}",
-            "spec.options: Object contains unknown field `speed`",
+            "spec.options: speed: expected a known field",
+        ),
+        (
+            "duration: 1m\nfeatureGates: {VolumeLimitScalin: true}",
+            "s.yaml:6: spec.featureGates: there is no feature gate VolumeLimitScalin; expected",
         ),
         ("duration: 1m\nkubernetesVersion: '1.2'", "s.yaml:6: spec.kubernetesVersion: "),
         ("duration: 1m\nscript:\n- at: 1m", "s.yaml:7: spec.script[0]: expected exactly one of"),

@@ -12,8 +12,10 @@ acting      what a script does, one class of deed each
 ensemble    the API, the world, the cloud, scheduler and autoscaler together, on any clock
 running     `simulate`: an ensemble in virtual time, and what came of it
 comparing   the same scenario with other options
-invariants  what must hold after every change
-exploring   many seeds of random trouble, and the invariants
+judging     the rules that must hold after every change
+invariants  all of them, looking on
+chances     clusters and trouble made by chance
+exploring   many seeds of these, and the invariants
 
     simulation = reading.read("examples/simulations/scale-from-zero.yaml")
     timeline = running.simulate(simulation)                       # tonnage.report.Timeline

@@ -10,6 +10,7 @@ from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stor
 from tonnage.embedded.world import WorldBehaviour
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.report.timeline import NODE_STATES, NodeState, PodCounts, Sample, Spread
+from tonnage.simulation.disks import DiskLedger
 from tonnage.simulation.slots import SlotLedger, Volume
 
 PodState: TypeAlias = Literal["pending", "starting", "running", "leaving"]
@@ -52,6 +53,7 @@ class Accounts:
         self._world = world
         self._stuck_after = stuck_after
         self.slots = SlotLedger(store)
+        self.disks = DiskLedger(store, world)
         self.pods: dict[str, PodAccount] = {}
         self.nodes: dict[str, NodeAccount] = {}
         self.changes = 0
@@ -89,6 +91,7 @@ class Accounts:
             slots=self.slots.totals(),
             cost=round(cost, 6),
             cost_per_hour=round(cost_per_hour, 6),
+            local_storage=self.disks.totals(self.slots.limits),
         )
 
     @property
@@ -117,9 +120,11 @@ class Accounts:
         return Spread(count=count, waiting=waiting, p50=part(0.5), p99=part(0.99), longest=longest)
 
     def _changed(self, collection: Collection, occurrence: Occurrence) -> None:
-        self.changes += 1
         kind = collection.kind.plural
         before, after = occurrence.before, occurrence.after
+        if kind == "events" and after is None:
+            return  # The server has forgotten it; nothing has happened.
+        self.changes += 1
         if kind == "pods":
             self._pod_changed(occurrence.subject, after)
         elif kind == "nodes":
@@ -130,6 +135,8 @@ class Accounts:
             self._restate(name)
         elif kind == "volumeattachments":
             self.slots.attachment_changed(before, after)
+        elif kind == "persistentvolumes":
+            self.disks.volume_changed(before, after)
         for tell in self.listeners:
             tell(collection, occurrence)
 

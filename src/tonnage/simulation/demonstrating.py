@@ -14,6 +14,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.report.timeline import Decided, Sample, Timeline
 from tonnage.simulation import reading
+from tonnage.simulation.disks import DiskUse
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Simulation
 
@@ -33,31 +34,49 @@ class Scene(NamedTuple):
     act: str
     sample: Sample
     nodes: tuple[NodeSlots, ...]
+    disks: tuple[DiskUse, ...]
     decisions: tuple[Decided, ...]
 
 
 class Act(NamedTuple):
-    """A title for the audience, and what is played."""
+    """A title and a sentence for the audience, and what is played."""
 
     title: str
+    about: str
     simulation: Simulation
 
 
+_WITH = (
+    "24 databases want a volume each, and a machine attaches 5; 6 caches want 40 GiB of local disk"
+    " each, and a machine has 100."
+)
+_WITHOUT = (
+    "The same pods where nobody counts slots or waits for drivers, and nobody says what disks the"
+    " next machine would have."
+)
+
+
 def acts() -> tuple[Act, Act]:
-    """The burst with everything on; and as it goes without: nobody counts slots or waits."""
+    """The burst with everything on; and as it goes without.
+
+    There nobody counts slots or waits for drivers, and nobody publishes what the disks of machines
+    hold that do not exist yet.
+    """
     story = _story()
     without = msgspec.structs.replace(
         story.spec,
+        capacity_templates=False,
         feature_gates={**story.spec.feature_gates, "VolumeLimitScaling": False},
         options={
             **story.spec.options,
             "csiAware": False,
             "compatibility": "cluster-autoscaler-1.37",
         },
+        scheduler={**story.spec.scheduler, "countPledgedStorage": False},
     )
     return (
-        Act("with Tonnage", story),
-        Act("without CSI awareness", msgspec.structs.replace(story, spec=without)),
+        Act("with Tonnage", _WITH, story),
+        Act("without CSI awareness", _WITHOUT, msgspec.structs.replace(story, spec=without)),
     )
 
 
@@ -71,7 +90,10 @@ async def perform(
     """Play an act to its end, and tell what came of it."""
 
     def watch(sample: Sample) -> None:
-        show(Scene(act.title, sample, _slots(ensemble), tuple(ensemble.decisions)))
+        accounts = ensemble.accounts
+        disks = accounts.disks.by_node(accounts.slots.limits)
+        decisions = tuple(ensemble.decisions)
+        show(Scene(act.title, sample, _slots(ensemble), tuple(disks), decisions))
 
     ensemble = Ensemble(act.simulation, clock=clock, label=act.title, watch=watch)
     if prepare is not None:

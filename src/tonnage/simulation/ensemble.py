@@ -26,7 +26,7 @@ from tonnage.scheduler.program import SchedulerProgram
 from tonnage.scheduler.program import Settings as SchedulerSettings
 from tonnage.service import running
 from tonnage.service.configfile import ConfigFile
-from tonnage.simulation import acting, reading
+from tonnage.simulation import acting, reading, templating
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.faults import CuttableTransport
 from tonnage.simulation.manifests import Manifests
@@ -83,6 +83,7 @@ class Ensemble:
         self._programs: dict[ProgramName, asyncio.Task[None]] = {}
         self._starts = 0
         self.autoscaler: Program | None = None
+        self.scheduler: SchedulerProgram | None = None
         self.samples: list[Sample] = []
         self.marks: list[Mark] = []
         self._prices = {
@@ -103,6 +104,7 @@ class Ensemble:
             self._kept("autoscaler", self._run_autoscaler),
             self._sampling(),
             self._script(),
+            *([self._run_capacity_templates()] if self._spec.capacity_templates else ()),
         ):
             await self.clock.sleep(self._spec.duration)
         self.sample(last=True)
@@ -209,7 +211,7 @@ class Ensemble:
     async def _run_scheduler(self) -> None:
         self._starts += 1
         identity = f"scheduler-{self._starts}"
-        program = _Scheduler(
+        program = self.scheduler = _Scheduler(
             self._client(identity),
             features=self._features,
             config=self._scheduler_config,
@@ -225,6 +227,16 @@ class Ensemble:
             new_id=_ids(identity),
         )
         await program.run()
+
+    async def _run_capacity_templates(self) -> None:
+        whose = "capacity-templates"
+        await templating.run(
+            self._client(whose),
+            self.cloud,
+            clock=self.clock,
+            rng=self._rng(f"{whose} program"),
+            new_id=_ids(whose),
+        )
 
     # The course of things
 
@@ -291,7 +303,11 @@ class _Scheduler(SchedulerProgram):
 
 def _same(first: Sample, second: Sample) -> bool:
     """Whether nothing but time and the bill went on."""
-    return (first.pods, first.nodes, first.slots) == (second.pods, second.nodes, second.slots)
+    return _seen(first) == _seen(second)
+
+
+def _seen(one: Sample) -> tuple[object, ...]:
+    return one.pods, one.nodes, one.slots, one.local_storage
 
 
 def _ids(identity: str) -> Callable[[], str]:

@@ -27,7 +27,8 @@ class CuttableTransport:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._cut: dict[str, Answers] = {}
-        self._forgotten: set[str] = set()
+        self._deceived: set[str] = set()
+        """Kinds that somebody was told there is nothing of, and has yet to look at again."""
         self._turned = asyncio.Event()
 
     def cut(self, plurals: Iterable[str], answers: Answers) -> None:
@@ -36,16 +37,17 @@ class CuttableTransport:
 
     def mend(self, plurals: Iterable[str]) -> None:
         for plural in plurals:
-            if self._cut.pop(plural, "none") == "empty":
-                self._forgotten.add(plural)
+            self._cut.pop(plural, None)
         self._turn()
 
     async def send(self, request: Request) -> Response:
-        state = self._state(_plural(request.path))
+        plural = _plural(request.path)
+        state = self._state(plural)
         if state == "none":
             raise ConnectionFailed(f"{request.path}: cut by the scenario")
         answer = await self._transport.send(request)
         if state == "empty" and request.method == "GET" and answer.status == 200:
+            self._deceived.add(plural)
             return _emptied(answer)
         return answer
 
@@ -55,8 +57,10 @@ class CuttableTransport:
         state = self._state(plural)
         if state == "none":
             raise ConnectionFailed(f"{request.path}: cut by the scenario")
-        if plural in self._forgotten and state is None:
-            self._forgotten.discard(plural)
+        if state == "empty":
+            self._deceived.add(plural)
+        elif plural in self._deceived:
+            self._deceived.discard(plural)
             if ("sendInitialEvents", "true") not in request.query:
                 yield Stream(status=410, headers={}, chunks=_whole(_GONE))
                 return

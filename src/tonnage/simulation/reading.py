@@ -101,6 +101,10 @@ def autoscaler_options(spec: Spec) -> dict[str, Any]:
 def _check_settings(spec: Spec, at: Where) -> None:
     """The parts that other programs define, by their own rules."""
     try:
+        features.check_gates(spec.feature_gates, field="featureGates")
+    except InputError as error:
+        raise at.error(str(error)) from None
+    try:
         features.of_version(spec.kubernetes_version, spec.feature_gates)
     except InputError as error:
         raise at.inside("kubernetesVersion").error(str(error)) from None

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from tonnage.clock import virtual
 from tonnage.clock.virtual import VirtualClock
+from tonnage.objects import decoding
 from tonnage.report.timeline import Sample, Timeline
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Simulation
@@ -36,4 +37,5 @@ def played(
         await ensemble.run()
         return ensemble
 
-    return virtual.run(main, clock=clock)
+    with decoding.collector_lazy(), decoding.remembered():
+        return virtual.run(main, clock=clock)

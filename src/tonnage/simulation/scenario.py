@@ -159,7 +159,8 @@ class Spec(_Strict, frozen=True, kw_only=True):
 
     `options` are fields of the autoscaler's configuration, `scheduler` of the scheduler's. A pod
     that has a node and does not run for `stuck_after` is stuck. `files` are read relative to
-    this one. Samples are taken `sample_every` so often and kept where something changed.
+    this one. Samples are taken `sample_every` so often and kept where something changed. With
+    `capacity_templates`, `tonnage capacity-templates` runs beside the autoscaler.
     """
 
     description: str = ""
@@ -169,6 +170,7 @@ class Spec(_Strict, frozen=True, kw_only=True):
     feature_gates: dict[str, bool] = {}
     options: dict[str, Any] = {}
     scheduler: dict[str, Any] = {}
+    capacity_templates: bool = False
     world: WorldBehaviour = WorldBehaviour()
     cloud: CloudBehaviour = CloudBehaviour()
     stuck_after: float = 120.0

@@ -25,6 +25,7 @@ class SlotLedger:
         self._claims = store.built_in("persistentvolumeclaims")
         self._volumes = store.built_in("persistentvolumes")
         self._classes = store.collections["storage.k8s.io", "v1", "storageclasses"]
+        self._drivers = store.collections["storage.k8s.io", "v1", "csidrivers"]
         self._taken: defaultdict[str, defaultdict[str, Counter[str]]] = defaultdict(
             lambda: defaultdict(Counter)
         )
@@ -38,10 +39,11 @@ class SlotLedger:
         """Node, driver, what is taken and the limit, wherever there is either."""
         pairs = {(node, driver) for node, drivers in self.limits.items() for driver in drivers}
         pairs |= {(node, driver) for node, taken in self._taken.items() for driver in taken}
-        return [
+        found = [
             (node, driver, self.used(node, driver), self.limits.get(node, {}).get(driver))
             for node, driver in sorted(pairs)
         ]
+        return [one for one in found if one[3] is not None or self._attaches(one[1])]
 
     def totals(self) -> tuple[SlotUse, ...]:
         """Each driver over all nodes."""
@@ -59,7 +61,7 @@ class SlotLedger:
         return tuple(
             SlotUse(driver=name, used=used[name], free=free[name], limit=limit[name])
             for name in sorted({*used, *limit})
-            if used[name] or limit[name]
+            if limit[name] or (used[name] and self._attaches(name))
         )
 
     def volumes_of(self, pod: Stored) -> tuple[Volume, ...]:
@@ -104,6 +106,11 @@ class SlotLedger:
             entry["name"]: (entry.get("allocatable") or {}).get("count")
             for entry in (after.tree.get("spec") or {}).get("drivers") or ()
         }
+
+    def _attaches(self, driver: str) -> bool:
+        """Whether the driver's volumes need a slot at all, if it gives no limit."""
+        found = self._drivers.get("", driver)
+        return found is None or found.tree.get("spec", {}).get("attachRequired") is not False
 
     def _driver_of(self, namespace: str, name: str) -> str:
         claim = self._claims.get(namespace, name)

@@ -1,0 +1,9 @@
+"""The rules that a cluster is judged by, each apart from the code that it judges.
+
+findings    what was broken, and what could not be helped
+places      who waits, where there is a place, and whether that is certain
+binding     nodes within their limits, pods where their drivers are
+bounds      groups between minimum and maximum
+purchases   nothing bought for nothing
+waiting     nobody left pending who has a place, or could be given one
+"""

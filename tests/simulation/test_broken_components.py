@@ -1,0 +1,112 @@
+"""The race explorer finds components that are broken on purpose, each by the rule meant for it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from tonnage.autoscaler.acting import Hands
+from tonnage.autoscaler.buying import Buyer
+from tonnage.embedded.cloud import SimulatedCloud
+from tonnage.filters import node_volume_limits
+from tonnage.groups.registry import Observation, Registry
+from tonnage.scaleup import underway
+from tonnage.scheduler.queue import SchedulingQueue
+from tonnage.scheduler.world import SchedulerWorld
+from tonnage.simulation import exploring
+from tonnage.simulation.judging import binding, bounds, purchases, waiting
+from tonnage.simulation.tapping import NotedCloud
+
+Patch = pytest.MonkeyPatch
+
+
+def is_found(rule: str, seeds: Sequence[int]) -> bool:
+    """Whether the rule is broken in one of a few seeds."""
+    played = exploring.explore(seeds)
+    return any(one.rule == rule for outcome in played for one in outcome.violations)
+
+
+def with_sizes(monkeypatch: Patch, **sizes: int) -> None:
+    """A cloud that tells other sizes of its groups than those that hold."""
+    told = SimulatedCloud._group
+
+    def group(self: SimulatedCloud, name: str) -> Any:
+        return msgspec.structs.replace(told(self, name), **sizes)
+
+    monkeypatch.setattr(SimulatedCloud, "_group", group)
+
+
+def test_a_scheduler_that_does_not_count_volumes_in_flight(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(SchedulerWorld, "assume", lambda _self, record, _node, _choice: record)
+    assert is_found(binding.BEYOND_LIMIT, (0, 1, 2))
+
+
+def test_a_scheduler_that_ignores_the_opt_in(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(node_volume_limits, "missing_drivers", lambda _ask: {})
+    assert is_found(binding.SENT_ASTRAY, (1, 2, 3))
+
+
+def test_a_scheduler_that_is_not_woken_by_a_cure(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(
+        SchedulingQueue, "wake", lambda _self, _cured, _worth, *, now: bool(now < 0)
+    )
+    assert is_found(waiting.HAS_A_PLACE, (0, 1, 2))
+
+
+def test_an_autoscaler_that_forgets_nodes_on_their_way(monkeypatch: Patch) -> None:
+    observe = Registry.observe
+
+    def forgetful(self: Registry, *about: Any, **more: Any) -> Observation:
+        seen = observe(self, *about, **more)
+        groups = {
+            name: msgspec.structs.replace(one, upcoming=0) for name, one in seen.groups.items()
+        }
+        return msgspec.structs.replace(seen, groups=groups)
+
+    monkeypatch.setattr(Registry, "observe", forgetful)
+    assert is_found(purchases.ALREADY_COMING, (0, 1, 2))
+
+
+def test_an_autoscaler_that_takes_promised_slots_for_free(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(underway, "keep_promises", lambda _snapshot, _promised: None)
+    assert is_found(purchases.BY_HALVES, (1, 2, 3))
+
+
+def test_an_autoscaler_that_buys_one_node_too_many(monkeypatch: Patch) -> None:
+    increase = NotedCloud.increase
+
+    async def greedy(self: NotedCloud, group: str, delta: int) -> None:
+        known = self._group(group)
+        await increase(self, group, min(delta + 1, known.max_size - known.target))
+
+    monkeypatch.setattr(NotedCloud, "increase", greedy)
+    assert is_found(purchases.MORE_THAN_NEEDED, (0, 1, 2))
+
+
+def test_an_autoscaler_that_buys_nothing(monkeypatch: Patch) -> None:
+    async def buy(*_: Any, **__: Any) -> bool:
+        return True
+
+    monkeypatch.setattr(Buyer, "buy", buy)
+    assert is_found(waiting.COULD_BE_HELPED, (0, 1))
+
+
+def test_an_autoscaler_that_asks_for_more_than_a_group_may_have(monkeypatch: Patch) -> None:
+    increase = Hands.increase
+
+    async def immoderate(self: Hands, group: str, delta: int, *, reason: str) -> None:
+        await increase(self, group, 100 * delta, reason=reason)
+
+    monkeypatch.setattr(Hands, "increase", immoderate)
+    assert is_found(bounds.ASKED_BEYOND, (0, 1))
+
+
+def test_a_provider_without_a_maximum(monkeypatch: Patch) -> None:
+    with_sizes(monkeypatch, max_size=99)
+    assert is_found(bounds.BEYOND, (0, 1, 2))
+
+
+def test_a_provider_without_a_minimum(monkeypatch: Patch) -> None:
+    with_sizes(monkeypatch, min_size=0)
+    assert is_found(bounds.BEYOND, (7, 8, 9))
