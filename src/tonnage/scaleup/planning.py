@@ -20,6 +20,7 @@ from tonnage.scaleup import (
     packing,
     placing,
     pooling,
+    prepaid,
     storing,
     underway,
     weighing,
@@ -43,6 +44,11 @@ def plan(request: Request) -> Plan:
     Which pods fill the nodes there are decides what is left to buy for, so a few orders are
     planned to the end and the best plan is kept, unless one cannot be bettered.
     """
+    best = _best(request)
+    return prepaid.without_buying(request, best, plan_anew=_best) or best
+
+
+def _best(request: Request) -> Plan:
     best: Plan | None = None
     groups = list(request.pending)
     for order in orders.ON_EXISTING:
