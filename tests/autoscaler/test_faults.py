@@ -209,7 +209,7 @@ async def test_an_empty_cache_buys_and_deletes_nothing_until_nodes_are_known(
         cloud.machines["g"] = [Instance(id=f"m{i}", state="running") for i in range(3)]
         put_pod(server, "web")
         async with running(a_program(server, cloud, clock), server, clock) as program:
-            await clock.sleep(3600)
+            await clock.sleep(800)
             held = program.autoscaler.document["message"]
             assert held == "no node is known, and the provider has 3 machines running"
             assert cloud.asked == []
@@ -220,6 +220,34 @@ async def test_an_empty_cache_buys_and_deletes_nothing_until_nodes_are_known(
             await clock.sleep(30)
             assert cloud.asked == [("increase", "g", 1)]
             assert (program.unhealthy(), program.autoscaler.document["tonnage"]["held"]) == ("", "")
+
+
+async def test_nodes_that_pods_are_known_to_have_are_missed_for_ever(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.machines["g"] = [Instance(id="m0", state="running")]
+        put_pod(server, "busy", on="m0")
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock), server, clock) as program:
+            await clock.sleep(7200)
+            assert cloud.asked == []
+            assert "no node is known" in program.autoscaler.document["message"]
+
+
+async def test_first_machines_that_never_become_nodes_are_given_up_in_the_end(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        cloud.machines["g"] = [Instance(id="m0", state="running")]
+        put_pod(server, "web")
+        async with running(a_program(server, cloud, clock), server, clock):
+            await clock.sleep(7200)
+            assert ("increase", "g", 1) in cloud.asked
+            # As long as no node is known at all, none of their machines is deleted.
+            assert "delete" not in {deed for deed, *_ in cloud.asked}
 
 
 async def test_one_object_that_cannot_be_read_stops_nothing_and_is_named(

@@ -180,6 +180,14 @@ def test_a_machine_whose_node_has_registered_is_not_unregistered(named: str) -> 
     assert standing(seen).unregistered == 0
 
 
+def test_a_node_whose_machine_is_being_deleted_does_not_stand_for_one_that_is_coming() -> None:
+    going = Machine(id="m1", name="n1", deleting=True)
+    one = standing(
+        look(asked(1, target=0), 1, now=10, unready=1, machines=[going], registered=("n1",))
+    )
+    assert (one.upcoming, one.scaling_up) == (1, True)
+
+
 def test_an_overdue_machine_is_not_counted_on() -> None:
     registry = Registry()
     machines = [Machine("m1", "m1")]

@@ -89,6 +89,8 @@ class Autoscaler:
         self._keeper = Keeper(world, self._surveyor, clock=clock)
         self._teller = Teller(client, metrics=metrics, namespace=namespace, mode=self._mode)
         self._problems: list[str] = []
+        self._nodeless_since: float | None = None
+        """Since when there are machines and no nodes."""
         self.active_at = self.succeeded_at = clock.monotonic()
         self.failure: Exception | None = None
         """What ended the last round before its time."""
@@ -178,7 +180,7 @@ class Autoscaler:
         )
         # The world went on meanwhile; from here to the plan it stands still.
         trust = self._world.trust(csi_aware=config.csi_aware)
-        hold = trust.hold or self._unbelievable(provided)
+        hold = trust.hold or self._unbelievable(provided, config)
         if hold:
             await self._finish(self._held(hold, trust, provided), config)
             return True
@@ -359,12 +361,24 @@ class Autoscaler:
             self._problems.append(problem)
             _log.warning("state not stored", extra={"error": str(error)})
 
-    def _unbelievable(self, provided: Provided) -> str:
-        """No node is known, though the provider has machines that nodes should have come from."""
+    def _unbelievable(self, provided: Provided, config: Config) -> str:
+        """No node is known, though the provider has machines that nodes should have come from.
+
+        That they are all lost is believed in the end, unless pods are known to have nodes. Without
+        that, a cluster whose first machines come to nothing would never get another.
+        """
         running = sum(one.running for machines in provided.machines.values() for one in machines)
         if len(self._world.cache(Node)) or not running:
+            self._nodeless_since = None
             return ""
-        return f"no node is known, and the provider has {running} machines running"
+        if self._nodeless_since is None:
+            self._nodeless_since = self._clock.monotonic()
+        found = f"no node is known, and the provider has {running} machines running"
+        seconds = self._clock.monotonic() - self._nodeless_since
+        if seconds < config.patience.max_node_provision_time or self._world.pods_by_node:
+            return found
+        self._problems.append(f"{found} for {seconds:.0f} s: they are taken to be lost")
+        return ""
 
     def _held(self, hold: str, trust: Trust, provided: Provided | None = None) -> Report:
         return Report(

@@ -256,7 +256,11 @@ class Registry:
         waiting, overdue = self._sort_machines(sighting, registered, provision_time, now)
         failed = [one for one in sighting.machines or () if one.failure is not None]
         self._note_failures(group, failed, patience, now, happened)
-        come = nodes.ready + nodes.unready + nodes.suspended + nodes.coming_up
+        machines = sighting.machines or ()
+        leaving = sum(one.deleting and _is_among(one, registered) for one in machines)
+        # Some of their nodes may say so themselves, and are not among those counted here.
+        leaving = max(0, leaving - nodes.deleting)
+        come = nodes.ready + nodes.unready + nodes.suspended + nodes.coming_up - leaving
         missing = self._target(group, now) - come - len(overdue) - len(failed)
         give_back = 0
         request = self._settle(group, missing, nodes.coming_up, provision_time, now)
@@ -328,10 +332,7 @@ class Registry:
         without_node = [
             one
             for one in sighting.machines
-            if not one.deleting
-            and one.failure is None
-            and one.id not in registered
-            and one.name not in registered
+            if not one.deleting and one.failure is None and not _is_among(one, registered)
         ]
         seen = {one.id: min(known.get(one.id, now), now) for one in without_node}
         self._unregistered[name] = seen
@@ -382,3 +383,8 @@ def restored(state: RegistryState, *, now: float) -> RegistryState:
         },
         failing=state.failing,
     )
+
+
+def _is_among(machine: Machine, registered: frozenset[str]) -> bool:
+    """Whether a node has registered for the machine."""
+    return machine.id in registered or machine.name in registered
