@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.simulation import chances, exploring
 
-SEEDS, TOGETHER = 24, 3
+SEEDS, TOGETHER = 48, 4
 TOOL = Path(__file__).parents[2] / "tools" / "explore"
 
 

@@ -378,6 +378,40 @@ def test_a_purchase_by_halves() -> None:
     assert played(act).rules == [purchases.BY_HALVES]
 
 
+def test_a_second_purchase_for_pods_that_the_first_has_slots_for() -> None:
+    async def act(stage: Stage) -> None:
+        # Three nodes are enough, if the pods with one volume share one of them.
+        for number in range(4):
+            stage.pod(f"both-{number}", OPTED_IN, PLAIN)
+        for number in range(2):
+            stage.pod(f"one-{number}", OPTED_IN)
+            stage.pod(f"other-{number}", PLAIN)
+        await stage.after(1)
+        stage.buy("east", 1)
+        await stage.after(10)
+        stage.buy("east", 1)
+
+    assert played(act).rules == [purchases.PACKED_OTHERWISE]
+
+
+def test_a_second_purchase_after_the_scheduler_filled_nodes_otherwise_is_excused() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(4):
+            stage.pod(f"both-{number}", OPTED_IN, PLAIN)
+        for number in range(2):
+            stage.pod(f"one-{number}", OPTED_IN)
+            stage.pod(f"other-{number}", PLAIN)
+        await stage.after(1)
+        stage.buy("east", 1)
+        await stage.after(10)
+        stage.bind("one-0", "east-1")
+        await stage.after(1)
+        stage.buy("east", 1)
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {purchases.PLACED_OTHERWISE: 1})
+
+
 def test_a_second_purchase_for_pods_that_came_since_is_fine() -> None:
     async def act(stage: Stage) -> None:
         for number in range(6):

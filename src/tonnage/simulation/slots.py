@@ -92,7 +92,7 @@ class SlotLedger:
     def attachment_changed(self, before: Stored | None, after: Stored | None) -> None:
         if after is not None and before is None:
             spec = after.tree["spec"]
-            volume = self._attached_volume(spec)
+            volume = self.attached_volume(spec)
             self._attached[after.name] = (spec["nodeName"], volume)
             self.take(spec["nodeName"], volume)
         elif after is None and before is not None and before.name in self._attached:
@@ -123,7 +123,8 @@ class SlotLedger:
         found = self._classes.get("", spec.get("storageClassName") or "")
         return str(found.tree.get("provisioner", "")) if found is not None else ""
 
-    def _attached_volume(self, spec: dict[str, dict[str, str]]) -> Volume:
+    def attached_volume(self, spec: dict[str, dict[str, str]]) -> Volume:
+        """What the spec of a VolumeAttachment is about."""
         name = spec["source"].get("persistentVolumeName", "")
         volume = self._volumes.get("", name)
         claim = (volume.tree["spec"].get("claimRef") or {}) if volume is not None else {}

@@ -14,6 +14,7 @@ from tonnage.embedded.apiserver.store import Collection, Occurrence, Store
 from tonnage.scheduler.world import Assumed
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.judging.findings import Findings
+from tonnage.simulation.slots import Volume
 
 BEYOND_LIMIT = "bound beyond a limit"
 DRIVER_MISSING = "bound where its driver is missing"
@@ -84,7 +85,7 @@ class Bindings:
                 self._check_binding(f"{after.namespace}/{after.name}", node, uid=after.uid)
         elif kind == "volumeattachments" and occurrence.before is None:
             spec = occurrence.subject.tree["spec"]
-            self._check_attachment(spec["nodeName"], spec["attacher"])
+            self._check_attachment(spec["nodeName"], self._accounts.slots.attached_volume(spec))
         self._last_change = self._accounts.now
 
     def _note_decisions(self) -> None:
@@ -158,17 +159,13 @@ class Bindings:
                 what = f"{pod} on {node}: {used} volumes of {driver}, which has {now.limit} slots"
                 self._findings.violated(BEYOND_LIMIT, what)
 
-    def _check_attachment(self, node: str, driver: str) -> None:
+    def _check_attachment(self, node: str, attached: Volume) -> None:
         """An attachment takes a slot of its own only if no pod of the node has the volume."""
+        if any(attached in one.volumes for one in self._accounts.pods.values() if one.node == node):
+            return
+        driver = attached.driver
         told, used = self._told[node, driver][-1], self._accounts.slots.used(node, driver)
-        in_use = {
-            volume
-            for one in self._accounts.pods.values()
-            if one.node == node
-            for volume in one.volumes
-            if volume.driver == driver
-        }
-        if told.listed and told.limit is not None and used > max(told.limit, len(in_use)):
+        if told.listed and told.limit is not None and used > told.limit:
             what = f"{used} volumes of {driver} on {node}, which has {told.limit} slots"
             self._findings.violated(ATTACHED_BEYOND, what)
 

@@ -19,9 +19,10 @@ from tonnage.simulation.tapping import NotedCloud
 ALREADY_COMING = "bought what was already coming"
 MORE_THAN_NEEDED = "bought more than is needed"
 BY_HALVES = "bought by halves what was wanted at once"
+PACKED_OTHERWISE = "bought again for pods that what comes has slots for"
 
 MODEST_NODES = "bought while live nodes told of fewer slots than new ones have"
-PACKED_OTHERWISE = "bought again for pods that fit into what comes only if packed with care"
+PLACED_OTHERWISE = "bought again after the scheduler had filled nodes otherwise than planned"
 REPLACED = "bought in place of a node that never got its drivers, at the minimum of its group"
 NOT_HEARD = "bought before the autoscaler could hear of the latest changes"
 
@@ -38,6 +39,8 @@ class _Bought(NamedTuple):
     at: float
     pods: frozenset[str]
     """Those that were known to have no node."""
+    behind: bool
+    """Whether it was made without knowing all that had happened."""
 
 
 class Purchases:
@@ -63,11 +66,17 @@ class Purchases:
         self._last: _Bought | None = None
         self._upset_at = 0.0
         """When last more was wanted than before, or less was there than expected."""
+        self._placed_at = 0.0
+        """When last a pod got its node, or the node that its volumes are made for."""
 
     def changed(self, kind: str, occurrence: Occurrence) -> None:
         before, after = occurrence.before, occurrence.after
         if kind == "pods" and (before is None or after is None):
             self._upset_at = self._now()
+        elif (kind == "pods" and _has_node(after) and not _has_node(before)) or (
+            kind == "persistentvolumeclaims" and _is_sent(after) and not _is_sent(before)
+        ):
+            self._placed_at = self._now()
         elif kind == "nodes" and before is not None:
             if after is None or (places.takes_pods(before) and not places.takes_pods(after)):
                 self._upset_at = self._now()
@@ -85,10 +94,10 @@ class Purchases:
         self._check_need(group, delta, helped, wishes)
         self._check_halves(group, helped)
         known = frozenset(one.key for one in wishes if one.refused)
-        last = self._last
+        behind, last = self._behind(), self._last
         if last is not None and self._now() - last.at < _A_ROUND:
-            known = last.pods
-        self._last = _Bought(self._now(), known)
+            known, behind = last.pods, behind or last.behind
+        self._last = _Bought(self._now(), known, behind)
 
     def _check_need(
         self, group: str, delta: int, helped: list[Wish], wishes: Iterable[Wish]
@@ -123,16 +132,17 @@ class Purchases:
         last, now = self._last, self._now()
         if last is None or not _A_ROUND <= now - last.at <= _SOON_AFTER:
             return
-        if self._upset_at > last.at or self._behind() or self._has_failed(last.at):
+        if last.behind or self._upset_at > last.at or self._behind() or self._has_failed(last.at):
             return
         if not helped or not all(one.key in last.pods for one in helped):
             return
+        what = f"{group} for {len(helped)} pods that waited {now - last.at:.0f} s ago already"
         if self._is_too_little(helped):
-            ago = now - last.at
-            what = f"{group} for {len(helped)} pods that waited {ago:.0f} s ago already"
             self._findings.violated(BY_HALVES, what)
+        elif self._placed_at > last.at:
+            self._findings.excuse(PLACED_OTHERWISE)
         else:
-            self._findings.excuse(PACKED_OTHERWISE)
+            self._findings.violated(PACKED_OTHERWISE, what)
 
     def _is_too_little(self, helped: list[Wish]) -> bool:
         """Whether the pods cannot all have a place, however cleverly they are put together."""
@@ -158,3 +168,11 @@ class Purchases:
 
 def _drivers(csi_node: Stored) -> set[str]:
     return {one["name"] for one in csi_node.tree.get("spec", {}).get("drivers") or ()}
+
+
+def _has_node(pod: Stored | None) -> bool:
+    return pod is not None and bool(pod.tree["spec"].get("nodeName"))
+
+
+def _is_sent(claim: Stored | None) -> bool:
+    return claim is not None and places.SELECTED in (claim.meta.get("annotations") or {})
