@@ -140,6 +140,19 @@ def test_pods_on_a_node_that_is_coming_up_keep_their_room() -> None:
     assert bought(plan) == {"g": 1}
 
 
+def test_what_a_driver_tells_of_a_node_that_is_coming_up_beats_what_is_usual_in_its_group() -> None:
+    plan = decide(
+        CLASS,
+        created(make.node("n1", cpu="8"), 60),
+        make.csinode("n1", {EBS: 4}),
+        stateful("db", 5, cpu="10m"),
+        group("g", slots={EBS: 2, "other.example.com": 5}, nodes=["n1"], cpu="8"),
+    )
+
+    assert [fit.node for fit in plan.fit_on_existing] == ["n1"] * 4
+    assert bought(plan) == {"g": 1}
+
+
 def test_to_upstream_a_node_that_lacks_a_driver_still_takes_pods() -> None:
     plan = decide(
         CLASS,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
+from tonnage.objects.storage import CSINode
 from tonnage.scaleup import explaining
 from tonnage.scaleup.plan import Bounds, Placement, Plan
 from tonnage.scaleup.request import Request
@@ -61,8 +62,13 @@ def _as_new(request: Request) -> Iterator[tuple[str, str]]:
             for key, value in template.node.metadata.labels.items()
             if key not in own_names
         )
+        alike &= _limits(request.snapshot.csinodes.get(name)) == _limits(template.csinode)
         if alike and all(explaining.is_daemon(pod) for pod in request.snapshot.pods_on(name)):
             yield name, group
+
+
+def _limits(csinode: CSINode | None) -> dict[str, int | None]:
+    return {one.name: one.limit for one in csinode.spec.drivers} if csinode is not None else {}
 
 
 def _asked_before(

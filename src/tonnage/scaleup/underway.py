@@ -102,7 +102,8 @@ def complete_coming_up(
             record = snapshot.nodes.get(node_name)
             if record is None:
                 continue
-            node, csinode = completed(record.node, template)
+            own = snapshot.csinodes.get(node_name)
+            node, csinode = completed(record.node, template, own=own)
             snapshot.put_node(node)
             if csinode is not None:
                 snapshot.put_csinode(csinode)
@@ -144,8 +145,13 @@ def _seconds(moment: str) -> float:
         return -math.inf
 
 
-def completed(node: Node, template: Template) -> tuple[Node, CSINode | None]:
-    """A node as it will be once it is up: what it lacks so far is its template's."""
+def completed(
+    node: Node, template: Template, *, own: CSINode | None
+) -> tuple[Node, CSINode | None]:
+    """A node as it will be once it is up: what it lacks so far is its template's.
+
+    `own` is what its drivers have told already.
+    """
     name = node.metadata.name
     own_names = (HOSTNAME, *template.host_keys)
     promised = {
@@ -153,10 +159,6 @@ def completed(node: Node, template: Template) -> tuple[Node, CSINode | None]:
         for key, value in template.node.metadata.labels.items()
         if key != TEMPLATE_NODE_LABEL
     }
-    csinode = template.csinode
-    if csinode is not None:
-        metadata = msgspec.structs.replace(csinode.metadata, name=name)
-        csinode = msgspec.structs.replace(csinode, metadata=metadata)
     status = msgspec.structs.replace(
         node.status,
         capacity={**template.node.status.capacity, **node.status.capacity},
@@ -173,5 +175,22 @@ def completed(node: Node, template: Template) -> tuple[Node, CSINode | None]:
             ),
             status=status,
         ),
-        csinode,
+        _completed_drivers(name, template.csinode, own),
+    )
+
+
+def _completed_drivers(name: str, promised: CSINode | None, own: CSINode | None) -> CSINode | None:
+    """What a driver says of its limit on this very node goes before what is usual in the group."""
+    if promised is None:
+        return own
+    told = {
+        entry.name: entry
+        for entry in (own.spec.drivers if own is not None else ())
+        if entry.limit is not None
+    }
+    drivers = {**{entry.name: entry for entry in promised.spec.drivers}, **told}
+    return msgspec.structs.replace(
+        promised,
+        metadata=msgspec.structs.replace(promised.metadata, name=name),
+        spec=msgspec.structs.replace(promised.spec, drivers=tuple(drivers.values())),
     )

@@ -193,7 +193,7 @@ class Stage:
 
     def _complete(self, name: str, template: Template) -> None:
         hosted = self.cluster.nodes[name]
-        hosted.node, csinode = underway.completed(hosted.node, template)
+        hosted.node, csinode = underway.completed(hosted.node, template, own=hosted.csi_node)
         if csinode is not None:
             hosted.csi_node = csinode
 
