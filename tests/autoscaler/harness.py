@@ -113,6 +113,14 @@ class Cloud(DeclarativeProvider):
         return self._groups[name].target
 
 
+class LosesAnswers(Cloud):
+    """Does what it is asked, and never says so."""
+
+    async def increase(self, group: str, delta: int) -> None:
+        await super().increase(group, delta)
+        await asyncio.Event().wait()
+
+
 def started(server: ApiServer) -> None:
     """What every cluster here has: a storage class whose volumes come with their first user."""
     put(server, CLASSES, builders.storage_class("fast", DRIVER))
