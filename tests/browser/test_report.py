@@ -11,6 +11,9 @@ WIDTHS = (1280, 768, 375)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 LOOKING = Path(__file__).with_name("looking.js").read_text()
 
+# One browser, and every report made once.
+pytestmark = pytest.mark.xdist_group("browser")
+
 
 def complaints(report: Page, about: str) -> list[str]:
     found: list[str] = report.run(f"{LOOKING}.{about}()")

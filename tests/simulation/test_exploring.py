@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.simulation import chances, exploring
 
-SEEDS, TOGETHER = 48, 4
+SEEDS, TOGETHER = 32, 4
 TOOL = Path(__file__).parents[2] / "tools" / "explore"
 
 
