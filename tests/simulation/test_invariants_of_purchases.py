@@ -167,6 +167,20 @@ def test_a_purchase_by_halves() -> None:
     assert played(act).rules == [purchases.BY_HALVES]
 
 
+def test_a_purchase_by_halves_of_which_the_first_was_made_before_hearing_of_a_change() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(8):
+            stage.pod(f"p{number}", OPTED_IN)
+        await stage.after(1)
+        stage.csi_node("west-1", opted_in=1)
+        stage.buy("east", 1)
+        await stage.after(10)
+        stage.buy("east", 1)
+
+    stage = played(act)
+    assert (stage.rules, stage.excused) == ([], {purchases.NOT_HEARD: 1})
+
+
 def test_a_second_purchase_for_pods_that_the_first_has_slots_for() -> None:
     async def act(stage: Stage) -> None:
         # Three nodes are enough, if the pods with one volume share one of them.

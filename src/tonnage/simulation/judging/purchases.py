@@ -132,12 +132,14 @@ class Purchases:
         last, now = self._last, self._now()
         if last is None or not _A_ROUND <= now - last.at <= _SOON_AFTER:
             return
-        if last.behind or self._upset_at > last.at or self._behind() or self._has_failed(last.at):
+        if self._upset_at > last.at or self._behind() or self._has_failed(last.at):
             return
         if not helped or not all(one.key in last.pods for one in helped):
             return
         what = f"{group} for {len(helped)} pods that waited {now - last.at:.0f} s ago already"
-        if self._is_too_little(helped):
+        if last.behind:
+            self._findings.excuse(NOT_HEARD)
+        elif self._is_too_little(helped):
             self._findings.violated(BY_HALVES, what)
         elif self._placed_at > last.at:
             self._findings.excuse(PLACED_OTHERWISE)
