@@ -103,10 +103,10 @@ def test_with_the_opt_in_pods_wait_while_their_new_node_has_no_csinode_at_all(
 def test_from_one_the_limit_of_the_live_node_counts_where_the_provider_knows_none(
     stage: Stage,
 ) -> None:
-    stage.play(DriverBehaviour(name=DRIVER, limit=5))
     stage.groups(group("db"))
     stage.storage()
     stage.work.create(old_node("db-1", group="db"), manifests.csinode("db-1", {DRIVER: 5}))
+    stage.play(DriverBehaviour(name=DRIVER, limit=5))
     autoscaler = stage.autoscaler(batchWindow=2)
     stage.cluster.create(stateful_set("db", 12, namespace=stage.work.namespace))
     stage.wait_running(12)
@@ -116,10 +116,11 @@ def test_from_one_the_limit_of_the_live_node_counts_where_the_provider_knows_non
 
 
 def test_a_limit_that_changes_while_pods_run_counts_from_then_on(stage: Stage) -> None:
-    stage.play(DriverBehaviour(name=DRIVER, limit=5))
     stage.groups(group("db", limit=10, csi_node="empty"))
     stage.storage(opt_in=True)
     stage.work.create(old_node("db-1", group="db"), manifests.csinode("db-1", {DRIVER: 10}))
+    # Only now: kubelets that play would make a CSINode for the node themselves.
+    stage.play(DriverBehaviour(name=DRIVER, limit=5))
     autoscaler = stage.autoscaler(batchWindow=2)
     stage.cluster.create(stateful_set("db", 5, namespace=stage.work.namespace))
     stage.wait_running(5)

@@ -27,14 +27,22 @@ _MIGRATED = ",".join(
 _ATTEMPTS = 5
 
 
+async def drivers_of(client: Client, node: Node) -> Drivers:
+    """Who has registered on the node, as the server knows it."""
+    try:
+        found = await client.get(CSINode, node.metadata.name)
+    except errors.NotFound:
+        return ()
+    return () if _of_a_former(found, node) else found.spec.drivers
+
+
 async def ensure(client: Client, node: Node) -> CSINode:
     """The node's CSINode; a new one without drivers if there is none, or one of a former node."""
     try:
         found = await client.get(CSINode, node.metadata.name)
     except errors.NotFound:
         return await client.create(CSINode, _empty(node))
-    owners = [one.uid for one in found.metadata.owner_references if one.kind == "Node"]
-    if owners and node.metadata.uid not in owners:
+    if _of_a_former(found, node):
         await client.delete(CSINode, node.metadata.name, uid=found.metadata.uid)
         return await client.create(CSINode, _empty(node))
     return found
@@ -57,6 +65,12 @@ async def change(client: Client, node: Node, change: Callable[[Drivers], Drivers
         except errors.Conflict:
             if attempt == _ATTEMPTS:
                 raise
+
+
+def _of_a_former(csi_node: CSINode, node: Node) -> bool:
+    """Whether it is left from another node of this name; one without an owner is anybody's."""
+    owners = [one.uid for one in csi_node.metadata.owner_references if one.kind == "Node"]
+    return bool(owners) and node.metadata.uid not in owners
 
 
 def _empty(node: Node) -> CSINode:

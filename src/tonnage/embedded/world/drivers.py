@@ -127,8 +127,10 @@ class DriverRegistrations:
     async def _live(self, played: Node, driver: DriverBehaviour) -> None:
         node = played.metadata.name
         about = (node, driver.name)
-        csi_node = self._csi_nodes.get(node)
-        if csi_node is None or all(one.name != driver.name for one in csi_node.spec.drivers):
+        # The server is asked: a cache of one kind may lag behind that of another, and a driver
+        # that had registered with a limit of its own before would be told the usual one.
+        registered = await csinodes.drivers_of(self._client, played)
+        if all(one.name != driver.name for one in registered):
             await self._clock.sleep(self._fate.seconds(driver.registers_after, "register", *about))
             await self._chores.insist(partial(self.register, *about), "register", *about)
         for index, change in enumerate(driver.changes):
