@@ -45,9 +45,12 @@ class StateStore:
         self._namespace = namespace
         self._held: ConfigMap | None = None
         self._written: State | None = None
+        self._known: State | None = None
+        """What was last found to be no different from what is written."""
 
     async def load(self) -> State:
         """The state last written; an empty one if there is none, or none we can read."""
+        self._known = None
         try:
             self._held = await self._client.get(ConfigMap, NAME, namespace=self._namespace)
         except errors.NotFound:
@@ -66,8 +69,13 @@ class StateStore:
 
     async def save(self, state: State) -> bool:
         """Write the state if it has changed; whether it was written."""
+        known = self._known
+        # To look closely takes longer than most rounds; memory that has changed is another object.
+        if known is not None and state.memory is known.memory and state.registry == known.registry:
+            return False
         slim = _slim(state)
         if self._written is not None and not _differs(slim, self._written):
+            self._known = state
             return False
         data = {KEY: msgspec.json.encode(slim).decode()}
         if self._held is None:
@@ -76,7 +84,7 @@ class StateStore:
         else:
             changed = msgspec.structs.replace(self._held, data={**self._held.data, **data})
             self._held = await self._client.replace(ConfigMap, changed)
-        self._written = slim
+        self._written, self._known = slim, state
         return True
 
     async def forget(self) -> State | None:
@@ -86,7 +94,7 @@ class StateStore:
             stored = await self.load()
         except ClusterError as error:
             _log.warning("stored state not read", extra={"error": str(error)})
-        self._written = None
+        self._written = self._known = None
         return stored
 
 

@@ -110,8 +110,8 @@ class World(StandingCluster):
         return self._pending(self._without_node)
 
     def _pending(self, keys: Iterable[str]) -> list[PodRecord]:
-        found = (self.snapshot.pods.get(key) for key in keys)
-        return [record for record in found if record is not None and record.pending]
+        known = self.snapshot.pods.get
+        return [one for key in keys if (one := known(key)) is not None and one.pending]
 
     def configure(
         self, options: Options, features: Features, *, schedulers: Iterable[str] = ()

@@ -15,6 +15,9 @@ from tonnage.cluster.watching import Change, EventType, Unreadable
 Key: TypeAlias = tuple[str, str]
 """Namespace, empty for kinds without, and name."""
 
+# Up to Python 3.11 it takes a call to get at a member of an enumeration.
+_ADDED, _MODIFIED, _DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
+
 
 class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
     """Why a kind cannot be read at all: a right is missing, or the server lacks the kind."""
@@ -151,7 +154,7 @@ class Cache(Generic[T]):
         meta = event.object.metadata
         key = (meta.namespace, meta.name)
         self._problems.pop(key, None)
-        if event.type is EventType.DELETED:
+        if event.type is _DELETED:
             self._remove(key, event.object)
         else:
             self._put(key, event.object)
@@ -189,14 +192,14 @@ class Cache(Generic[T]):
             old = None
         if old is None:
             self._objects[key] = obj
-            self._tell(Change(EventType.ADDED, obj))
+            self._tell(Change(_ADDED, obj))
         elif old.metadata.resource_version != obj.metadata.resource_version:
             self._objects[key] = obj
-            self._tell(Change(EventType.MODIFIED, obj))
+            self._tell(Change(_MODIFIED, obj))
 
     def _remove(self, key: Key, last: T) -> None:
         if self._objects.pop(key, None) is not None:
-            self._tell(Change(EventType.DELETED, last))
+            self._tell(Change(_DELETED, last))
 
     def _tell(self, change: Change[T]) -> None:
         for subscriber in self._subscribers:

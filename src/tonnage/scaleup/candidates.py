@@ -24,6 +24,8 @@ from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
 
+_SUCCESS = int(Code.SUCCESS)
+
 
 class Candidate(NamedTuple):
     """A group with its template in the snapshot and the capacity of its node."""
@@ -93,7 +95,7 @@ class Candidates:
         known = self._feasible.get(key)
         if known is None or group.apart or self.depends_on_others(group):
             verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
-            known = self._feasible[key] = verdicts.codes[self._rows] == Code.SUCCESS
+            known = self._feasible[key] = verdicts.codes[self._rows] == _SUCCESS
             if group.sample.pods.affinity:
                 self._ask_beside_starting(group, known)
             self._ever[key] = known | self._ever[key] if key in self._ever else known

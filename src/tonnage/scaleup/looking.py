@@ -1,6 +1,7 @@
 """What is found before anything is decided: pods that count, templates, how the nodes are."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -61,10 +62,10 @@ def look(
     unplaced = without_node if unplaced is None else unplaced
     counted = [
         record
-        for record in sorted(unplaced, key=lambda record: record.order)
+        for record in sorted(unplaced, key=attrgetter("order"))
         if not record.pods.gates and not _too_young(record, options, now)
     ]
-    waiting = [record for record in counted if _claims_may_bind(record, snapshot, options, now)]
+    waiting = _waiting(counted, snapshot, options, now)
     pending = [record for record in counted if record not in waiting] if waiting else counted
     wanted = frozenset(_wanted_drivers(snapshot, pending))
     policy = policy_of(options, live=live)
@@ -158,7 +159,8 @@ def _too_young(record: PodRecord, options: Options, now: float) -> bool:
     if created is None:
         return False
     delay = options.new_pod_scale_up_delay
-    asked = durations.seconds(record.meta.annotations.get(_DELAY_ANNOTATION, ""))
+    told = record.meta.annotations.get(_DELAY_ANNOTATION)
+    asked = durations.seconds(told) if told else None
     if asked is not None and asked >= delay:
         delay = asked
     try:
@@ -167,16 +169,42 @@ def _too_young(record: PodRecord, options: Options, now: float) -> bool:
         return False
 
 
+def _waiting(
+    counted: list[PodRecord], snapshot: Snapshot, options: Options, now: float
+) -> list[PodRecord]:
+    """The pods with claims that may yet be bound."""
+    if options.as_upstream:
+        return []
+    # Nearly always all claims wait for their pod to have a node, and are of a few classes.
+    patient = {name for name in snapshot.storage.classes if not _binds_at_once(snapshot, name)}
+    return [
+        record
+        for record in counted
+        if record.volumes
+        and not _are_of(record, patient, snapshot)
+        and _claims_may_bind(record, snapshot, options, now)
+    ]
+
+
+def _binds_at_once(snapshot: Snapshot, class_name: str) -> bool:
+    found = snapshot.storage.storage_class(class_name)
+    return found is None or found.volume_binding_mode == "Immediate"
+
+
+def _are_of(record: PodRecord, classes: set[str], snapshot: Snapshot) -> bool:
+    """Whether all of the pod's volumes are yet to be made, and of these storage classes."""
+    waiting = record.waiting_claims(snapshot.storage.waiting_claims)
+    return waiting is not None and all(one.class_name in classes for one in waiting)
+
+
 def _claims_may_bind(record: PodRecord, snapshot: Snapshot, options: Options, now: float) -> bool:
     """Whether a claim that is bound at once is so young that it may yet be."""
-    if options.as_upstream:
-        return False
+    storage = snapshot.storage
     for volume in record.volumes:
-        claim = snapshot.storage.claim(record.meta.namespace, volume.claim)
+        claim = storage.claim(record.meta.namespace, volume.claim)
         if claim is None or claim.fully_bound or claim.metadata.creation_timestamp is None:
             continue
-        storage_class = snapshot.storage.storage_class(claim.class_name)
-        if storage_class is not None and storage_class.volume_binding_mode != "Immediate":
+        if not _binds_at_once(snapshot, claim.class_name):
             continue
         try:
             age = now - timestamps.parse(claim.metadata.creation_timestamp)
@@ -201,13 +229,11 @@ def _wanted_drivers(snapshot: Snapshot, pending: Iterable[PodRecord]) -> set[str
     drivers: set[str] = set()
     known: set[str] = set()
     for record in pending:
-        if not record.volumes:
-            continue
-        classes = _classes_to_provision(snapshot, record)
-        if classes is not None and classes <= known:
+        if not record.volumes or _are_of(record, known, snapshot):
             continue
         found = volumes.slots(record.meta, record.volumes, snapshot.storage, placed=True)
         drivers.update(use.driver for use in (*found.uses, *found.migrated))
+        classes = _classes_to_provision(snapshot, record)
         if classes is not None and found.problem is None:
             known |= classes
     return drivers

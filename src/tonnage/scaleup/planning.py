@@ -420,11 +420,11 @@ class _Planner:
         return more, still + minding
 
     def _placements(self, fits: Iterable[Placed]) -> list[Placement]:
-        return [
-            Placement(pod=pod.key, node=self._snapshot.name_of(fit.row))
-            for fit in fits
-            for pod in fit.pods
-        ]
+        found: list[Placement] = []
+        for fit in fits:
+            node = self._snapshot.name_of(fit.row)
+            found.extend(Placement(pod=pod.key, node=node) for pod in fit.pods)
+        return found
 
     def _mask(self, rows: list[int]) -> Bools:
         mask = np.zeros(self._snapshot.table.size, dtype=np.bool_)

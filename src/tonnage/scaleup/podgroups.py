@@ -10,14 +10,10 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
 from typing import NamedTuple
 
-from tonnage.objects import intree, selectors, volumes
+from tonnage.objects import intree, volumes
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
-from tonnage.objects.storage import (
-    SELECTED_NODE_ANNOTATION,
-    PersistentVolume,
-    PersistentVolumeClaim,
-)
+from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.objects.volumes import PodVolume
 from tonnage.snapshot.imagined import Held
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -175,6 +171,14 @@ def _shared_claims(snapshot: Snapshot, records: list[PodRecord]) -> set[ClaimKey
     """Claims of pending pods that some other pod uses too."""
     seen: set[ClaimKey] = set()
     shared: set[ClaimKey] = set()
+    keys = [
+        (record.meta.namespace, volume.claim) for record in records for volume in record.volumes
+    ]
+    seen.update(keys)
+    if len(seen) == len(keys):
+        # As nearly always: no claim is named twice.
+        return set(snapshot.claims_in_use(seen))
+    seen.clear()
     for record in records:
         namespace = record.meta.namespace
         own = [(namespace, volume.claim) for volume in record.volumes]
@@ -187,9 +191,15 @@ def _shared_claims(snapshot: Snapshot, records: list[PodRecord]) -> set[ClaimKey
 
 def _volume_facts(snapshot: Snapshot, record: PodRecord, shared: set[ClaimKey]) -> Hashable | None:
     """What the pod's volumes come to for scheduling; `None` if they must be followed by name."""
+    namespace = record.meta.namespace
+    if shared and any((namespace, volume.claim) in shared for volume in record.volumes):
+        return None
+    waiting = record.waiting_claims(snapshot.storage.waiting_claims)
+    if waiting is not None:
+        return tuple([one.kind for one in waiting])
     facts = []
     for volume in record.volumes:
-        if not volume.claim or (shared and (record.meta.namespace, volume.claim) in shared):
+        if not volume.claim:
             return None
         fact = _claim_facts(snapshot, record.meta, volume)
         if fact is None:
@@ -199,38 +209,18 @@ def _volume_facts(snapshot: Snapshot, record: PodRecord, shared: set[ClaimKey]) 
 
 
 def _claim_facts(snapshot: Snapshot, pod: ObjectMeta, volume: PodVolume) -> Hashable | None:
-    storage = snapshot.storage
-    claim = storage.claims.get((pod.namespace, volume.claim))
+    key = (pod.namespace, volume.claim)
+    claim = snapshot.storage.claims.get(key)
     if claim is None:
         return ("missing", volume.ephemeral)
     if volume.ephemeral and not volumes.controlled_by(claim, pod):
         return ("foreign",)
     if claim.status.phase == "Lost" or claim.metadata.deletion_timestamp is not None:
         return ("gone", claim.status.phase, claim.metadata.deletion_timestamp is not None)
-    spec, annotations = claim.spec, claim.metadata.annotations
-    if spec.volume_name:
+    waiting = snapshot.storage.waiting_claims.get(key)
+    if waiting is None:
         return _bound_facts(snapshot, claim)
-    naming = storage.reserved_for(pod.namespace, volume.claim)
-    return (
-        "unbound",
-        volume.ephemeral,
-        claim.class_name,
-        spec.resources.requests.get("storage"),
-        spec.access_modes,
-        None if spec.selector is None else selectors.canonical(spec.selector),
-        spec.volume_mode,
-        spec.volume_attributes_class_name,
-        annotations.get(SELECTED_NODE_ANNOTATION) if annotations else None,
-        _set_aside(naming) if naming else None,
-    )
-
-
-def _set_aside(naming: tuple[PersistentVolume, ...]) -> str | None:
-    """Of the volumes that name a claim, the one that is not bound to it yet."""
-    for volume in reversed(naming):
-        if volume.status.phase == "Available":
-            return volume.metadata.name
-    return None
+    return ("unbound", volume.ephemeral, waiting.kind) if volume.ephemeral else waiting.kind
 
 
 def _bound_facts(snapshot: Snapshot, claim: PersistentVolumeClaim) -> Hashable | None:

@@ -19,6 +19,7 @@ from tonnage.scheduler.metrics import Metrics
 from tonnage.scheduler.placing import Refused
 from tonnage.scheduler.preemption import Search, Victims
 from tonnage.scheduler.world import SchedulerWorld
+from tonnage.snapshot.rows import Ints
 from tonnage.snapshot.snapshot import PodRecord
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ class Preemptor:
         self._name = name
         self._metrics = metrics
         self._rng = rng
+        self._told: tuple[Ints | None, str] = None, ""
+        """What was last said of refusals, and of which."""
         self._leaving: dict[str, set[str]] = {}
         """By the newcomer, its victims that are not gone yet."""
 
@@ -81,9 +84,16 @@ class Preemptor:
         if victims is None:
             if record.nominated:
                 self._world.promise(record.key, "")
-            told = preemption.fruitless(refused.codes, refused.alive)
-            return Attempt(nominated="", told=told)
+            return Attempt(nominated="", told=self._fruitless(refused))
         return self._send_off(pod, record, victims)
+
+    def _fruitless(self, refused: Refused) -> str:
+        # Pods that are refused together share their columns, and may be thousands.
+        codes, told = self._told
+        if codes is not refused.codes:
+            told = preemption.fruitless(refused.codes, refused.alive)
+            self._told = refused.codes, told
+        return told
 
     def _waits_for_someone(self, record: PodRecord) -> bool:
         """Whether the node it is promised is being left by somebody less important."""

@@ -8,6 +8,7 @@ from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.volumes import NO_SLOTS, PodVolume, Slots
 from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.waiting_claims import WaitingClaim, WaitingClaims
 
 NOWHERE = -1
 
@@ -39,6 +40,7 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
     pin: str | None = None
     row: int = NOWHERE
     slots: Slots = NO_SLOTS
+    _claims: tuple[WaitingClaim, ...] | None = None
 
     @property
     def terminating(self) -> bool:
@@ -57,7 +59,12 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
             pin=self.pin,
         )
 
+    def waiting_claims(self, known: WaitingClaims) -> tuple[WaitingClaim, ...] | None:
+        """The claims of its volumes, if it has no other volumes and none of them has a volume."""
+        found = self._claims = known.of_pod(self.meta.namespace, self.volumes, self._claims)
+        return found
+
     @property
     def pending(self) -> bool:
         """Waiting for a node: has none, and is not being deleted."""
-        return not self.node_name and not self.terminating
+        return not self.node_name and self.meta.deletion_timestamp is None

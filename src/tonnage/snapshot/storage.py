@@ -13,6 +13,7 @@ from tonnage.objects.storage import (
 )
 from tonnage.snapshot.labels import ValueTable
 from tonnage.snapshot.openvolumes import OpenVolumes, is_open
+from tonnage.snapshot.waiting_claims import WaitingClaims
 
 NO_LIMIT = -(2**63)
 """Less than any limit, and than any size asked for."""
@@ -31,6 +32,7 @@ class StorageState:
         self._open: dict[str, dict[str, PersistentVolume]] = {}
         self._open_arranged: dict[str, OpenVolumes] = {}
         self._reserved: dict[tuple[str, str], tuple[PersistentVolume, ...]] = {}
+        self.waiting_claims = WaitingClaims(self.claims, self._reserved)
         self._capacities: dict[str, dict[tuple[str, str], CSIStorageCapacity]] = {}
         self._capacity_class: dict[tuple[str, str], str] = {}
         self._per_value: dict[str, CapacityIndex] = {}
@@ -51,6 +53,7 @@ class StorageState:
         if reference is not None:
             key = (reference.namespace, reference.name)
             self._reserved[key] = (*self._reserved.get(key, ()), volume)
+            self.waiting_claims.forget(key)
         elif is_open(volume):
             self._open.setdefault(volume.class_name, {})[volume.metadata.name] = volume
             arranged = self._open_arranged.get(volume.class_name)
@@ -70,6 +73,7 @@ class StorageState:
             left = tuple(one for one in self._reserved.pop(key) if one is not volume)
             if left:
                 self._reserved[key] = left
+            self.waiting_claims.forget(key)
         elif is_open(volume):
             del self._open[volume.class_name][name]
             if volume.class_name in self._open_arranged:

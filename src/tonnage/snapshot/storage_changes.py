@@ -129,13 +129,16 @@ class StorageChanges:
         if instead_of is not None:
             self._unlink_volume(instead_of)
         self._storage.claims[key] = claim
+        self._storage.waiting_claims.forget(key)
         volume = claim.spec.volume_name
         if volume:
             self.volume_claims[volume] = (*self.volume_claims.get(volume, ()), key)
 
     def _unlink_claim(self, claim: PersistentVolumeClaim) -> None:
+        key = (claim.metadata.namespace, claim.metadata.name)
         self._unlink_volume(claim)
-        self._journal.remove(self._storage.claims, (claim.metadata.namespace, claim.metadata.name))
+        self._journal.remove(self._storage.claims, key)
+        self._storage.waiting_claims.forget(key)
 
     def _unlink_volume(self, claim: PersistentVolumeClaim) -> None:
         key = (claim.metadata.namespace, claim.metadata.name)

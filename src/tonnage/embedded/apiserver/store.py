@@ -247,10 +247,12 @@ class Store:
         for collection in self.collections.values():
             collection.forgotten = version
 
-    def _let_trees_go(self, *changed: Stored | None) -> None:
+    def _let_trees_go(self, changed: Stored, before: Stored | None) -> None:
         """Whatever was last changed may soon be again; of the others the JSON is enough."""
-        self._trees.extend(one for one in changed if one is not None)
-        while len(self._trees) > _TREES:
+        if before is not None:
+            before.let_go()
+        self._trees.append(changed)
+        if len(self._trees) > _TREES:
             self._trees.popleft().let_go()
 
     def _tell(self, collection: Collection, occurrence: Occurrence) -> None:
