@@ -250,6 +250,18 @@ async def test_a_pod_gets_the_space_that_was_pledged_to_one_that_is_gone(
         assert "n1" in claim.metadata.annotations.values()
 
 
+async def test_a_volume_that_is_still_to_be_made_keeps_its_space_when_its_pod_is_gone(
+    clock: VirtualClock,
+) -> None:
+    async with with_disks(clock, nodes=1, provision=600.0) as cluster:
+        await burst(cluster, ["p1"])
+        await clock.sleep(2)
+        await cluster.client.delete(Pod, "p1", namespace="default")
+        await clock.sleep(15)
+        await burst(cluster, ["p2"])
+        assert "did not have enough free storage" in await cluster.refused("p2")
+
+
 async def test_a_pod_gets_the_space_of_a_volume_that_was_deleted(clock: VirtualClock) -> None:
     async with with_disks(clock, nodes=1) as cluster:
         await burst(cluster, ["p1"])

@@ -51,6 +51,11 @@ class Pledges:
         if size:
             self._kept[_key(claim)] = Pledge(node, claim.class_name, size)
 
+    def holds(self, claim: PersistentVolumeClaim, node: str) -> bool:
+        """Whether the claim has a pledge of this node."""
+        kept = self._kept.get(_key(claim))
+        return kept is not None and kept.node == node
+
     def take_back(self, claim: PersistentVolumeClaim) -> None:
         """There will be no volume, unless there is one already."""
         kept = self._kept.get(_key(claim))

@@ -113,8 +113,6 @@ class SchedulerWorld(StandingCluster):
 
     def forget(self, record: PodRecord, choice: VolumeChoice) -> None:
         """Take the assumption back: what the server says holds again."""
-        for claim in choice.provision:
-            self.pledges.take_back(claim)
         self.settle_volumes(choice)
         assumed = self.assumed.get(record.key)
         if assumed is None or assumed.uid != record.meta.uid:
@@ -151,6 +149,8 @@ class SchedulerWorld(StandingCluster):
         self._claims.clear()
         self._volumes.clear()
         self._rebuild()
+        for claim in self.cache(PersistentVolumeClaim):
+            self._follow_claim(EventType.MODIFIED, claim)
 
     def claim(self, key: ClaimKey) -> PersistentVolumeClaim | None:
         """The claim as the server last told it."""
@@ -196,6 +196,16 @@ class SchedulerWorld(StandingCluster):
             self.pledges.drop(claim)
         elif claim.fully_bound:
             self.pledges.made(claim, now=self._clock.monotonic())
+        elif not claim.spec.volume_name and _key(claim) not in self._claims:
+            self._believe(claim)
+
+    def _believe(self, claim: PersistentVolumeClaim) -> None:
+        """A node that the server names gets the volume, whatever becomes of the pod."""
+        node = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, "")
+        if not node:
+            self.pledges.take_back(claim)
+        elif self._publishes(claim) and not self.pledges.holds(claim, node):
+            self.pledges.give(claim, node)
 
     def _publishes(self, claim: PersistentVolumeClaim) -> bool:
         """Whether the driver that serves the claim publishes what it has left."""
