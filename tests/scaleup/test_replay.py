@@ -16,6 +16,7 @@ from tests.scaleup.groups import DRIVER, group
 from tests.scaleup.recorded import Case
 from tonnage.filters import features
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.pods import TopologySpreadConstraint
 from tonnage.scaleup import deciding
 from tonnage.scaleup import options as options_of
 from tonnage.scaleup.plan import NewNode, NotHelped, Placement, Plan
@@ -303,3 +304,36 @@ def test_a_partial_plan_may_leave_anybody_out() -> None:
     spoiled = msgspec.structs.replace(good(), fit_on_existing=(), not_helped=left, partial=True)
 
     assert missed(CLUSTER, spoiled, options=OPTIONS, features=GATES, now=NOW) == []
+
+
+# Nodes that are on their way.
+
+
+def spread_beside_a_node_on_its_way(*fits: tuple[str, str]) -> list[str]:
+    """Who is placed wrong: pods keep apart by host, one runs on n0, and a node is on its way."""
+    spread = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key="kubernetes.io/hostname",
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=make.selecting({"app": "web"}),
+    )
+    app = {"app": "web"}
+    cluster: list[KubeObject] = [
+        make.node("n0"),
+        make.pod("running", on="n0", labels=app),
+        *(make.pod(name, labels=app, spread=[spread]) for name, _ in fits),
+        group("g", target=1),
+    ]
+    placed = tuple(Placement(pod=f"default/{pod}", node=node) for pod, node in fits)
+    plan = Plan(fit_on_existing=placed)
+    found = violations(cluster, plan, options=OPTIONS, features=GATES, now=NOW)
+    return [one.subject for one in found if one.rule == "placement"]
+
+
+def test_a_pod_may_be_placed_before_a_node_on_its_way_is_there() -> None:
+    assert spread_beside_a_node_on_its_way(("a", "n0"), ("b", "g-upcoming-1")) == []
+
+
+def test_a_node_on_its_way_that_has_a_pod_is_there() -> None:
+    wrong = spread_beside_a_node_on_its_way(("b", "g-upcoming-1"), ("a", "n0"), ("c", "n0"))
+    assert wrong == ["default/c"]

@@ -4,52 +4,72 @@ When nodes are bought, pods are packed into them group by group, in the best of 
 Until they are up they are nodes like any other, and nodes that are there are filled less carefully:
 some of the pods they were bought for may find no room, and would be bought for a second time. So
 before anything is bought beside nodes that are coming, it is planned once more as if these could be
-bought, and for nothing.
+bought, and for nothing. Nobody remembers which of them were bought at once: it is tried with all of
+them, with those of some groups, and with the latest of a group.
 """
 
+import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.storage import CSINode
 from tonnage.scaleup import explaining
-from tonnage.scaleup.plan import Bounds, Placement, Plan
+from tonnage.scaleup.plan import Bounds, GroupReason, NotHelped, Placement, Plan
 from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
 
+NO_BETTER = "another node would help no more pods than what is coming"
+
+_TRIES = 16
 _WORTH_IT_UP_TO = 5_000
-"""Groups of pods times node groups."""
+"""Groups of pods times node groups, of all tries together."""
+
+Names: TypeAlias = Mapping[str, Sequence[str]]
+"""Nodes that are coming, by group."""
 
 
 def without_buying(
     request: Request, best: Plan, *, plan_anew: Callable[[Request], Plan]
 ) -> Plan | None:
-    """A plan that helps all whom `best` helps and buys nothing, if what is coming is enough."""
+    """A plan that helps as many as `best` and buys nothing, if what is coming is enough for that.
+
+    It may help others: of pods that cannot all be helped, those whom the nodes were bought for keep
+    their places, or every round would change its mind and buy for somebody else.
+    """
     if not best.scale_ups or best.partial or request.options.as_upstream:
         return None
-    if len(request.pending) * len(request.groups) > _WORTH_IT_UP_TO:
+    tries = _WORTH_IT_UP_TO // max(len(request.pending) * len(request.groups), 1)
+    if not tries:
         return None
-    as_new = dict(_as_new(request))
-    coming = Counter(request.upcoming) + Counter(as_new.values())
-    if not coming:
-        return None
-    snapshot = request.snapshot
-    snapshot.fork()
-    try:
-        for name in as_new:
-            snapshot.drop_node(name)
-        for asked in _asked_before(request, coming, as_new):
-            found = plan_anew(asked)
-            if _is_enough(found, best, coming):
-                return _told(best, found, _names(request, as_new))
-    finally:
-        snapshot.revert()
+    coming = _coming(request)
+    questions = _questions({group: len(names) for group, names in coming.items()})
+    for bought, nothing_else in itertools.islice(questions, min(tries, _TRIES)):
+        new = {group: coming[group][-count:] for group, count in bought.items()}
+        found = _planned(request, new, plan_anew, nothing_else=nothing_else)
+        if _is_enough(found, best, bought, nothing_else=nothing_else):
+            return _told(best, found, new)
     return None
 
 
-def _as_new(request: Request) -> Iterator[tuple[str, str]]:
+def _coming(request: Request) -> dict[str, list[str]]:
+    """Nodes that are like one that is bought now, the latest last: at the end those that are not
+    there at all, with the names that the planner has for them."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name, group in sorted(
+        _like_new(request), key=lambda one: request.snapshot.nodes[one[0]].order
+    ):
+        found[group].append(name)
+    for group, count in request.upcoming.items():
+        if count > 0:
+            found[group] += imagined.free_names(request.snapshot, f"{group}-upcoming-", count)
+    return found
+
+
+def _like_new(request: Request) -> Iterator[tuple[str, str]]:
     """Nodes that are coming up, with their groups, and are like one that is bought now."""
     for name, group in request.coming_up.items():
         record, template = request.snapshot.nodes.get(name), request.templates.get(group)
@@ -71,48 +91,76 @@ def _limits(csinode: CSINode | None) -> dict[str, int | None]:
     return {one.name: one.limit for one in csinode.spec.drivers} if csinode is not None else {}
 
 
-def _asked_before(
-    request: Request, coming: Mapping[str, int], as_new: Mapping[str, str]
-) -> Iterator[Request]:
-    """The question as it was before anything was bought; and with nothing else to be bought."""
-    before = [
-        msgspec.structs.replace(group, target=group.target - coming.get(group.id, 0))
+def _questions(coming: Mapping[str, int]) -> Iterator[tuple[dict[str, int], bool]]:
+    """How many nodes of each group may have been bought at once, and whether nothing else may be.
+
+    What was bought together last, and for the same pods, is planned in the same way once more.
+    """
+    whole = itertools.product(*((count, 0) for count in coming.values()))
+    parts = itertools.product(*(range(count, -1, -1) for count in coming.values()))
+    tried: set[tuple[int, ...]] = set()
+    for counts in itertools.chain(whole, parts):
+        if any(counts) and counts not in tried:
+            bought = {group: count for group, count in zip(coming, counts, strict=True) if count}
+            yield bought, False
+            if not tried:
+                yield bought, True
+            tried.add(counts)
+
+
+def _planned(
+    request: Request,
+    new: Names,
+    plan_anew: Callable[[Request], Plan],
+    *,
+    nothing_else: bool,
+) -> Plan:
+    """What is decided if these nodes are not bought yet."""
+    snapshot = request.snapshot
+    groups = [
+        msgspec.structs.replace(group, target=group.target - len(new.get(group.id, ())))
         for group in request.groups
     ]
-    paid = [
-        msgspec.structs.replace(group, max_size=group.target + coming[group.id])
-        for group in before
-        if group.id in coming
-    ]
-    asked = request._replace(
-        skipped={name: why for name, why in request.skipped.items() if name not in coming},
-        upcoming={},
-        coming_up={name: group for name, group in request.coming_up.items() if name not in as_new},
-    )
-    for groups in (before, paid):
-        yield asked._replace(groups=groups)
+    if nothing_else:
+        groups = [
+            msgspec.structs.replace(group, max_size=group.target + len(new[group.id]))
+            for group in groups
+            if group.id in new
+        ]
+    there = {name for names in new.values() for name in names if name in snapshot.nodes}
+    upcoming = Counter(request.upcoming)
+    upcoming.subtract({group: len(set(names) - there) for group, names in new.items()})
+    snapshot.fork()
+    try:
+        for name in there:
+            snapshot.drop_node(name)
+        return plan_anew(
+            request._replace(
+                groups=groups,
+                skipped={group: why for group, why in request.skipped.items() if group not in new},
+                upcoming=upcoming,
+                coming_up={
+                    name: group for name, group in request.coming_up.items() if name not in there
+                },
+            )
+        )
+    finally:
+        snapshot.revert()
 
 
-def _is_enough(found: Plan, best: Plan, coming: Mapping[str, int]) -> bool:
-    left_out = {one.pod for one in best.not_helped}
-    return (
-        not found.partial
-        and all(one.delta <= coming.get(one.group, 0) for one in found.scale_ups)
-        and left_out.issuperset(one.pod for one in found.not_helped)
-    )
+def _is_enough(found: Plan, best: Plan, bought: Mapping[str, int], *, nothing_else: bool) -> bool:
+    """Whether that helps as many without buying more.
+
+    Where nothing else could be bought, it has to help the same pods: another might be helped too.
+    """
+    if found.partial or any(one.delta > bought.get(one.group, 0) for one in found.scale_ups):
+        return False
+    if nothing_else:
+        return {one.pod for one in found.not_helped} <= {one.pod for one in best.not_helped}
+    return len(found.not_helped) <= len(best.not_helped)
 
 
-def _names(request: Request, as_new: Mapping[str, str]) -> dict[str, list[str]]:
-    """What the nodes that come are called, by group."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for name, group in as_new.items():
-        found[group].append(name)
-    for group, count in request.upcoming.items():
-        found[group] += imagined.free_names(request.snapshot, f"{group}-upcoming-", count)
-    return found
-
-
-def _told(best: Plan, found: Plan, names: Mapping[str, list[str]]) -> Plan:
+def _told(best: Plan, found: Plan, names: Names) -> Plan:
     """The plan, with what it takes for new nodes named as the ones that are coming."""
     nodes = {
         pod: name
@@ -125,12 +173,16 @@ def _told(best: Plan, found: Plan, names: Mapping[str, list[str]]) -> Plan:
     for step in found.steps:
         placed += [Placement(pod=pod, node=nodes[pod]) for pod in step.pods if pod in nodes]
         placed += step.fit_on_existing
-    helped = {one.pod for one in placed}
+    why = {one.pod: one for one in best.not_helped}
+    no_better = tuple(GroupReason(group=one.group, reasons=(NO_BETTER,)) for one in best.scale_ups)
     return msgspec.structs.replace(
         best,
         steps=(),
         scale_ups=(),
         fit_on_existing=tuple(placed),
-        not_helped=tuple(one for one in best.not_helped if one.pod not in helped),
+        not_helped=tuple(
+            why.get(one.pod) or NotHelped(pod=one.pod, reasons=no_better)
+            for one in found.not_helped
+        ),
         bounds=Bounds(nodes=0, cost_per_hour=None, gap=0.0),
     )

@@ -1,7 +1,7 @@
 """The judge: placements in the plan's order, then the sums, and who was left out."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -101,10 +101,16 @@ class _Judge:
                         yield Violation(rule="never fits", subject=left.pod, detail=detail)
 
     def placements(self) -> Iterator[Violation]:
-        """Every pod in its turn, on the cluster as it is then."""
+        """Every pod in its turn, on the cluster as it is then.
+
+        Before anything is bought, nodes that are on their way may be there or not: those that
+        nobody was placed on yet may come later.
+        """
+        idle = set(self._stage.upcoming)
         for fit in self._plan.fit_on_existing:
             if fit.node in self._existing:
-                yield from self._place(fit.pod, fit.node)
+                idle.discard(fit.node)
+                yield from self._place(fit.pod, fit.node, not_there_yet=idle)
             else:
                 detail = f"{fit.node} is no node that takes pods"
                 yield Violation(rule="fits an existing node", subject=fit.pod, detail=detail)
@@ -140,13 +146,17 @@ class _Judge:
             else:
                 yield from self._place(pod, node_name, f"step {number}: ")
 
-    def _place(self, name: str, node: str, where: str = "") -> Iterator[Violation]:
+    def _place(
+        self, name: str, node: str, where: str = "", *, not_there_yet: Collection[str] = ()
+    ) -> Iterator[Violation]:
         pod = self._pods.pop(name, None)
         if pod is None:
             detail = f"{where}nobody waits by that name any more"
             yield Violation(rule="placement", subject=name, detail=detail)
             return
         found = self._verdict(pod, node)
+        if found.code != SUCCESS and not_there_yet:
+            found = self._verdict_without(not_there_yet, pod, node)
         if found.code != SUCCESS:
             detail = f"{where}{node} says {_said(found)}"
             yield Violation(rule="placement", subject=name, detail=detail)
@@ -175,6 +185,16 @@ class _Judge:
             refusal = judge.refusal(pod, node)
             if refusal is not None:
                 return _refused(found, plugin, refusal)
+        return found
+
+    def _verdict_without(self, others: Collection[str], pod: Pod, node: str) -> ReferenceVerdict:
+        nodes = self._cluster.nodes
+        everything = dict(nodes)
+        for name in others:
+            del nodes[name]
+        found = self._verdict(pod, node)
+        nodes.clear()
+        nodes.update(everything)
         return found
 
     def _on_empty(self, pod: Pod, group: str) -> ReferenceVerdict:

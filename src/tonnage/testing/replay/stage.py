@@ -133,7 +133,7 @@ class Stage:
         )
         lookup = _Lookup(self.cluster.storage)
         self.shared_slots = SharedSlots(self.cluster, lookup, self.groups, options)
-        self._add_upcoming(set(coming_up))
+        self.upcoming = frozenset(self._add_upcoming(set(coming_up)))
         self.starting_nodes = [hosted.node for hosted in self.cluster.nodes.values()]
 
     def add(self, group: str, name: str) -> None:
@@ -180,8 +180,8 @@ class Stage:
             if born and now - timestamps.parse(born) < self.options.driver_registration_timeout:
                 yield found.node, found.group
 
-    def _add_upcoming(self, there: set[str]) -> None:
-        """Nodes on their way of which nothing is there yet."""
+    def _add_upcoming(self, there: set[str]) -> Iterator[str]:
+        """Nodes on their way of which nothing is there yet; gives their names."""
         for name, found in self.readiness.groups.items():
             if name not in self.templates:
                 continue
@@ -190,6 +190,7 @@ class Stage:
             free = (one for one in numbered if one not in self.cluster.nodes)
             for upcoming in list(itertools.islice(free, upcoming_count)):
                 self.add(name, upcoming)
+                yield upcoming
 
     def _complete(self, name: str, template: Template) -> None:
         hosted = self.cluster.nodes[name]
