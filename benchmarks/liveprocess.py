@@ -111,6 +111,9 @@ class MadeUpProvider:
     async def groups(self) -> Sequence[Group]:
         return list(self._groups.values())
 
+    async def problems(self) -> list[str]:
+        return []
+
     async def instances(self, group: str) -> Sequence[Instance]:
         return list(self._machines[group])
 

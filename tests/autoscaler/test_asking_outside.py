@@ -1,5 +1,6 @@
 """An expander of somebody else's takes its time: meanwhile everything but the decision goes on."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -20,6 +21,30 @@ def when(told: threading.Event, then: Answer, *, in_time: list[bool]) -> Answer:
         return then(request, context)
 
     return answer
+
+
+async def test_nobody_gets_the_snapshot_back_before_the_one_who_decides_has_ended(
+    clock: VirtualClock,
+) -> None:
+    may_answer = threading.Event()
+    in_time: list[bool] = []
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server, group("a"), group("b"))
+        put_pod(server, "web")
+        with serving() as expander:
+            expander.answer = when(may_answer, keeping("b"), in_time=in_time)
+            program = a_program(
+                server, cloud, clock, expander="grpc", grpcExpanderUrl=expander.address
+            )
+            working = asyncio.ensure_future(program.run())
+            await until(lambda: bool(expander.asked), clock=clock)
+            working.cancel()
+            await asyncio.wait((working,), timeout=0.1)
+            ended_before = working.done()
+            may_answer.set()
+            await asyncio.wait((working,))
+    assert (ended_before, working.cancelled(), cloud.asked) == (False, True, [])
 
 
 async def test_the_loop_goes_on_while_an_expander_is_asked(clock: VirtualClock) -> None:

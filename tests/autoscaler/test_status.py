@@ -20,7 +20,8 @@ from tests.autoscaler.harness import (
     started,
     status,
 )
-from tests.cluster.apiserver import ApiServer, until
+from tests.cluster.apiserver import ApiServer, answer, until
+from tests.cluster.apiserver import status as refusal
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.metrics import Metrics
 from tonnage.autoscaler.program import features_of
@@ -120,6 +121,24 @@ async def test_what_is_served_over_http() -> None:
             assert '"nodeGroups":[{"name":"g"' in (await fetched(port, "/status"))[1]
             assert '"waiting":["default/web"]' in (await fetched(port, "/debug/snapshot"))[1]
             assert '"delta":1' in (await fetched(port, "/debug/decisions"))[1]
+
+
+async def test_a_replica_that_may_not_have_the_lease_is_not_ready_and_says_why(
+    clock: VirtualClock,
+) -> None:
+    lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cluster-autoscaler"
+    async with ApiServer() as server:
+        started(server)
+        server.script("GET", lease, *[answer(lambda: refusal(403, "Forbidden"))] * 50)
+        program = a_program(server, Cloud(server), clock, elect=True)
+        async with running(program, server, clock):
+            await until(lambda: program.world.synced, clock=clock)
+            await clock.sleep(5)
+            code, said = await fetched(program.server.port, "/readyz")
+            assert (code, said) == (503, program.leadership.refused)
+            assert "verb get, kind Lease" in said
+            assert said in (await fetched(program.server.port, "/status"))[1]
+            assert await fetched(program.server.port, "/healthz") == (200, "ok")
 
 
 async def test_once_ends_after_one_round(clock: VirtualClock) -> None:

@@ -258,12 +258,16 @@ async def test_a_file_that_is_no_longer_readable_takes_nothing_away(
             assert "groups.yaml" in program.syncer.groups_problem
 
 
-async def test_groups_of_a_config_map_are_watched(clock: VirtualClock) -> None:
-    def stored(*instances: str) -> ConfigMap:
-        text = yaml.safe_dump_all([node_group(one) for one in instances])
-        meta = ObjectMeta(name="groups", namespace=NAMESPACE)
-        return ConfigMap(metadata=meta, data={"groups.yaml": text})
+def stored(*instances: str, misspelt: str = "") -> ConfigMap:
+    groups = [node_group(one) for one in instances]
+    for one, instance in zip(groups, instances, strict=True):
+        if instance == misspelt:
+            one["spec"]["maxsize"] = one["spec"].pop("maxSize")
+    meta = ObjectMeta(name="groups", namespace=NAMESPACE)
+    return ConfigMap(metadata=meta, data={"groups.yaml": yaml.safe_dump_all(groups)})
 
+
+async def test_groups_of_a_config_map_are_watched(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         cluster(server)
         put(server, CONFIG_MAPS, stored("i3"))
@@ -272,6 +276,32 @@ async def test_groups_of_a_config_map_are_watched(clock: VirtualClock) -> None:
             put(server, CONFIG_MAPS, stored("i3", "i4"))
             await clock.sleep(5)
             assert len(published(server)) == 3
+
+
+async def test_a_misspelt_group_of_a_config_map_stays_and_the_others_go_on(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        cluster(server)
+        put(server, CONFIG_MAPS, stored("i3"))
+        async with controlling(server, clock, node_groups_configmap="groups") as program:
+            put(server, CONFIG_MAPS, stored("i3", "i4", misspelt="i3"))
+            await clock.sleep(5)
+            assert len(published(server)) == 3
+            assert "spec.maxsize" in program.syncer.groups_problem
+
+
+async def test_with_a_group_misspelt_from_the_start_nothing_is_published_or_deleted(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        cluster(server)
+        put(server, CONFIG_MAPS, stored("i3", "i4", misspelt="i3"))
+        program = a_program(server, clock, node_groups_configmap="groups")
+        async with running(program, server, clock):
+            await clock.sleep(60)
+            assert published(server) == {}
+            assert "spec.maxsize" in program.syncer.groups_problem
 
 
 async def test_without_its_config_map_nothing_is_published_or_deleted(clock: VirtualClock) -> None:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from tests.cluster.apiserver import ApiServer, status
 from tonnage.clock import Clock, SystemClock
-from tonnage.cluster import errors
+from tonnage.cluster import auth, errors
 from tonnage.cluster.auth import Identity, PluginCredentials, StoredCredentials
 from tonnage.cluster.config import ExecPlugin, User
 from tonnage.objects.nodes import Node
@@ -18,6 +18,8 @@ from tonnage.testing.clock import START, VirtualClock
 
 V1 = "client.authentication.k8s.io/v1"
 HALF = '{"clientCertificateData":"C"}'
+NO_ZONE = '{"token":"t","expirationTimestamp":"2030-01-01T00:00:00"}'
+TWO_LINES = '{"token":"two\\\\nlines"}'
 NODE = "/api/v1/nodes/n1"
 
 
@@ -94,6 +96,35 @@ async def test_a_token_file_that_vanishes_leaves_the_last_token(
     (tmp_path / "token").unlink()
     await clock.sleep(60)
     assert (await stored.current()).token == "first"
+
+
+async def test_a_token_file_that_is_empty_for_a_moment_leaves_the_last_token(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    (tmp_path / "token").write_text("first")
+    stored = StoredCredentials(User(token_file=tmp_path / "token"), clock=clock)
+    await stored.current()
+    (tmp_path / "token").write_text("\n")
+    await clock.sleep(60)
+    assert (await stored.current()).token == "first"
+
+
+async def test_a_token_file_that_is_empty_is_named(tmp_path: Path, clock: VirtualClock) -> None:
+    (tmp_path / "token").write_text("")
+    stored = StoredCredentials(User(token_file=tmp_path / "token"), clock=clock)
+    with pytest.raises(errors.CredentialsFailed, match="/token: is empty"):
+        await stored.current()
+
+
+@pytest.mark.parametrize("token", [b"two\nlines", b"\xff\xfe", b"with space"])
+async def test_a_token_no_header_can_carry_is_refused_and_not_shown(
+    token: bytes, tmp_path: Path, clock: VirtualClock
+) -> None:
+    (tmp_path / "token").write_bytes(token)
+    stored = StoredCredentials(User(token_file=tmp_path / "token"), clock=clock)
+    with pytest.raises(errors.CredentialsFailed, match="characters that no token has") as failed:
+        await stored.current()
+    assert "two" not in str(failed.value)
 
 
 async def test_a_token_file_that_was_never_there_is_named(
@@ -180,6 +211,21 @@ async def test_a_plugin_gets_its_environment_and_the_cluster(tmp_path: Path) -> 
     }
 
 
+async def test_a_stored_certificate_is_shown_beside_the_token_of_a_plugin(tmp_path: Path) -> None:
+    plugin = ExecPlugin(
+        api_version=V1,
+        command=printing(
+            tmp_path / "login", token="t$N", clientCertificateData="P", clientKeyData="P"
+        ),
+        interactive_mode="Never",
+    )
+    user = User(certificate=b"C", key=b"K", plugin=plugin)
+    both = auth.credentials(user, clock=SystemClock(), environ=os.environ)
+    first = await both.current()
+    assert first == Identity(token="t1", certificate=b"C", key=b"K")
+    assert (await both.renew(first)).token == "t2"
+
+
 async def test_a_plugin_that_must_ask_needs_a_terminal(tmp_path: Path) -> None:
     command = printing(tmp_path / "login", token="t")
     with pytest.raises(errors.CredentialsFailed, match="standard input is not a terminal"):
@@ -200,6 +246,14 @@ async def test_a_plugin_that_must_ask_needs_a_terminal(tmp_path: Path) -> None:
         (
             f'echo \'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{HALF}}}\'',
             "a certificate or a key, not both",
+        ),
+        (
+            f'echo \'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{NO_ZONE}}}\'',
+            "printed no ExecCredential: .*timezone.*expirationTimestamp",
+        ),
+        (
+            f'echo \'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{TWO_LINES}}}\'',
+            "the token has characters that no token has",
         ),
     ],
 )

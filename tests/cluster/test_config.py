@@ -232,6 +232,32 @@ def test_a_token_leaves_the_plugin_unused(tmp_path: Path) -> None:
     assert load(kubeconfig(tmp_path / "config", user=user)).user.plugin is None
 
 
+def test_a_plugin_is_used_beside_a_certificate(tmp_path: Path) -> None:
+    pair = {"client-certificate-data": encoded(PEM), "client-key-data": encoded(PEM)}
+    user = load(kubeconfig(tmp_path / "config", user={**plugin(), **pair})).user
+    assert (user.plugin is not None, user.certificate) == (True, PEM)
+
+
+def test_folded_data_is_read(tmp_path: Path) -> None:
+    data = encoded(PEM * 4)
+    cluster = {"server": "https://api.example", "certificate-authority-data": f"{data[:40]}\n"}
+    cluster["certificate-authority-data"] += data[40:]
+    access = load(kubeconfig(tmp_path / "config", cluster=cluster))
+    assert access.endpoint.authority == PEM * 4
+
+
+def test_a_field_without_a_value_is_a_field_that_is_not_there(tmp_path: Path) -> None:
+    path = kubeconfig(
+        tmp_path / "config",
+        user={"token": "t", "exec": None, "as-groups": None, "username": None},
+        contexts=[
+            entry("context", "main", cluster="c", user="u", namespace=None),
+            {"name": "other", "context": None},
+        ],
+    )
+    assert (load(path).user.token, load(path).namespace) == ("t", "default")
+
+
 # In a pod
 
 

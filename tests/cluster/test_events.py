@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, suppress
 
 from tests.cluster.apiserver import ApiServer, Json, answer, status
 from tonnage.cluster.events import Drop, Limits, Recorder, Severity
+from tonnage.cluster.records import ConfigMap
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -136,6 +137,29 @@ async def test_too_much_about_one_object_is_held_back_and_counted(clock: Virtual
         await recorder.flush()
         assert len(written(server)) == 3
         assert recorder.dropped[Drop.RATE] == 7
+
+
+async def test_what_is_said_for_another_reason_does_not_suffer(clock: VirtualClock) -> None:
+    limits = Limits(burst=1, seconds_per_event=60)
+    async with ApiServer() as server, recording(server, clock, limits=limits) as recorder:
+        for number in range(5):
+            recorder.record(POD, reason="A", message=str(number))
+        recorder.record(POD, reason="B", message="m")
+        await recorder.flush()
+        assert [event["reason"] for event in written(server)] == ["A", "B"]
+
+
+async def test_more_may_be_said_about_a_config_map_because_it_stands_for_many(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server, recording(server, clock) as recorder:
+        about = ConfigMap(metadata=ObjectMeta(name="status", namespace="default"))
+        for number in range(100):
+            recorder.record(about, reason="ScaledUpGroup", message=str(number))
+            await clock.sleep(10.1)
+        await recorder.flush()
+        assert len(written(server)) == 100
+        assert not recorder.dropped
 
 
 async def test_other_objects_do_not_suffer(clock: VirtualClock) -> None:

@@ -1,13 +1,18 @@
 import asyncio
+import ipaddress
 import ssl
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 import trustme
 from aiohttp import web
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.cluster.apiserver import ApiServer, answer, pod
 from tonnage.cluster import errors
@@ -64,6 +69,68 @@ async def test_a_server_signed_by_someone_else_is_not(
         access = Access(endpoint=Endpoint(server=server.url, authority=pem(authority)))
         with pytest.raises(errors.ConnectionFailed, match="certificate verify failed"):
             await ask(server, clock, access)
+
+
+def plain_authority() -> tuple[bytes, ssl.SSLContext]:
+    """What many clusters have: an authority and a server without key identifiers and key usage."""
+    names = [
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in ("ca", "server")
+    ]
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in names]
+    extensions = [
+        x509.BasicConstraints(ca=True, path_length=None),
+        x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+    ]
+    certificates = [
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(names[0])
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime(2020, 1, 1))
+        .not_valid_after(datetime(2120, 1, 1))
+        .add_extension(extension, critical=False)
+        .sign(keys[0], hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+        for name, key, extension in zip(names, keys, extensions, strict=True)
+    ]
+    key = keys[1].private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificates[1] + key)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return certificates[0], context
+
+
+async def test_an_authority_without_key_identifiers_is_believed_by_every_python(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = ssl.create_default_context
+
+    def as_in_python_3_13(*, cadata: str | None) -> ssl.SSLContext:
+        context = plain(cadata=cadata)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", as_in_python_3_13)
+    trusted, serving = plain_authority()
+    async with ApiServer(tls=serving) as server:
+        access = Access(endpoint=Endpoint(server=server.url, authority=trusted))
+        assert await ask(server, clock, access) == "n1"
+
+
+async def test_an_intermediate_authority_may_be_trusted(
+    authority: trustme.CA, clock: VirtualClock
+) -> None:
+    between = authority.create_child_ca()
+    async with ApiServer(tls=server_context(between, "127.0.0.1")) as server:
+        access = Access(endpoint=Endpoint(server=server.url, authority=pem(between)))
+        assert await ask(server, clock, access) == "n1"
 
 
 async def test_a_server_under_another_name_is_not(
@@ -135,6 +202,30 @@ async def test_a_certificate_that_is_not_usable_is_said_so(
         endpoint = Endpoint(server=server.url, authority=pem(authority))
         with pytest.raises(errors.CredentialsFailed, match="not usable PEM"):
             await ask(server, clock, Access(endpoint=endpoint, user=user))
+
+
+async def test_half_of_a_rotated_pair_leaves_the_pair_before_in_use(
+    authority: trustme.CA, tmp_path: Path, clock: VirtualClock
+) -> None:
+    def write(issued: trustme.LeafCert, *files: str) -> None:
+        parts = {"cert": issued.cert_chain_pems[0], "key": issued.private_key_pem}
+        for file in files:
+            (tmp_path / file).write_bytes(parts[file].bytes())
+
+    write(authority.issue_cert("client@example.org"), "cert", "key")
+    user = User(certificate=tmp_path / "cert", key=tmp_path / "key")
+    async with ApiServer(tls=server_context(authority, "127.0.0.1", clients=True)) as server:
+        server.put("/api/v1/nodes", {"metadata": {"name": "n1"}})
+        access = Access(endpoint=Endpoint(server=server.url, authority=pem(authority)), user=user)
+        client = server.client_with(access, clock, patience=ONCE)
+        await client.get(Node, "n1")
+        newer = authority.issue_cert("client@example.org")
+        write(newer, "cert")
+        await clock.sleep(61)
+        await client.get(Node, "n1")
+        write(newer, "key")
+        await clock.sleep(61)
+        await client.get(Node, "n1")
 
 
 async def test_an_encrypted_key_is_refused_instead_of_asking_for_its_password(

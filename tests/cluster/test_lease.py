@@ -213,6 +213,63 @@ async def test_a_lease_taken_by_force_ends_the_work_at_the_next_renewal(
             assert holder(server) == "b"
 
 
+async def test_a_lease_deleted_by_hand_is_written_anew_by_its_holder(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        first, second = candidate(server, clock, "a"), candidate(server, clock, "b")
+        async with leading(first):
+            await clock.sleep(1)
+            async with leading(second):
+                await clock.sleep(10)
+                server.remove(LEASE)
+                for _ in range(60):
+                    await clock.sleep(0.5)
+                    assert (first.leading(), second.leading()) == (True, False)
+        assert holder(server) in ("", "b")
+
+
+async def test_a_lease_deleted_after_its_holder_crashed_is_taken_when_it_would_have_expired(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        second = candidate(server, clock, "b")
+        spec = {"holderIdentity": "someone who crashed", "leaseDurationSeconds": 15}
+        lease = {"metadata": {"name": "tonnage", "namespace": "kube-system"}, "spec": spec}
+        server.put(LEASE.rpartition("/")[0], lease)
+        async with leading(second):
+            await clock.sleep(5)
+            server.remove(LEASE)
+            await until(second.leading, clock=clock)
+            assert 15 <= clock.monotonic() <= 15 + 2 * 4.4
+
+
+async def test_a_lease_emptied_by_hand_is_not_taken_before_its_holder_notices(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        first, second = candidate(server, clock, "a"), candidate(server, clock, "b")
+        async with leading(first):
+            await clock.sleep(1)
+            async with leading(second):
+                await clock.sleep(10)
+                held = server.objects[LEASE]
+                emptied = {**held, "spec": {**held["spec"], "holderIdentity": ""}}
+                server.put(LEASE.rpartition("/")[0], emptied)
+                for _ in range(60):
+                    await clock.sleep(0.5)
+                    assert (first.leading(), second.leading()) == (True, False)
+
+
+async def test_an_empty_lease_that_was_made_beforehand_is_taken_at_once(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        lease = {"metadata": {"name": "tonnage", "namespace": "kube-system"}, "spec": {}}
+        server.put(LEASE.rpartition("/")[0], lease)
+        only = candidate(server, clock, "a")
+        async with leading(only):
+            await until(only.leading, clock=clock, within=1)
+
+
 async def test_the_lease_is_given_back_only_after_the_work_has_ended(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         lease = candidate(server, clock, "a")

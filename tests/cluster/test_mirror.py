@@ -174,12 +174,21 @@ async def test_a_bookmark_moves_the_version_to_resume_at(clock: VirtualClock) ->
         assert server.requests[-1].query["resourceVersion"] == "5000"
 
 
-async def test_a_silent_server_is_left_and_asked_again(clock: VirtualClock) -> None:
+async def test_a_server_that_falls_silent_is_left_and_asked_to_go_on(clock: VirtualClock) -> None:
     async with ApiServer() as server, pods_of(server, clock) as cache:
-        before = len(server.requests)
+        server.bookmark()
         await clock.sleep(95)
-        assert len(server.requests) == before + 1
+        *_, last = server.requests
+        assert (len(server.requests), last.query["resourceVersion"]) == (3, "100")
         assert cache.status.failures == 1
+
+
+async def test_a_server_silent_from_the_beginning_of_a_watch_is_asked_for_a_list(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server, pods_of(server, clock):
+        await clock.sleep(95)
+        assert [one.query.get("sendInitialEvents") for one in server.requests[2:]] == ["true", None]
 
 
 async def test_a_server_that_ends_every_watch_at_once_is_asked_less_and_less(
@@ -339,10 +348,31 @@ async def test_a_cache_whose_server_is_frozen_becomes_stale(clock: VirtualClock)
 async def test_a_watch_that_is_accepted_but_silent_does_not_make_a_cache_fresh(
     clock: VirtualClock,
 ) -> None:
+    accepted: list[web.Request] = []
+
+    async def watches_only(request: web.Request) -> web.StreamResponse:
+        if request.query.get("watch") != "true" or "sendInitialEvents" in request.query:
+            return status(500, "InternalError")
+        accepted.append(request)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.Event().wait()
+        return response
+
     async with ApiServer() as server, pods_of(server, clock) as cache:
-        await clock.sleep(200)
-        assert len(server.requests) > 2
+        server.bookmark()
+        server.script("GET", ALL_PODS, *[watches_only] * 100)
+        await clock.sleep(260)
+        assert accepted
         assert cache.stale
+
+
+async def test_a_quiet_kind_of_a_server_without_bookmarks_stays_fresh(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        for _ in range(60):
+            await clock.sleep(20)
+            assert not cache.stale
+        assert server.requests
 
 
 async def test_a_stale_cache_recovers_with_the_server(clock: VirtualClock) -> None:
@@ -352,7 +382,8 @@ async def test_a_stale_cache_recovers_with_the_server(clock: VirtualClock) -> No
         server.thaw()
         await server.watching()
         server.put(PODS, pod("web-1"))
-        await until(lambda: not cache.stale, clock=clock)
+        await until(lambda: names(cache) == ["web-1"], clock=clock)
+        assert not cache.stale
         assert (cache.status.failures, cache.status.last_error) == (0, "")
 
 

@@ -1,6 +1,7 @@
 """What the shipped manifests promise, and that they fit together."""
 
 import re
+import tomllib
 from typing import Any
 
 import msgspec
@@ -38,6 +39,18 @@ def test_no_two_manifests_are_of_the_same_object(overlay: str) -> None:
     assert sorted(set(names)) == sorted(names)
 
 
+def test_what_an_overlay_may_add_to_the_base_is_nothing_it_has_already() -> None:
+    (component,) = [
+        path.parent.name
+        for path in DEPLOY.glob("*/kustomization.yaml")
+        if yaml.safe_load(path.read_text())["kind"] == "Component"
+    ]
+    assert component == "startup-taints"
+    added = {(one["kind"], one["metadata"]["name"]) for one in documents(component)}
+    for overlay in ("base", "kwok", "cluster-api"):
+        assert not added & {(one["kind"], one["metadata"]["name"]) for one in documents(overlay)}
+
+
 def test_two_replicas_run_so_that_one_can_take_over() -> None:
     assert deployment()["spec"]["replicas"] == 2
 
@@ -45,6 +58,12 @@ def test_two_replicas_run_so_that_one_can_take_over() -> None:
 def test_one_replica_at_least_survives_voluntary_disruptions() -> None:
     (budget,) = of_kind("PodDisruptionBudget")
     assert budget["spec"]["minAvailable"] == 1
+
+
+@pytest.mark.parametrize("overlay", ["base", "capacity-templates", "scheduler"])
+def test_a_replica_that_is_not_ready_keeps_no_node_from_being_drained(overlay: str) -> None:
+    (budget,) = of_kind("PodDisruptionBudget", overlay)
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
 def test_deployment_and_budget_select_the_pods_of_the_template() -> None:
@@ -139,6 +158,14 @@ def test_the_files_the_image_is_built_from_exist() -> None:
     names = [name for line in copied for name in line.split()]
     assert "requirements.lock" in names
     assert [name for name in names if not (REPOSITORY / name).exists()] == []
+
+
+def test_the_image_has_what_every_provider_needs() -> None:
+    project = (REPOSITORY / "pyproject.toml").read_text()
+    extras = set(tomllib.loads(project)["project"]["optional-dependencies"])
+    installed = re.search(r'"\.\[(.+)\]"', (DEPLOY / "Containerfile").read_text())
+    assert installed is not None
+    assert set(installed[1].split(",")) == extras
 
 
 def test_the_image_has_the_user_the_pod_runs_as() -> None:

@@ -1,59 +1,62 @@
 """docs/operations.md has a line on every metric and every reason of an event."""
 
 import ast
-import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import prometheus_client
 import pytest
 
 import tonnage.autoscaler
+from tests.autoscaler.harness import Cloud, a_program
 from tests.cluster.apiserver import ApiServer
 from tests.deploy.manifests import DEPLOY
-from tonnage.autoscaler.metrics import Metrics
-from tonnage.clock import SystemClock
-from tonnage.cluster.mirror import Mirror
-from tonnage.service.cachemetrics import CacheCollector
+from tonnage.testing.clock import VirtualClock
 
 DOCUMENT = (DEPLOY.parent / "docs" / "operations.md").read_text()
 PACKAGE = Path(tonnage.autoscaler.__file__).parent
+TREES = {path.name: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob("*.py"))}
 
 
 def metric_names() -> list[str]:
-    clock = SystemClock()
-    mirror = Mirror(ApiServer().client(clock), clock=clock, rng=random.Random(1))
-    registry = Metrics(clock=clock).registry
-    registry.register(CacheCollector(mirror))
+    """All that a replica has to tell, however it was registered."""
+    server = ApiServer()
+    program = a_program(server, Cloud(server), VirtualClock())
     return [
         f"{family.name}_total" if family.type == "counter" else family.name
-        for family in registry.collect()
+        for family in program.metrics.registry.collect()
     ]
 
 
 def event_reasons() -> set[str]:
-    return {reason for path in PACKAGE.glob("*.py") for reason in _reasons(path)}
+    return {reason for tree in TREES.values() for reason in _reasons(tree)}
 
 
-def _reasons(path: Path) -> Iterator[str]:
-    for function in ast.walk(ast.parse(path.read_text())):
+def _reasons(tree: ast.AST) -> Iterator[str]:
+    for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _told_in(function)
+            for call in _calls(function, "_hands.tell"):
+                yield from _said(call, function)
 
 
-def _told_in(function: ast.AST) -> Iterator[str]:
-    """What a function gives `tell` as the reason: a text, or a variable it sets to texts."""
-    for call in ast.walk(function):
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
-            continue
-        if call.func.attr != "tell" or len(call.args) < 2:
-            continue
-        reason = call.args[1]
-        if isinstance(reason, ast.Constant):
-            yield str(reason.value)
-        else:
-            assert isinstance(reason, ast.Name), f"not understood: {ast.unparse(call)}"
-            yield from _assigned(function, reason.id)
+def _calls(tree: ast.AST, called: str) -> Iterator[ast.Call]:
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith(called):
+            yield call
+
+
+def _said(call: ast.Call, function: ast.AST) -> Iterator[str]:
+    """The reason: a text, or a variable the function sets to texts; anything else is a failure."""
+    named = [one.value for one in call.keywords if one.arg == "reason"]
+    reason = (named or call.args[1:2])[0]
+    if isinstance(reason, ast.Constant):
+        yield str(reason.value)
+        return
+    assert isinstance(reason, ast.Name), f"not understood: {ast.unparse(call)}"
+    found = list(_assigned(function, reason.id))
+    assert found, f"not understood: {ast.unparse(call)}"
+    yield from found
 
 
 def _assigned(function: ast.AST, name: str) -> Iterator[str]:
@@ -69,6 +72,27 @@ def _assigned(function: ast.AST, name: str) -> Iterator[str]:
 def test_metrics_and_reasons_are_found_in_the_code() -> None:
     assert "tonnage_leader" in metric_names()
     assert {"TriggeredScaleUp", "ScaleUpTimedOut"} <= event_reasons()
+
+
+def test_events_are_recorded_in_one_place() -> None:
+    places = [name for name, tree in TREES.items() for _ in _calls(tree, "recorder.record")]
+    assert places == ["acting.py"]
+
+
+def test_that_place_is_only_ever_called() -> None:
+    """Handed on under another name, what it is given would not be seen here."""
+    for name, tree in TREES.items():
+        named = [
+            one
+            for one in ast.walk(tree)
+            if isinstance(one, ast.Attribute) and ast.unparse(one).endswith("_hands.tell")
+        ]
+        assert len(named) == len(list(_calls(tree, "_hands.tell"))), name
+
+
+def test_no_metric_is_registered_where_nobody_scrapes() -> None:
+    strangers = {family.name for family in prometheus_client.REGISTRY.collect()}
+    assert not {name for name in strangers if name.startswith(("tonnage", "cluster_autoscaler"))}
 
 
 @pytest.mark.parametrize("name", metric_names())

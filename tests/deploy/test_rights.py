@@ -1,7 +1,7 @@
 """The shipped roles grant what the code uses, and nothing else."""
 
 from tests.deploy.manifests import Right, of_kind, rights
-from tests.deploy.usage import BASE, KWOK, rights_to_follow, rights_used
+from tests.deploy.usage import BASE, KWOK, UNTAINTING, rights_to_follow, rights_used
 from tonnage.autoscaler import state
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.program import Settings
@@ -20,6 +20,11 @@ def test_every_right_that_is_used_is_granted_and_no_other() -> None:
 def test_the_kwok_overlay_adds_what_its_provider_uses_and_no_more() -> None:
     used = rights_used(*BASE, *KWOK) | rights_to_follow()
     assert set(rights("kwok")) == used
+
+
+def test_the_component_for_startup_taints_grants_what_taking_them_off_uses_and_no_more() -> None:
+    assert set(rights("startup-taints")) == rights_used(UNTAINTING)
+    assert not set(rights("startup-taints")) & set(rights("kwok"))
 
 
 def test_nothing_is_granted_by_asterisk() -> None:
@@ -54,8 +59,12 @@ def test_the_names_in_the_roles_are_those_the_code_uses() -> None:
 
 
 def test_every_role_is_bound_to_the_account_of_the_deployment() -> None:
-    bindings = [*of_kind("ClusterRoleBinding", "kwok"), *of_kind("RoleBinding", "kwok")]
-    roles = [*of_kind("ClusterRole", "kwok"), *of_kind("Role", "kwok")]
+    parts = ("kwok", "startup-taints")
+    kinds = ("ClusterRoleBinding", "RoleBinding")
+    bindings = [one for part in parts for kind in kinds for one in of_kind(kind, part)]
+    roles = [
+        one for part in parts for kind in ("ClusterRole", "Role") for one in of_kind(kind, part)
+    ]
     account = {"kind": "ServiceAccount", "name": "tonnage", "namespace": "tonnage-system"}
     assert all(binding["subjects"] == [account] for binding in bindings)
     assert sorted((one["roleRef"]["kind"], one["roleRef"]["name"]) for one in bindings) == sorted(

@@ -20,7 +20,16 @@ VERBS = {
     "patch": "patch",
     "delete": "delete",
 }
-BASE = ("autoscaler", "cluster/events.py", "cluster/lease.py")
+UNTAINTING = "autoscaler/untainting.py"
+BASE = (
+    *sorted(
+        str(path.relative_to(PACKAGE))
+        for path in (PACKAGE / "autoscaler").glob("*.py")
+        if path != PACKAGE / UNTAINTING
+    ),
+    "cluster/events.py",
+    "cluster/lease.py",
+)
 KWOK = ("providers/kwok.py", "providers/kwok_groups.py", "providers/kwok_ledger.py")
 
 _TYPES: dict[str, type] = {

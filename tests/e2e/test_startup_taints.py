@@ -1,11 +1,14 @@
 """Taints that keep pods off until a driver is there, taken off with the rights that are shipped."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.e2e import deployed
 from tests.e2e.scaling import DRIVER, Stage, group, stateful_set
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour
 
-pytestmark = pytest.mark.patience(240)
+pytestmark = pytest.mark.patience(600)
 
 TAINT = {"key": f"{DRIVER}/agent-not-ready", "effect": "NoSchedule"}
 
@@ -15,10 +18,18 @@ def taints(stage: Stage, node: str) -> list[str]:
     return [one["key"] for one in found]
 
 
+@pytest.fixture
+def allowed(stage: Stage) -> Iterator[None]:
+    with deployed.allowing_to_untaint(stage.cluster):
+        yield
+
+
 @pytest.mark.parametrize("removes", [True, False], ids=["asked to", "not asked to"])
 def test_a_startup_taint_goes_when_its_driver_has_registered_if_that_is_wanted(
-    stage: Stage, removes: bool
+    stage: Stage, removes: bool, request: pytest.FixtureRequest
 ) -> None:
+    if removes:
+        request.getfixturevalue("allowed")
     stage.play(DriverBehaviour(name=DRIVER, limit=10, registers_after=Delay(3.0)))
     wanted = group("db", limit=10, csi_node="empty")
     wanted["spec"]["template"]["node"]["spec"] = {"taints": [TAINT]}
@@ -32,14 +43,12 @@ def test_a_startup_taint_goes_when_its_driver_has_registered_if_that_is_wanted(
     if removes:
         stage.wait_running(3)
         assert TAINT["key"] not in taints(stage, node)
-        assert stage.see(lambda history: history.too_early(DRIVER)) == []
-        events = stage.cluster.kubectl(
-            "get", "events", "-A", "--field-selector", f"involvedObject.name={node}"
-        )
-        assert "StartupTaintRemoved" in events
+        assert stage.too_early() == []
+        stage.wait_event(node, "StartupTaintRemoved")
     else:
-        assert stage.stays(lambda: TAINT["key"] in taints(stage, node), seconds=8)
+        stage.wait_registered(node)
+        assert stage.stays(lambda: TAINT["key"] in taints(stage, node), seconds=4)
         assert stage.running() == {}
     # The node is coming up meanwhile, so nothing more was bought for its pods.
     assert autoscaler.requests() == [("db", 1)]
-    assert autoscaler.healthy
+    stage.wait_healthy(autoscaler)

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import msgspec
 import pytest
 import trustme
 
@@ -24,7 +25,7 @@ from tonnage.providers.external_grpc_config import ExternalGrpcConfig
 from tonnage.providers.protocol import GroupOptions, Provider
 from tonnage.providers.protos import externalgrpc_pb2 as wire
 from tonnage.testing import builders
-from tonnage.testing.provider_contract import ProviderContract, declared
+from tonnage.testing.provider_contract import ReadingProviderContract, declared
 
 REPOSITORY = Path(__file__).parent.parent.parent
 
@@ -34,14 +35,18 @@ def client(port: int, nodes: Sequence[Node] = (), **more: Any) -> ExternalGrpcPr
     return ExternalGrpcProvider(config, nodes=lambda: nodes, clock=SystemClock())
 
 
-class TestExternalGrpc(ProviderContract):
+class TestExternalGrpc(ReadingProviderContract):
     """The contract through the wire; servers of a closed loop are gone with it."""
 
     async def make(self, groups: Sequence[NodeGroup], nodes: Sequence[Node]) -> Provider:
-        behind = _Priced(groups, nodes)
+        behind = self._behind = _Priced(groups, nodes)
         server, port = await external_grpc_server.serve(behind, "127.0.0.1:0")
         self._kept = server
         return _WithPrices(client(port, nodes), behind)
+
+    async def spoil(self, group: str) -> None:
+        known = self._behind._groups[group]
+        self._behind._groups[group] = msgspec.structs.replace(known, min_size=9, max_size=1)
 
 
 class _Priced(DeclarativeProvider):
@@ -115,6 +120,54 @@ def test_a_price_is_what_the_server_says_of_an_hour() -> None:
     asyncio.run(main())
     (asked,) = seen
     assert asked.endTimestamp.seconds - asked.startTimestamp.seconds == 3600
+
+
+def test_groups_without_an_id_and_groups_told_twice_are_named() -> None:
+    async def groups(_: Any) -> wire.NodeGroupsResponse:
+        told = [wire.NodeGroup(id=name, maxSize=10) for name in ("a", "", "a", "b")]
+        return wire.NodeGroupsResponse(nodeGroups=told)
+
+    async def size(_: Any) -> wire.NodeGroupTargetSizeResponse:
+        return wire.NodeGroupTargetSizeResponse(targetSize=0)
+
+    async def nodes(_: Any) -> wire.NodeGroupNodesResponse:
+        return wire.NodeGroupNodesResponse()
+
+    async def main() -> None:
+        methods = {"NodeGroups": groups, "NodeGroupTargetSize": size, "NodeGroupNodes": nodes}
+        async with answering(**methods) as port:
+            provider = client(port)
+            await provider.refresh()
+            assert [one.id for one in await provider.groups()] == ["a", "b"]
+            assert list(await provider.problems()) == [
+                "NodeGroups: 1 groups without an id; left out",
+                "NodeGroups: group a is there twice; the last is used",
+            ]
+
+    asyncio.run(main())
+
+
+def test_a_node_the_server_fails_at_stays_where_it_was_and_the_others_go_on() -> None:
+    failing = False
+
+    async def group_of(request: wire.NodeGroupForNodeRequest) -> wire.NodeGroupForNodeResponse:
+        if failing and request.node.name == "n1":
+            raise ProviderError("what is that?")
+        return wire.NodeGroupForNodeResponse(nodeGroup=wire.NodeGroup(id="a"))
+
+    async def main() -> None:
+        nonlocal failing
+        async with answering(NodeGroupForNode=group_of) as port:
+            provider = client(port, [builders.node("n1"), builders.node("n2")])
+            await provider.refresh()
+            failing = True
+            await provider.refresh()
+            (group,) = await provider.groups()
+            assert set(group.nodes) == {"n1", "n2"}
+            (problem,) = await provider.problems()
+            assert problem.startswith("node n1: the server does not say which group it is of")
+
+    asyncio.run(main())
 
 
 def test_a_group_whose_size_is_not_told_cannot_grow_and_the_others_can() -> None:

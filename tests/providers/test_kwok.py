@@ -409,14 +409,85 @@ async def test_a_server_that_says_nothing_is_given_up_in_time(clock):
         assert clock.monotonic() == pytest.approx(30.0, abs=1.0)
 
 
-async def test_a_ledger_written_by_hand_that_makes_no_sense_is_named(clock):
+# A node that cannot be read
+
+
+async def test_a_node_that_can_no_longer_be_read_is_still_one_of_its_group(clock):
     async with ApiServer() as server:
-        server.put(
-            LEDGER.rpartition("/")[0],
-            {"metadata": {"name": "tonnage-kwok-groups"}, "data": {"a": "three"}},
-        )
-        with pytest.raises(ProviderError, match=r"kube-system/tonnage-kwok-groups: data\.a"):
-            await provider(server, clock, declared("a")).refresh()
+        kwok = provider(server, clock, declared("a"))
+        await kwok.refresh()
+        await kwok.increase("a", 2)
+        spoilt = made(server, NODES)[0]
+        spoilt["status"] = {"allocatable": {"cpu": "four"}}
+        await kwok.refresh()
+        (group,) = await kwok.groups()
+        assert (len(group.nodes), group.target) == (2, 2)
+        assert len(made(server, NODES)) == 2
+
+
+async def test_a_node_that_cannot_be_read_from_the_start_is_neither_made_nor_given_up(clock):
+    async with ApiServer() as server:
+        kwok = provider(server, clock, declared("a"))
+        await kwok.refresh()
+        await kwok.increase("a", 2)
+        spoilt = made(server, NODES)[0]
+        spoilt["status"] = {"allocatable": {"cpu": "four"}}
+        again = provider(server, clock, declared("a"), seed=2)
+        await again.refresh()
+        found = {one.node: one.state for one in await again.instances("a")}
+        assert found[spoilt["metadata"]["name"]] == "running"
+        await again.decrease_target("a", 1)
+        assert made(server, NODES) == [spoilt]
+
+
+# A ledger that somebody has edited
+
+
+async def with_a_spoilt_ledger(server: ApiServer, clock: VirtualClock) -> KwokProvider:
+    """Two groups of three; what the ledger says of `a` can no longer be read."""
+    kwok = provider(server, clock, declared("a"), declared("b"))
+    await kwok.refresh()
+    for group in ("a", "b"):
+        await kwok.increase(group, 3)
+    server.objects[LEDGER]["data"]["a"] = "three"
+    await kwok.refresh()
+    return kwok
+
+
+async def test_an_entry_of_the_ledger_that_makes_no_sense_is_named_by_its_group(clock):
+    async with ApiServer() as server:
+        kwok = await with_a_spoilt_ledger(server, clock)
+        a, b = await kwok.groups()
+        (problem,) = a.problems
+        assert 'kube-system/tonnage-kwok-groups: data.a: expected JSON such as {"wan' in problem
+        assert problem.endswith('found "three"')
+        assert b.problems == ()
+
+
+async def test_a_group_whose_entry_makes_no_sense_keeps_its_target_and_is_not_scaled(clock):
+    async with ApiServer() as server:
+        kwok = await with_a_spoilt_ledger(server, clock)
+        a, _ = await kwok.groups()
+        assert (a.target, a.min_size, a.max_size) == (3, 0, 3)
+        with pytest.raises(ProviderError, match=r"group a: not scaled: .*data\.a"):
+            await kwok.delete("a", [a.nodes[0]])
+        assert len(made(server, NODES)) == 6
+
+
+async def test_an_entry_that_makes_no_sense_is_left_as_it_is_while_others_change(clock):
+    async with ApiServer() as server:
+        kwok = await with_a_spoilt_ledger(server, clock)
+        await kwok.increase("b", 1)
+        assert server.objects[LEDGER]["data"]["a"] == "three"
+        assert [group.target for group in await kwok.groups()] == [3, 4]
+
+
+async def test_after_a_restart_a_group_whose_entry_makes_no_sense_has_the_nodes_it_has(clock):
+    async with ApiServer() as server:
+        await with_a_spoilt_ledger(server, clock)
+        again = provider(server, clock, declared("a"), declared("b"))
+        await again.refresh()
+        assert [group.target for group in await again.groups()] == [3, 3]
 
 
 def test_a_group_whose_name_no_node_can_carry_is_refused():

@@ -8,6 +8,7 @@ import pytest
 
 from tonnage.autoscaler.config import Config
 from tonnage.errors import InputError
+from tonnage.scaleup import durations
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.service import configfile
@@ -40,6 +41,43 @@ def test_a_time_of_another_type_is_told_the_same() -> None:
 def test_times_are_seconds_or_durations(written: str, seconds: float) -> None:
     data = f"scanInterval: {written}".encode()
     assert configfile.parse(data, Config, where="", given={}).scan_interval == seconds
+
+
+@pytest.mark.parametrize("written", [".s", "²s", "1.2.3s", "s", "5", "5 s", "1m-3s"])
+def test_what_is_no_duration_is_refused(written: str) -> None:
+    assert "expected a duration such as 10s" in wrong(f'scanInterval: "{written}"')
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("500ms", 0.5), (".5s", 0.5), ("1.s", 1.0), ("1h0m1.5s", 3601.5)]
+)
+def test_durations_are_written_as_in_go(written: str, seconds: float) -> None:
+    assert durations.seconds(written) == seconds
+
+
+def test_the_line_is_that_of_the_very_field_inside_another() -> None:
+    text = (
+        "pools:\n  - name: a\n    members: {d: 1}\n    sise: 3\nfeatureGates:\n  A: true\n  B: 1\n"
+    )
+    assert wrong(text).startswith("c.yaml:4: pools[0].sise:")
+    assert wrong(text.replace("sise", "size")).startswith("c.yaml:7: featureGates.B:")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kubernetesVersion: banana", "`kubernetesVersion`: 'banana': expected a version such as"),
+        ("statusConfigMapName: My Status", "expected the name of a ConfigMap"),
+        ("priorities: {a: [b]}", "`priorities`: 'a': expected a whole number"),
+        ("priorities: {'1': ['(']}", "`priorities`[1]: '(': missing ), unterminated"),
+        ("expander: grpc", "`expander`: grpc asks whom `grpcExpanderUrl` names"),
+        ("startupTaintPrefixes: ['']", "`startupTaintPrefixes`: an empty entry"),
+        ("decisionFileSize: 0", "`decisionFileSize`: 0: expected 1 or more"),
+    ],
+)
+def test_what_no_round_could_go_by_is_refused_when_the_file_is_read(text: str, said: str) -> None:
+    assert wrong(f"csiAware: true\n{text}").startswith("c.yaml:2: ")
+    assert said in wrong(text)
 
 
 def test_a_share_is_no_time() -> None:

@@ -1,5 +1,6 @@
 """Who may act, and since when the API server is known."""
 
+import asyncio
 import random
 
 import msgspec
@@ -56,6 +57,38 @@ async def test_with_an_election_work_is_done_by_who_holds_the_lease(clock: Virtu
             assert server.objects[f"{LEASES}/l"]["spec"]["holderIdentity"] == "me"
 
         await elected.act(work)
+
+
+async def test_a_missing_right_to_the_lease_is_named_until_it_is_given(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        elected = leadership(server.client(clock), clock)
+        server.script("GET", f"{LEASES}/l", *[answer(lambda: status(403, "Forbidden"))] * 3)
+        told: list[object] = []
+
+        async def work() -> None:
+            told.append(elected.document["problem"])
+
+        acting = asyncio.ensure_future(elected.act(work))
+        await clock.sleep(3)
+        right = "missing right: verb get, kind Lease, group coordination.k8s.io"
+        assert elected.refused == f"cannot lead: {right}"
+        assert elected.document == {
+            "identity": "me", "leads": False, "leader": "", "problem": elected.refused
+        }  # fmt: skip
+        await acting
+        assert told == [""]
+
+
+async def test_a_lease_that_somebody_else_has_is_no_problem(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        spec = {"holderIdentity": "other", "leaseDurationSeconds": 15}
+        server.put(LEASES, {"metadata": {"name": "l", "namespace": "kube-system"}, "spec": spec})
+        elected = leadership(server.client(clock), clock)
+        acting = asyncio.ensure_future(elected.act(lambda: clock.sleep(0)))
+        await clock.sleep(5)
+        found = elected.document
+        assert (found["leader"], found["leads"], found["problem"]) == ("other", False, "")
+        acting.cancel()
 
 
 async def test_a_patient_shell_waits_for_its_server(clock: VirtualClock) -> None:

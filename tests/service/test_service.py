@@ -81,6 +81,12 @@ def test_a_line_of_text_ends_with_the_fields() -> None:
     assert logged("text").endswith("info nodes asked for group=g path=x")
 
 
+def test_a_text_of_several_lines_stays_on_one() -> None:
+    record = logging.makeLogRecord({"msg": "oh\nno", "levelname": "INFO", "why": "a\nb", "n": 3})
+    line = logs.TextFormatter().format(record)
+    assert line.endswith(r' info "oh\nno" why="a\nb" n=3')
+
+
 def test_all_logs_go_to_one_stream() -> None:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tonnage.autoscaler.provided import Asking
 from tonnage.autoscaler.report import Deed, Done
+from tonnage.cluster.errors import Forbidden
 from tonnage.cluster.events import Recorder, Severity
 from tonnage.cluster.records import ObjectReference
 from tonnage.cluster.resources import Named
@@ -34,6 +35,11 @@ class Hands:
         self.dry_run = dry_run
         self.timeout = 60.0
         self.done: list[Done] = []
+
+    @property
+    def refused(self) -> Forbidden | None:
+        """The right for want of which events are not written, if so."""
+        return self._recorder.refused if self._recorder is not None else None
 
     async def increase(self, group: str, delta: int, *, reason: str) -> None:
         provider = self._asking.provider

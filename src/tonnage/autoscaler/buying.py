@@ -33,7 +33,7 @@ class Buyer:
         hands: Hands,
         registry: Registry,
         *,
-        about: ObjectReference,
+        about: Callable[[], ObjectReference],
         metrics: Metrics,
         clock: Clock,
         write_down: Callable[[], Awaitable[None]],
@@ -42,7 +42,7 @@ class Buyer:
         self._asking = asking
         self._hands = hands
         self._registry = registry
-        self._about = about
+        self._status = about
         self._metrics = metrics
         self._clock = clock
         self._write_down = write_down
@@ -50,6 +50,10 @@ class Buyer:
         self._resting: dict[str, float] = {}
         self._full = False
         """Whether it was told that the cluster has all the nodes it may have."""
+
+    @property
+    def _about(self) -> ObjectReference:
+        return self._status()
 
     @property
     def resting(self) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from tonnage.autoscaler import outside
 from tonnage.autoscaler.config import Config
@@ -15,6 +15,8 @@ from tonnage.scaleup import deciding
 from tonnage.scaleup.looking import Look
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot.snapshot import PodRecord
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -28,21 +30,32 @@ class Question(NamedTuple):
     upcoming: Mapping[str, int]
 
 
+class _Idle(NamedTuple):
+    """A plan for nobody, and what it came from."""
+
+    look: Look
+    question: Question
+    plan: Plan
+
+
 class Chooser:
     """Plans. Where no pod waits, the plan stays the same until templates or the question change."""
 
     def __init__(self, world: World, *, clock: Clock) -> None:
         self._world = world
         self._clock = clock
-        self._idle: tuple[Look, Question, Plan] | None = None
+        self._idle: _Idle | None = None
 
     async def plan(self, found: Look, question: Question) -> tuple[Plan, list[str]]:
         """The plan, and which pods were left out because no decision could be made with them."""
         if not found.pending and self._idle is not None:
-            before, asked, plan = self._idle
-            same = before.templates is found.templates and before.warnings == found.warnings
-            if same and asked == question:
-                return plan, []
+            before = self._idle
+            if (
+                before.question == question
+                and before.look.warnings == found.warnings
+                and _same_templates(before.look, found)
+            ):
+                return before.plan, []
         with outside.expanders(question.config) as asked_outside:
             if asked_outside is None:
                 plan, left_out = self._decided(found, question, None)
@@ -50,11 +63,11 @@ class Chooser:
                 # Somebody is waited for: let the lease be renewed and the watches be read, while
                 # the snapshot the plan is made from stands still.
                 with self._world.standing_still():
-                    plan, left_out = await asyncio.to_thread(
-                        self._decided, found, question, asked_outside
+                    plan, left_out = await _to_the_end(
+                        asyncio.to_thread(self._decided, found, question, asked_outside)
                     )
         if not found.pending:
-            self._idle = (found, question, plan)
+            self._idle = _Idle(found, question, plan)
         return plan, left_out
 
     def _decided(
@@ -83,6 +96,18 @@ class Chooser:
         return decide(found._replace(pending=good)), left_out
 
 
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives; whoever is cancelled meanwhile waits for its end all the same.
+
+    A thread cannot be cancelled, and as long as it has the snapshot nobody else may.
+    """
+    working = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(working)
+    finally:
+        await asyncio.wait((working,))
+
+
 def _decidable(found: Look, decide: Callable[[Look], Plan]) -> tuple[list[PodRecord], list[str]]:
     """The pods that can be decided on; one that cannot must not stop the others."""
     good: list[PodRecord] = []
@@ -95,3 +120,17 @@ def _decidable(found: Look, decide: Callable[[Look], Plan]) -> tuple[list[PodRec
         else:
             good.append(record)
     return good, left_out
+
+
+def _same_templates(one: Look, other: Look) -> bool:
+    """Whether templates are the same, or were made again from the same and say the same.
+
+    That is once a minute, and mostly in vain.
+    """
+    before, now = one.templates, other.templates
+    return before is now or (
+        one.cluster.nodes == other.cluster.nodes
+        and before.by_group == now.by_group
+        and before.problems == now.problems
+        and before.warnings == now.warnings
+    )

@@ -3,7 +3,7 @@
 No failure here ends the round: it is told and tried again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tonnage.autoscaler.acting import Hands
 from tonnage.autoscaler.config import Config
@@ -26,18 +26,22 @@ class Cleaner:
     """Deletes only what the provider itself calls failed or nobody has seen a node of in time."""
 
     def __init__(
-        self, world: World, hands: Hands, registry: Registry, *, about: ObjectReference,
-        metrics: Metrics,
+        self, world: World, hands: Hands, registry: Registry, *,
+        about: Callable[[], ObjectReference], metrics: Metrics,
     ) -> None:  # fmt: skip
         self._world = world
         self._hands = hands
         self._registry = registry
-        self._about = about
+        self._status = about
         self._metrics = metrics
         self._told_unready: dict[str, tuple[str, ...]] = {}
         self._told_problems: set[str] = set()
         self._leaving: set[str] = set()
         """Nodes we had deleted that are still there, also if their provider has yet to say so."""
+
+    @property
+    def _about(self) -> ObjectReference:
+        return self._status()
 
     def tell(self, observation: Observation) -> None:
         """Say what did not come."""
@@ -59,9 +63,9 @@ class Cleaner:
                 self._metrics.failed_creations(one.failure.code or "other", one.nodes)
             self._hands.tell(self._about, reason, message, warning=True)
 
-    def tell_problems(self, groups: Sequence[Group]) -> None:
-        """Say what is wrong with the declaration of groups, each thing once."""
-        now = {problem for group in groups for problem in group.problems}
+    def tell_problems(self, provided: Provided) -> None:
+        """Say what somebody has to mend about groups, each thing once."""
+        now = set(provided.to_mend)
         for problem in sorted(now - self._told_problems):
             self._hands.tell(self._about, "NodeGroupProblem", problem, warning=True)
         self._told_problems = now

@@ -1,5 +1,7 @@
 """What the operator may set while the autoscaler runs: one file, every field with a default."""
 
+import re
+from collections.abc import Iterator
 from typing import get_args
 
 import msgspec
@@ -10,10 +12,20 @@ from tonnage.groups.registry import Patience
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.scaleup import expanders
 from tonnage.scaleup.options import UPSTREAM, Options
+from tonnage.scaleup.priorities import read_priorities
 
 KIND = "AutoscalerConfig"
 
 _MAY_BE_NEGATIVE = ("expendable_pods_priority_cutoff", "random_seed")
+
+_LEAST = {"scan_interval": 0.1, "provider_timeout": 0.1, "decision_file_size": 1}
+"""What a number must at least be, if that is not 0."""
+
+_FORMS = {
+    "kubernetes_version": (r"^(v?[0-9]+\.[0-9]+.*)?$", "a version such as 1.37"),
+    "status_config_map_name": (r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "the name of a ConfigMap"),
+}
+"""What a text must look like, and what that is called."""
 
 
 class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,27 +84,55 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
             # In backticks, as the field's line is found by.
             raise InputError(str(error).replace("expander", "`expander`", 1)) from None
         features.check_gates(self.feature_gates, field="featureGates")
-        for field in msgspec.structs.fields(type(self)):
-            value = getattr(self, field.name)
-            types = (field.type, *get_args(field.type))
-            is_number = float in types or int in types
-            if not is_number or value is None or field.name in _MAY_BE_NEGATIVE:
-                continue
-            if value < 0:
-                raise InputError(f"`{field.encode_name}`: {value:g}: expected 0 or more")
-        for name, least in (("scan_interval", 0.1), ("provider_timeout", 0.1)):
-            if getattr(self, name) < least:
-                shown = "scanInterval" if name == "scan_interval" else "providerTimeout"
-                raise InputError(f"`{shown}`: expected at least {least:g} s")
+        self._check_texts()
+        for field in _bounded():
+            value, least = getattr(self, field.name), _LEAST.get(field.name, 0)
+            if value is not None and value < least:
+                raise InputError(f"`{field.encode_name}`: {value:g}: expected {least:g} or more")
         if self.longest_batch_window < self.batch_window:
             raise InputError(
                 f"`batchWindowMax`: {self.longest_batch_window:g}: expected no less than"
                 f" batchWindow, which is {self.batch_window:g}"
             )
-        if self.decision_file_size <= 0:
-            raise InputError(
-                f"`decisionFileSize`: {self.decision_file_size}: expected bytes, more than 0"
-            )
+
+    def _check_texts(self) -> None:
+        """What would otherwise be found out in the midst of a round, or never."""
+        for field in msgspec.structs.fields(Config):
+            pattern, expected = _FORMS.get(field.name, ("", ""))
+            value = getattr(self, field.name)
+            if pattern and not re.fullmatch(pattern, value):
+                raise InputError(f"`{field.encode_name}`: {value!r}: expected {expected}")
+        try:
+            read_priorities(self.priorities)
+        except InputError as error:
+            raise InputError(str(error).replace("priorities", "`priorities`", 1)) from None
+        if expanders.GRPC in self.expander and not self.grpc_expander_url:
+            raise InputError("`expander`: grpc asks whom `grpcExpanderUrl` names: expected both")
+        for name, texts in (
+            ("startupTaints", self.startup_taints),
+            ("startupTaintPrefixes", self.startup_taint_prefixes),
+            ("statusTaints", self.status_taints),
+        ):
+            if "" in texts:
+                # Every key begins with nothing at all.
+                raise InputError(f"`{name}`: an empty entry: expected keys of taints")
+
+    @classmethod
+    def constraints(cls) -> dict[str, dict[str, object]]:
+        """What holds for single fields beside their types, in the words of JSON schema."""
+        one = f"({'|'.join(expanders.NAMES)})"
+        return {
+            **{field.encode_name: {"minimum": _LEAST.get(field.name, 0)} for field in _bounded()},
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": KIND},
+            "compatibility": {"enum": ["none", UPSTREAM]},
+            **{
+                field.encode_name: {"pattern": _FORMS[field.name][0]}
+                for field in msgspec.structs.fields(cls)
+                if field.name in _FORMS
+            },
+            "expander": {"pattern": f"^ *{one} *(, *{one} *)*$"},
+        }
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -115,3 +155,11 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
             max_backoff=self.max_node_group_backoff_duration,
             backoff_reset=self.node_group_backoff_reset_timeout,
         )
+
+
+def _bounded() -> Iterator[msgspec.structs.FieldInfo]:
+    """The fields that are numbers and may not be as low as you like."""
+    for field in msgspec.structs.fields(Config):
+        types = (field.type, *get_args(field.type))
+        if (float in types or int in types) and field.name not in _MAY_BE_NEGATIVE:
+            yield field

@@ -1,14 +1,14 @@
 """Node groups from files, with the nodes the watch shows: for dry runs on a live cluster."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
 from tonnage.autoscaler.world import World
-from tonnage.errors import InputError
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
+from tonnage.providers.declarations import Declarations, LastGood
 from tonnage.providers.declarative import DeclarativeProvider
 
 
@@ -20,7 +20,7 @@ class DeclaredGroups(DeclarativeProvider):
 
     def __init__(
         self,
-        source: Callable[[], Awaitable[Sequence[NodeGroup]]],
+        source: Callable[[], Awaitable[Declarations]],
         world: World,
         *,
         label: str = "",
@@ -29,9 +29,14 @@ class DeclaredGroups(DeclarativeProvider):
         self._source = source
         self._label = label
         self._world = world
+        self._good = LastGood()
+
+    async def problems(self) -> Sequence[str]:
+        return self._good.problems
 
     async def refresh(self) -> None:
-        declared = tuple(_labelled(one, self._label) for one in await self._source())
+        self._good.take(await self._source())
+        declared = tuple(_labelled(one, self._label) for one in self._good.groups.values())
         if [one.metadata.name for one in declared] != list(self._groups):
             # Only with the nodes there are does a group without a target know its own.
             self._groups = {}
@@ -47,15 +52,20 @@ def _labelled(group: NodeGroup, label: str) -> NodeGroup:
     return msgspec.structs.replace(group, spec=spec)
 
 
-def resized(
-    node_groups: Iterable[NodeGroup], sizes: Mapping[str, tuple[int, int]]
-) -> list[NodeGroup]:
+def resized(told: Declarations, sizes: Mapping[str, tuple[int, int]]) -> Declarations:
     """The groups with other bounds for those named, as upstream's `--nodes MIN:MAX:NAME` gives."""
-    by_name = {group.metadata.name: group for group in node_groups}
-    unknown = sorted(set(sizes) - set(by_name))
-    if unknown:
-        raise InputError(f"--nodes: there is no node group {', '.join(unknown)}")
-    for name, (least, most) in sizes.items():
-        spec = msgspec.structs.replace(by_name[name].spec, min_size=least, max_size=most)
-        by_name[name] = msgspec.structs.replace(by_name[name], spec=spec)
-    return list(by_name.values())
+    groups = tuple(
+        _bounded(one, *sizes[one.metadata.name]) if one.metadata.name in sizes else one
+        for one in told.groups
+    )
+    known = {one.metadata.name for one in groups} | told.misspelt
+    unknown = sorted(set(sizes) - known)
+    if unknown and not told.illegible:
+        problem = f"--nodes: there is no node group {', '.join(unknown)}"
+        told = told._replace(problems=(*told.problems, problem))
+    return told._replace(groups=groups)
+
+
+def _bounded(group: NodeGroup, least: int, most: int) -> NodeGroup:
+    spec = msgspec.structs.replace(group.spec, min_size=least, max_size=most)
+    return msgspec.structs.replace(group, spec=spec)

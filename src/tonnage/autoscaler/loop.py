@@ -4,7 +4,7 @@ No awaiting stands between looking and deciding, so a plan is made from one stat
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tonnage.autoscaler import blaming
@@ -78,7 +78,6 @@ class Autoscaler:
         self._clock = clock
         self._time = SteadyTime(clock)
         self._metrics = metrics
-        self._namespace = namespace
         self._identity = identity
         self._asking = Asking(provider, clock=clock)
         self._hands = Hands(self._asking, leading=leading, recorder=recorder, dry_run=dry_run)
@@ -89,6 +88,7 @@ class Autoscaler:
         self._keeper = Keeper(world, self._surveyor, clock=clock)
         self._teller = Teller(client, metrics=metrics, namespace=namespace, mode=self._mode)
         self._problems: list[str] = []
+        self._state_refused: errors.Forbidden | None = None
         self._nodeless_since: float | None = None
         """Since when there are machines and no nodes."""
         self.active_at = self.succeeded_at = clock.monotonic()
@@ -143,14 +143,14 @@ class Autoscaler:
             _log.warning("round abandoned", extra={"error": str(error)})
             return True
         except TonnageError as error:
-            self._failed(error, kind=_kind(error))
+            await self._failed(error, kind=_kind(error))
             if _kind(error) != TRANSIENT:
                 return True
             # A provider that is throttled is no reason to restart us.
             settled = True
         except Exception as error:
             _log.exception("round failed")
-            self._failed(error, kind="internalError")
+            await self._failed(error, kind="internalError")
             return True
         self.succeeded_at = self._clock.monotonic()
         self._metrics.active("mainSuccessful", now=self._time.now())
@@ -163,6 +163,7 @@ class Autoscaler:
         config = self._config.current
         features = self._features(config)
         self._problems = list(filter(None, (self._config.problem, self.decisions.problem)))
+        self._problems.extend(self._silenced())
         self._hands.done = []
         self._keeper.forget()
         self._hands.timeout = config.provider_timeout
@@ -175,6 +176,7 @@ class Autoscaler:
         self._hands.check("refresh")
         with self._metrics.timed("cloudProviderRefresh"):
             provided = await self._asking.everything(seconds=config.provider_timeout)
+        self._problems.extend((*provided.unread, *provided.problems.values()))
         await self._world.batch.take_along(
             window=config.batch_window, longest=config.longest_batch_window
         )
@@ -194,18 +196,17 @@ class Autoscaler:
             blind = bool(trust.blind_to_volumes)
             found = self._surveyor.look(provided, config=config, now=now, blind=blind)
             observation = self._observe(found, provided, config, now)
-        self._problems.extend(provided.problems.values())
         if not provided.groups:
             self._problems.append(NO_GROUPS)
         self._cleaner.tell(observation)
-        self._cleaner.tell_problems(provided.groups)
+        self._cleaner.tell_problems(provided)
         self._cleaner.tell_unready(found.readiness, provided, config)
         changed = await self._cleaner.clear(observation, provided)
         hold = "" if found.readiness.healthy else found.readiness.reason
         plan: Plan | None = None
         settled = True
         if hold:
-            self._hands.tell(self._about(config), "ClusterUnhealthy", hold, warning=True)
+            self._hands.tell(self._teller.about(config), "ClusterUnhealthy", hold, warning=True)
         else:
             replaced = await self._cleaner.replace_unready(found.readiness, provided, config)
             if changed or replaced:
@@ -237,6 +238,7 @@ class Autoscaler:
             ),
             problems=tuple(self._problems),
             slots=self._surveyor.slots(provided.groups),
+            refused=self._refused(),
         )
         await self._save()
         await self._finish(report, config)
@@ -257,6 +259,7 @@ class Autoscaler:
                 for group in provided.groups
             ],
             registered=self._surveyor.registered,
+            unread=self._surveyor.unread,
             policy=policy_of(config, live=True),
             patience=config.patience,
             now=now,
@@ -320,7 +323,10 @@ class Autoscaler:
         self._registry = Registry(restored(state.registry, now=self._time.now()))
         if state.memory.groups or state.memory.lessons:
             self._surveyor.memory = state.memory
-        about = self._about(self._config.current)
+
+        def about() -> ObjectReference:
+            return self._teller.about(self._config.current)
+
         self._cleaner = Cleaner(
             self._world, self._hands, self._registry, about=about, metrics=self._metrics
         )
@@ -337,6 +343,9 @@ class Autoscaler:
 
     async def _load(self) -> None:
         """What the leader before us knew. If it cannot be read, patience is lost, nothing else."""
+        config = self._config.current
+        if config.write_status_configmap and not self._hands.dry_run:
+            await self._teller.begin(config)
         try:
             self._begin(await self._store.load())
         except ClusterError as error:
@@ -349,6 +358,7 @@ class Autoscaler:
         try:
             memory = self._surveyor.memory
             await self._store.save(State(registry=self._registry.state, memory=memory))
+            self._state_refused = None
         except errors.Conflict as error:
             stored = await self._store.forget()
             if stored is not None:
@@ -357,6 +367,7 @@ class Autoscaler:
                 f"the stored state was changed by somebody else: {error}"
             ) from error
         except ClusterError as error:
+            self._state_refused = error if isinstance(error, errors.Forbidden) else None
             problem = f"state not stored, a restart would lose it: {error}"
             self._problems.append(problem)
             _log.warning("state not stored", extra={"error": str(error)})
@@ -380,6 +391,17 @@ class Autoscaler:
         self._problems.append(f"{found} for {seconds:.0f} s: they are taken to be lost")
         return ""
 
+    def _silenced(self) -> Iterator[str]:
+        """What could not be told when something was last said."""
+        if self._hands.refused is not None:
+            yield f"events are not written: {self._hands.refused.right}"
+        if self._teller.refused is not None:
+            yield f"the status ConfigMap is not written: {self._teller.refused.right}"
+
+    def _refused(self) -> tuple[errors.Forbidden, ...]:
+        found = (self._hands.refused, self._teller.refused, self._state_refused)
+        return tuple(one for one in found if one is not None)
+
     def _held(self, hold: str, trust: Trust, provided: Provided | None = None) -> Report:
         return Report(
             now=self._time.now(),
@@ -388,14 +410,16 @@ class Autoscaler:
             provided=provided,
             waiting=len(self._world.waiting),
             problems=tuple(self._problems),
+            refused=self._refused(),
         )
 
-    def _failed(self, error: Exception, *, kind: str) -> None:
+    async def _failed(self, error: Exception, *, kind: str) -> None:
         self.failure = error
         if kind != TRANSIENT:
             self._metrics.error(kind)
         _log.error("round failed", extra={"kind": kind, "error": str(error)})
-        self._teller.take(self._held(f"{kind}: {error}", self._world.trust(csi_aware=True)))
+        report = self._held(f"{kind}: {error}", self._world.trust(csi_aware=True))
+        await self._finish(report, self._config.current)
 
     async def _finish(self, report: Report, config: Config) -> None:
         self._teller.take(report)
@@ -408,14 +432,6 @@ class Autoscaler:
             "dryRun": self._hands.dry_run,
             "configProblem": self._config.problem,
         }
-
-    def _about(self, config: Config) -> ObjectReference:
-        return ObjectReference(
-            api_version="v1",
-            kind="ConfigMap",
-            namespace=self._namespace,
-            name=config.status_config_map_name,
-        )
 
     async def _pause(self) -> None:
         """Until a pod finds no node, and a moment longer for its siblings; or the scan interval."""

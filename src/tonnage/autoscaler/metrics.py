@@ -129,6 +129,10 @@ class Metrics:
         self._problems = gauge(
             "problems", "Objects and settings that are passed over.", prefix=_OURS
         )
+        self._to_mend = gauge(
+            "node_group_problems", "What is wrong with node groups until somebody mends it.",
+            prefix=_OURS,
+        )  # fmt: skip
         self._config_bad = gauge(
             "config_reload_failed", "Whether the newest configuration is not used.", prefix=_OURS
         )
@@ -241,6 +245,7 @@ class Metrics:
             return
         groups = report.provided.groups
         self._group_count.labels("autoscaled").set(len(groups))
+        self._to_mend.set(len(report.provided.to_mend))
         self._min.replace({(group.id,): group.min_size for group in groups})
         self._max.replace({(group.id,): group.max_size for group in groups})
         self._target.replace({(group.id,): group.target for group in groups})

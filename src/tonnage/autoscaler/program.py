@@ -14,7 +14,7 @@ from tonnage.autoscaler.world import KINDS, World
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
-from tonnage.cluster.events import Recorder
+from tonnage.cluster.events import Limits, Recorder
 from tonnage.cluster.reflector import Pace
 from tonnage.filters import features as gates
 from tonnage.filters.features import Features
@@ -25,6 +25,7 @@ from tonnage.providers.protocol import Provider
 from tonnage.service import connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.configfile import ConfigFile
+from tonnage.service.eventmetrics import EventCollector
 from tonnage.service.leading import Candidate, Leadership
 from tonnage.service.serving import Server
 from tonnage.snapshot.slots import UNLIMITED
@@ -34,6 +35,9 @@ _log = logging.getLogger(__name__)
 _ONCE_WITHIN = 120.0
 """Seconds for the caches to fill when there is to be only one round."""
 
+
+_EVENTS = Limits(queue=10_000)
+"""A single purchase may help thousands of pods, and each is told."""
 
 _MANY_PODS = 5_000
 """From so many pods on, the garbage collector is spared what is known of them."""
@@ -78,6 +82,7 @@ class Program:
             instance=settings.identity,
             clock=clock,
             new_id=new_id,
+            limits=_EVENTS,
         )
         self.leadership = Leadership(
             client, settings, clock=clock, rng=rng, told=self.metrics.leading
@@ -99,13 +104,14 @@ class Program:
             dry_run=settings.dry_run,
         )
         self.metrics.registry.register(CacheCollector(self.world.mirror))
+        self.metrics.registry.register(EventCollector(self.recorder))
         self.server = Server(
             settings.address,
             alive=self.unhealthy,
             ready=self.unready,
             registry=self.metrics.registry,
             documents={
-                "/status": lambda: self.autoscaler.document,
+                "/status": self.status,
                 "/debug/decisions": self.autoscaler.decisions.without_recordings,
                 "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
                 "/debug/snapshot": self.snapshot,
@@ -173,13 +179,17 @@ class Program:
         return ""
 
     def unready(self) -> str:
-        """Whether the caches are not full yet, or there is nothing to scale."""
-        unsynced = self.world.unsynced()
-        if unsynced:
-            return unsynced
+        """Whether the caches are not full yet, we may not lead, or there is nothing to scale."""
+        amiss = self.world.unsynced() or self.leadership.refused
+        if amiss:
+            return amiss
         report = self.autoscaler.report
         provided = report.provided if report is not None else None
         return NO_GROUPS if provided is not None and not provided.groups else ""
+
+    def status(self) -> dict[str, Any]:
+        """What the status ConfigMap has, and how this replica stands to the one that leads."""
+        return {**self.autoscaler.document, "replica": self.leadership.document}
 
     def snapshot(self) -> dict[str, Any]:
         """The standing snapshot: every node with its pods and slots, and who waits."""

@@ -1,5 +1,6 @@
 """The provider's groups and machines, asked once in a loop, every question bounded in time."""
 
+import logging
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -9,18 +10,28 @@ from tonnage.clock import Clock
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.registry import Failure, Machine
+from tonnage.objects import checking, decoding
+from tonnage.objects.scenarios import GroupTemplate
 from tonnage.providers.protocol import GroupOptions, Instance, Provider
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 
 class Provided(NamedTuple):
-    """What the provider told. Of a group in `problems` only part is known."""
+    """What the provider told. Of a group in `problems` only part is known.
+
+    `unread` should have told of groups and could not be read. `to_mend` is all that is wrong with
+    groups and does not pass by itself.
+    """
 
     groups: list[Group]
     machines: Mapping[str, list[Machine]]
     options: Mapping[str, GroupOptions]
     problems: Mapping[str, str]
+    unread: tuple[str, ...] = ()
+    to_mend: tuple[str, ...] = ()
 
 
 class Asking:
@@ -43,6 +54,8 @@ class Asking:
         provider = self.provider
         await self.within(provider.refresh(), seconds=seconds, what="refresh")
         found = await self.groups(seconds=seconds)
+        unread = tuple(await self.within(provider.problems(), seconds=seconds, what="problems"))
+        to_mend = [*unread, *(problem for group in found for problem in group.problems)]
         groups: list[Group] = []
         machines: dict[str, list[Machine]] = {}
         options: dict[str, GroupOptions] = {}
@@ -51,17 +64,23 @@ class Asking:
             try:
                 async with self._clock.timeout(seconds):
                     told = await provider.instances(group.id)
+                    machines[group.id] = self._machines(group.id, list(told))
                     options[group.id] = await provider.options(group.id)
                     groups.append(await self._completed(group))
             except TimeoutError:
                 problems[group.id] = f"group {group.id}: no answer within {seconds:g} s"
             except ProviderError as error:
-                problems[group.id] = str(error)
-            else:
-                machines[group.id] = self._machines(group.id, list(told))
+                problems[group.id] = _named(group, str(error))
+                if not error.retryable:
+                    to_mend.append(problems[group.id])
+            except Exception as error:
+                # A mistake in the provider's code, or an answer nobody thought of.
+                _log.exception("provider failed", extra={"group": group.id})
+                problems[group.id] = _named(group, f"{type(error).__name__}: {error}")
+                to_mend.append(problems[group.id])
             if group.id in problems:
                 groups.append(group)
-        return Provided(groups, machines, options, problems)
+        return Provided(groups, machines, options, problems, unread, tuple(to_mend))
 
     async def newest_groups(self, *, seconds: float) -> list[Group]:
         """Sizes of this very moment; without looking again a provider tells what it last saw."""
@@ -84,7 +103,25 @@ class Asking:
             template = await self.provider.template(group.id)
         if price is None:
             price = await self.provider.price(group.id)
+        if template is not None:
+            _check(template)
         return msgspec.structs.replace(group, provider_template=template, price_per_hour=price)
+
+
+def _check(template: GroupTemplate) -> None:
+    """Refuse what no node could have; from a file it would not have come this far."""
+    for part, obj in (("node", template.node), ("csiNode", template.csi_node)):
+        fault = checking.first_fault(obj)
+        if fault is not None:
+            field = decoding.render((part, *fault.path))
+            raise ProviderError(
+                f"its template: {field}: expected {fault.expected}, found {fault.found}"
+            )
+
+
+def _named(group: Group, problem: str) -> str:
+    name = f"group {group.id}: "
+    return problem if problem.startswith(name) else name + problem
 
 
 def _machine(one: Instance) -> Machine:

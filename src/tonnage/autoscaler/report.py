@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tonnage.autoscaler.blaming import Blame
 from tonnage.autoscaler.provided import Provided
+from tonnage.cluster.errors import Forbidden
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.registry import Observation
 from tonnage.objects.meta import Record
@@ -56,6 +57,8 @@ class Report(NamedTuple):
     because_of_volumes: "Mapping[Blame, int] | None" = None
     problems: tuple[str, ...] = ()
     slots: "Mapping[tuple[str, str], SlotCount] | None" = None
+    refused: tuple[Forbidden, ...] = ()
+    """Rights to write that are missing; those to read are in `trust`."""
 
 
 class SlotCount(NamedTuple):

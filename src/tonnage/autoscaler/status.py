@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tonnage.autoscaler.report import Done, Report
+from tonnage.cluster.cache import Obstacle
+from tonnage.cluster.errors import Forbidden
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, UNREADY, GroupReadiness
 from tonnage.groups.registry import GroupStanding
@@ -30,6 +32,9 @@ class StatusKeeper:
     """
 
     def __init__(self) -> None:
+        self._running = False
+        self._seen: dict[str, Any] = {}
+        """What the last round that could look at nodes has seen; the times in it say when."""
         self._since: dict[str, tuple[str, str]] = {}
         self._decisions: deque[dict[str, Any]] = deque(maxlen=_DECISIONS)
         """The newest first."""
@@ -37,13 +42,17 @@ class StatusKeeper:
     def document(self, report: Report, *, mode: Mapping[str, object]) -> dict[str, Any]:
         """The status of one round."""
         time = _rfc3339(report.now)
-        running = report.readiness is not None
+        self._running = self._running or report.readiness is not None
+        if report.readiness is not None or not self._running:
+            self._seen = {
+                "clusterWide": self._cluster(report, time),
+                "nodeGroups": self._groups(report, time),
+            }
         self._note_decision(report, time)
         document: dict[str, Any] = {
             "time": go_time(report.now),
-            "autoscalerStatus": "Running" if running else "Initializing",
-            "clusterWide": self._cluster(report, time),
-            "nodeGroups": self._groups(report, time),
+            "autoscalerStatus": "Running" if self._running else "Initializing",
+            **self._seen,
             "tonnage": {**_ours(report, mode), "lastDecisions": list(self._decisions)},
         }
         if report.held:
@@ -138,11 +147,11 @@ def _rfc3339(seconds: float) -> str:
 
 
 def _scale_up_status(standing: GroupStanding) -> str:
-    if standing.backoff is not None:
-        return "Backoff"
+    if standing.scaling_up:
+        return "InProgress"
     if not standing.healthy:
         return "Unhealthy"
-    return "InProgress" if standing.scaling_up else "NoActivity"
+    return "Backoff" if standing.backoff is not None else "NoActivity"
 
 
 def _backoff(standing: GroupStanding) -> dict[str, str]:
@@ -200,17 +209,15 @@ def _added(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
 
 def _ours(report: Report, mode: Mapping[str, object]) -> dict[str, Any]:
     plan = report.plan
-    problems = [*report.trust.problems, *report.problems]
+    # What is wrong with groups and settings first: bad objects may be many.
+    problems = [*report.problems, *report.trust.problems]
     ours: dict[str, Any] = {
         **mode,
         "held": report.held,
         "problems": problems[:_MOST],
         "problemCount": len(problems),
-        "missingRights": [
-            {"verb": one.verb, "kind": one.kind, "group": one.group}
-            for one in report.trust.obstacles
-            if one.forbidden
-        ],
+        "missingRights": [_right(one) for one in report.trust.obstacles if one.forbidden]
+        + [_right(one) for one in report.refused],
         "waitingPods": report.waiting,
     }
     if report.trust.blind_to_volumes:
@@ -246,6 +253,10 @@ def _ours(report: Report, mode: Mapping[str, object]) -> dict[str, Any]:
         }
     ours["done"] = [_deed(one) for one in report.done]
     return ours
+
+
+def _right(missing: Obstacle | Forbidden) -> dict[str, Any]:
+    return {"verb": missing.verb, "kind": missing.kind, "group": missing.group}
 
 
 def _scale_ups(report: Report) -> list[dict[str, Any]]:

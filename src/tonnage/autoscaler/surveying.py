@@ -80,6 +80,12 @@ class Surveyor:
             self._note(found)
         return found
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """The names of nodes that are there and could not be read even once."""
+        cache = self._world.cache(Node)
+        return frozenset(name for _, name in cache.problems if cache.get(name) is None)
+
     def _note(self, found: Look) -> None:
         """Remember what a look at everything has shown, and how long it holds."""
         self.memory_before, self.memory = self.memory, found.templates.memory

@@ -10,7 +10,7 @@ from tonnage.autoscaler.report import Report
 from tonnage.autoscaler.status import LAST_UPDATED, StatusKeeper, go_time, text
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
-from tonnage.cluster.records import ConfigMap
+from tonnage.cluster.records import ConfigMap, ObjectReference
 from tonnage.errors import ClusterError
 from tonnage.objects.meta import ObjectMeta
 
@@ -18,7 +18,10 @@ _log = logging.getLogger(__name__)
 
 
 class Teller:
-    """`report` is the last round, `document` what operators read of it."""
+    """`report` is the last round, `document` what operators read of it.
+
+    `refused` is the right that was missing at the last write, if one was.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,22 @@ class Teller:
         self._status = StatusKeeper()
         self.report: Report | None = None
         self.document: dict[str, Any] = {"autoscalerStatus": "Initializing"}
+        self.refused: errors.Forbidden | None = None
+        self._written = ObjectMeta()
+
+    def about(self, config: Config) -> ObjectReference:
+        """The status ConfigMap, as what concerns no single pod or node is said of.
+
+        With its UID once it is known: `kubectl describe` finds events by it.
+        """
+        name = config.status_config_map_name
+        return ObjectReference(
+            api_version="v1",
+            kind="ConfigMap",
+            namespace=self._namespace,
+            name=name,
+            uid=self._written.uid if self._written.name == name else "",
+        )
 
     def take(self, report: Report) -> None:
         """Tell those who ask us."""
@@ -47,15 +66,29 @@ class Teller:
     async def write(self, config: Config) -> None:
         """Tell those who look into the cluster. What goes wrong with it costs nothing else."""
         assert self.report is not None
-        name = config.status_config_map_name
         noted = {LAST_UPDATED: go_time(self.report.now)}
-        data = {"status": text(self.document)}
-        change = {"metadata": {"annotations": noted}, "data": data}
+        change = {"metadata": {"annotations": noted}, "data": {"status": text(self.document)}}
+        await self._put(config, change, noted=noted)
+
+    async def begin(self, config: Config) -> None:
+        """Learn what the status is kept in, before anything is said of it; nothing is changed."""
+        await self._put(config, {}, noted={})
+
+    async def _put(
+        self, config: Config, change: Mapping[str, object], *, noted: dict[str, str]
+    ) -> None:
+        name = config.status_config_map_name
         try:
             try:
-                await self._client.patch(ConfigMap, name, change, namespace=self._namespace)
+                # A patch even where nothing changes: to read it would be one more right.
+                put = await self._client.patch(ConfigMap, name, change, namespace=self._namespace)
             except errors.NotFound:
                 meta = ObjectMeta(name=name, namespace=self._namespace, annotations=noted)
-                await self._client.create(ConfigMap, ConfigMap(metadata=meta, data=data))
+                data = {"status": text(self.document)}
+                put = await self._client.create(ConfigMap, ConfigMap(metadata=meta, data=data))
         except ClusterError as error:
+            self.refused = error if isinstance(error, errors.Forbidden) else None
             _log.warning("status not written", extra={"error": str(error)})
+        else:
+            self.refused = None
+            self._written = put.metadata

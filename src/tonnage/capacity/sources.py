@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,9 +15,18 @@ from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.providers import kwok_groups
+from tonnage.providers.declarations import LastGood
 from tonnage.providers.protocol import Provider
 
-GroupSource: TypeAlias = Callable[[], Awaitable[Sequence[Group]]]
+
+class ToldGroups(NamedTuple):
+    """Node groups, and what is wrong with some of them: those are told as they were before."""
+
+    groups: Sequence[Group]
+    problem: str = ""
+
+
+GroupSource: TypeAlias = Callable[[], Awaitable[ToldGroups]]
 
 
 class FileGroups:
@@ -43,27 +52,38 @@ class FileGroups:
 def none() -> GroupSource:
     """No node groups: only those groups count that have nodes."""
 
-    async def groups() -> Sequence[Group]:
-        return ()
+    async def groups() -> ToldGroups:
+        return ToldGroups(())
 
     return groups
 
 
 def from_files(files: FileGroups, nodes: Cache[Node]) -> GroupSource:
-    async def groups() -> Sequence[Group]:
-        return nodegroups.from_objects(files.read(), nodes)
+    async def groups() -> ToldGroups:
+        return ToldGroups(nodegroups.from_objects(files.read(), nodes))
 
     return groups
 
 
 def from_config_map(cache: Cache[ConfigMap], name: str, nodes: Cache[Node]) -> GroupSource:
-    """Of a ConfigMap in a cache that holds only it."""
+    """Of a ConfigMap in a cache that holds only it. A misspelt group stays what it was.
 
-    async def groups() -> Sequence[Group]:
+    If there is none to stay, nobody tells: its objects would be deleted as those of a group that
+    is gone.
+    """
+    good = LastGood()
+
+    async def groups() -> ToldGroups:
         stored = next((one for one in cache if one.metadata.name == name), None)
         if stored is None:
             raise InputError(f"ConfigMap {name}: it is not there, or not readable")
-        return nodegroups.from_objects(kwok_groups.parsed(stored), nodes)
+        told = kwok_groups.declared(stored)
+        lost = told.misspelt - good.groups.keys() or (told.illegible and not good.groups)
+        if lost:
+            raise InputError("; ".join(told.problems))
+        good.take(told)
+        found = nodegroups.from_objects(good.groups.values(), nodes)
+        return ToldGroups(found, "; ".join(good.problems))
 
     return groups
 
@@ -71,7 +91,7 @@ def from_config_map(cache: Cache[ConfigMap], name: str, nodes: Cache[Node]) -> G
 def from_provider(provider: Provider) -> GroupSource:
     """Of a provider that somebody else refreshes; without a group it has not been yet."""
 
-    async def groups() -> Sequence[Group]:
+    async def groups() -> ToldGroups:
         found = []
         told = await provider.groups()
         if not told:
@@ -85,7 +105,7 @@ def from_provider(provider: Provider) -> GroupSource:
                     # One group that cannot be asked about leaves the others alone.
                     template = None
             found.append(msgspec.structs.replace(group, provider_template=template))
-        return found
+        return ToldGroups(found)
 
     return groups
 

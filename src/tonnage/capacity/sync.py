@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from tonnage.capacity.changes import Create, Delete, Patch, Replace, Step, chang
 from tonnage.capacity.desired import Desired, Problem, Rules, World, desired
 from tonnage.capacity.metrics import Metrics
 from tonnage.capacity.report import Report, ToldProblem, published, told
+from tonnage.capacity.sources import GroupSource
 from tonnage.capacity.writing import Outcome, Rate, Writer
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
@@ -55,7 +56,7 @@ class Syncer:
         self,
         client: Client,
         caches: Caches,
-        groups: Callable[[], Awaitable[Sequence[Group]]],
+        groups: GroupSource,
         *,
         rules: Rules,
         clock: Clock,
@@ -165,15 +166,15 @@ class Syncer:
     async def _ask_for_groups(self) -> bool:
         """Whether there are other node groups than before; if nobody tells, the last ones stay."""
         try:
-            groups = tuple(await self._source())
+            found = await self._source()
         except TonnageError as error:
             if str(error) != self._groups_problem:
                 self._groups_problem = str(error)
                 _log.error("node groups not read", extra={"error": self._groups_problem})
             return False
-        self._groups_problem = ""
-        before, self._groups = self._groups, groups
-        return before is None or _facts(before) != _facts(groups)
+        self._groups_problem = found.problem
+        before, self._groups = self._groups, tuple(found.groups)
+        return before is None or _facts(before) != _facts(self._groups)
 
     def _look(self, groups: tuple[Group, ...]) -> World:
         ours: list[CSIStorageCapacity] = []

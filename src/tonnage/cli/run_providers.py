@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tonnage.clock import Clock
     from tonnage.cluster.client import Client
     from tonnage.cluster.config import Access
-    from tonnage.objects.scenarios import NodeGroup
+    from tonnage.providers.declarations import Declarations
     from tonnage.providers.protocol import Provider
 
 NONE = "none"
@@ -56,7 +56,7 @@ class Surroundings(NamedTuple):
 
 
 Maker: TypeAlias = "Callable[[Surroundings], Provider]"
-_Source: TypeAlias = "Callable[[], Awaitable[list[NodeGroup]]]"
+_Source: TypeAlias = "Callable[[], Awaitable[Declarations]]"
 
 
 def chosen(wanted: Wanted, *, dry_run: bool) -> Maker:
@@ -201,19 +201,20 @@ def _declared(wanted: Wanted) -> "Callable[[Surroundings], _Source]":
 
     if bool(wanted.files) == bool(wanted.config_map):
         raise InputError("expected node groups: either --node-groups or --node-groups-configmap")
-    read = _from_files(wanted.files, wanted.sizes) if wanted.files else []
+    read = _from_files(wanted.files, wanted.sizes) if wanted.files else None
 
     def source(around: Surroundings) -> _Source:
         from tonnage.providers.kwok_groups import StoredGroups
 
-        async def from_files() -> "list[NodeGroup]":
+        async def from_files() -> "Declarations":
+            assert read is not None
             return read
 
         if wanted.config_map is None:
             return from_files
         stored = StoredGroups(around.client, wanted.config_map, namespace=around.namespace)
 
-        async def from_config_map() -> "list[NodeGroup]":
+        async def from_config_map() -> "Declarations":
             return declared.resized(await stored(), wanted.sizes)
 
         return from_config_map
@@ -221,16 +222,21 @@ def _declared(wanted: Wanted) -> "Callable[[Surroundings], _Source]":
     return source
 
 
-def _from_files(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "list[NodeGroup]":
+def _from_files(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "Declarations":
+    """Files are read once, so that every mistake in them is the end before anything begins."""
     from tonnage.autoscaler import declared
     from tonnage.cli import reading
     from tonnage.objects.scenarios import NodeGroup
+    from tonnage.providers.declarations import Declarations
 
     loaded = reading.read(files, lenient=False)
     groups = [obj for obj in loaded.objects if isinstance(obj, NodeGroup)]
     if not groups:
         raise InputError(f"{', '.join(files)}: there is no NodeGroup in it")
-    return declared.resized(groups, sizes)
+    told = declared.resized(Declarations(tuple(groups)), sizes)
+    if told.problems:
+        raise InputError("; ".join(told.problems))
+    return told
 
 
 NAMES: dict[str, Callable[[Wanted, bool], Maker]] = {

@@ -153,8 +153,10 @@ def schema_option(settings: str) -> Decorator:
             return
         import msgspec
 
+        from tonnage.service import configfile
+
         module, _colon, name = settings.partition(":")
-        schema = msgspec.json.encode(msgspec.json.schema(getattr(import_module(module), name)))
+        schema = msgspec.json.encode(configfile.schema(getattr(import_module(module), name)))
         click.echo(msgspec.json.format(schema, indent=2).decode())
         ctx.exit()
 

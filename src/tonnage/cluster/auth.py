@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -47,15 +47,17 @@ class Credentials(Protocol):
 
 def credentials(user: User, *, clock: Clock, environ: Mapping[str, str]) -> Credentials:
     """The credentials a user's access describes."""
-    if user.plugin is not None:
-        return PluginCredentials(user.plugin, clock=clock, environ=environ)
-    return StoredCredentials(user, clock=clock)
+    stored = StoredCredentials(user, clock=clock)
+    if user.plugin is None:
+        return stored
+    return PluginCredentials(user.plugin, beside=stored, clock=clock, environ=environ)
 
 
 class Material:
     """Bytes given inline, or the newest ones that could be read from a file.
 
-    A file that cannot be read (it may be just being replaced) leaves the earlier bytes in use.
+    A file that is empty or cannot be read (it may be just being replaced) leaves the earlier bytes
+    in use: without a token we would be nobody in particular, and be told that rights are missing.
     """
 
     def __init__(self, source: Source, *, clock: Clock) -> None:
@@ -79,11 +81,15 @@ class Material:
 
     def _reread(self, path: Path) -> None:
         try:
-            self._bytes = path.read_bytes()
+            found, wrong = path.read_bytes(), "is empty"
         except OSError as error:
-            if not self._bytes:
-                raise CredentialsFailed(f"{path}: cannot be read: {error.strerror}") from error
-            _log.warning("file unreadable, using what it held", extra={"file": str(path)})
+            found, wrong = b"", f"cannot be read: {error.strerror}"
+        if found.strip():
+            self._bytes = found
+        elif not self._bytes:
+            raise CredentialsFailed(f"{path}: {wrong}")
+        else:
+            _log.warning("using what a file held before", extra={"file": str(path), "why": wrong})
 
 
 class StoredCredentials:
@@ -97,7 +103,7 @@ class StoredCredentials:
 
     async def current(self) -> Identity:
         return Identity(
-            token=self._token.read().decode().strip(),
+            token=_sendable(self._token.read().decode(errors="replace").strip()),
             certificate=self._certificate.read(),
             key=self._key.read(),
         )
@@ -109,12 +115,21 @@ class StoredCredentials:
 
 
 class PluginCredentials:
-    """What a program printed, until it expires. Never two runs of it at once."""
+    """What a program printed, until it expires. Never two runs of it at once.
+
+    A certificate that is stored `beside` goes before one that is printed.
+    """
 
     def __init__(
-        self, plugin: ExecPlugin, *, clock: Clock, environ: Mapping[str, str] = os.environ
+        self,
+        plugin: ExecPlugin,
+        *,
+        clock: Clock,
+        environ: Mapping[str, str] = os.environ,
+        beside: StoredCredentials | None = None,
     ) -> None:
         self._plugin = plugin
+        self._beside = beside
         self._clock = clock
         self._environ = environ
         self._running = asyncio.Lock()
@@ -124,16 +139,22 @@ class PluginCredentials:
     async def current(self) -> Identity:
         async with self._running:
             expired = self._expires is not None and self._clock.now() >= self._expires
-            if self._identity is not None and not expired:
-                return self._identity
-            return await self._ask()
+            if self._identity is None or expired:
+                self._identity = await self._ask()
+            return await self._complete(self._identity)
 
     async def renew(self, refused: Identity) -> Identity:
         async with self._running:
             # Whoever held the lock before us may have been refused for the same identity.
-            if self._identity is not None and self._identity != refused:
-                return self._identity
-            return await self._ask()
+            if self._identity is None or await self._complete(self._identity) == refused:
+                self._identity = await self._ask()
+            return await self._complete(self._identity)
+
+    async def _complete(self, printed: Identity) -> Identity:
+        stored = await self._beside.current() if self._beside is not None else Identity()
+        if not stored.certificate:
+            return printed
+        return msgspec.structs.replace(stored, token=printed.token)
 
     async def _ask(self) -> Identity:
         printed = await self._run()
@@ -151,13 +172,16 @@ class PluginCredentials:
             raise self._failed("printed neither a token nor a certificate")
         if bool(status.client_certificate_data) != bool(status.client_key_data):
             raise self._failed("printed a certificate or a key, not both")
+        try:
+            token = _sendable(status.token)
+        except CredentialsFailed as error:
+            raise self._failed(str(error)) from error
         self._expires = status.expiration_timestamp
-        self._identity = Identity(
-            token=status.token,
+        return Identity(
+            token=token,
             certificate=status.client_certificate_data.encode(),
             key=status.client_key_data.encode(),
         )
-        return self._identity
 
     async def _run(self) -> bytes:
         interactive = self._interactive()
@@ -211,11 +235,18 @@ class PluginCredentials:
         return CredentialsFailed(f"credential plugin {self._plugin.command}: {why}")
 
 
+def _sendable(token: str) -> str:
+    """The token, if a header can carry it; it is not shown if not."""
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise CredentialsFailed("the token has characters that no token has, such as a line break")
+    return token
+
+
 class _ExecStatus(msgspec.Struct, rename="camel", kw_only=True):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
-    expiration_timestamp: datetime | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
 class _ExecCredential(msgspec.Struct, rename="camel", kw_only=True):

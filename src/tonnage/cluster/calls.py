@@ -127,8 +127,14 @@ def error_of(
     if retry_after is None and told.details is not None and told.details.retry_after_seconds:
         retry_after = float(told.details.retry_after_seconds)
     if code == 403:
+        causes = told.details.causes if told.details is not None else ()
         return errors.Forbidden(
-            message, verb=call.verb, kind=call.kind, group=call.group, reason=told.reason
+            message,
+            verb=call.verb,
+            kind=call.kind,
+            group=call.group,
+            reason=told.reason,
+            by_rights=all(cause.reason != _TERMINATING for cause in causes),
         )
     if code == 404:
         return errors.NotFound(message, kind_missing=not (told.details and told.details.name))
@@ -138,9 +144,14 @@ def error_of(
     )
 
 
+class StatusCause(msgspec.Struct, kw_only=True):
+    reason: str = ""
+
+
 class StatusDetails(msgspec.Struct, kw_only=True, rename="camel"):
     name: str = ""
     retry_after_seconds: int = 0
+    causes: tuple[StatusCause, ...] = ()
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -151,6 +162,8 @@ class Status(msgspec.Struct, kw_only=True):
     code: int = 0
     details: StatusDetails | None = None
 
+
+_TERMINATING = "NamespaceTerminating"
 
 _BY_CODE: dict[int, type[errors.ApiError]] = {
     401: errors.Unauthorized,

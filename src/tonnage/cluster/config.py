@@ -48,7 +48,10 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Who we are. A token file wins over a token, both win over a plugin."""
+    """Who we are. A token file wins over a token, both win over a plugin.
+
+    A certificate is shown beside any of them, and wins over one that a plugin prints.
+    """
 
     token: str = ""
     token_file: Path | None = None
@@ -200,7 +203,7 @@ def _user(
     token_file = user.path(value.token_file) if value.token_file else None
     if token_file is not None and not token_file.exists():
         raise user.wrong("tokenFile", f"{token_file} does not exist")
-    known = bool(value.token) or token_file is not None or certificate is not None
+    known = bool(value.token) or token_file is not None
     return User(
         token=value.token,
         token_file=token_file,
@@ -291,7 +294,8 @@ def _source(entry: kubeconfig.Entry[object], field: str, *, data: str, path: str
     """The bytes behind `FIELD-data`, which wins, or the file behind `FIELD`."""
     if data:
         try:
-            return base64.b64decode(data, validate=True)
+            # Long lines are often folded; anything else that is not of the alphabet is a mistake.
+            return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError) as error:
             raise entry.wrong(f"{field}-data", f"is not base64: {error}") from error
     if not path:

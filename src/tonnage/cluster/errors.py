@@ -49,7 +49,10 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """A right is missing; its parts are those of an RBAC rule."""
+    """A right is missing; its parts are those of an RBAC rule.
+
+    Only if `by_rights`: a namespace that is going away lets nobody create anything either.
+    """
 
     def __init__(
         self,
@@ -60,11 +63,19 @@ class Forbidden(ApiError):
         group: str,
         status: int = 403,
         reason: str = "Forbidden",
+        by_rights: bool = True,
     ) -> None:
         super().__init__(message, status=status, reason=reason)
         self.verb = verb
         self.kind = kind
         self.group = group
+        self.by_rights = by_rights
+
+    @property
+    def right(self) -> str:
+        """What is missing, for people."""
+        group = f"group {self.group}" if self.group else "the core group"
+        return f"missing right: verb {self.verb}, kind {self.kind}, {group}"
 
 
 class NotFound(ApiError):

@@ -2,7 +2,7 @@
 
 Saying is never waiting: `record` returns at once, a task of its own does the writing, and what
 cannot be written is counted, not retried for ever. The same thing said again raises the count of
-the event that is there; too much about one object is held back.
+the event that is there; too much about one object for one reason is held back.
 """
 
 import asyncio
@@ -43,10 +43,12 @@ class Drop(StrEnum):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is said about one object, and how much is remembered."""
+    """How much is said about one object for one reason, and how much is remembered."""
 
     burst: int = 25
     seconds_per_event: float = 300.0
+    seconds_per_summary: float = 10.0
+    """The same for a ConfigMap, which stands for many things that are no objects themselves."""
     queue: int = 1000
     remembered: int = 4096
 
@@ -55,7 +57,8 @@ class Recorder:
     """Writes each distinct statement about an object once, and then only its count.
 
     `dropped` says how many writes were held back, by reason; a statement held back is still
-    counted, so the next write of it tells the whole number.
+    counted, so the next write of it tells the whole number. `refused` is the right that was missing
+    at the last write, if one was.
     """
 
     def __init__(
@@ -75,12 +78,13 @@ class Recorder:
         self._new_id = new_id
         self._limits = limits or Limits()
         self._series = _Recent[_Statement, _Series](self._limits.remembered)
-        self._buckets = _Recent[ObjectReference, _Bucket](self._limits.remembered)
+        self._buckets = _Recent[tuple[ObjectReference, str], _Bucket](self._limits.remembered)
         self._waiting: OrderedDict[_Statement, None] = OrderedDict()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self.dropped: Counter[Drop] = Counter()
+        self.refused: errors.Forbidden | None = None
 
     def record(
         self,
@@ -107,7 +111,7 @@ class Recorder:
             return
         if len(self._waiting) >= self._limits.queue:
             self.dropped[Drop.QUEUE] += 1
-        elif not self._bucket(statement.about).take(self._clock.monotonic()):
+        elif not self._bucket(statement).take(self._clock.monotonic()):
             self.dropped[Drop.RATE] += 1
         else:
             self._waiting[statement] = None
@@ -134,8 +138,11 @@ class Recorder:
         try:
             if not series.name or not await self._raise_count(statement, series):
                 await self._create(statement, series)
+            self.refused = None
         except ClusterError as error:
             self.dropped[Drop.REFUSED] += 1
+            if isinstance(error, errors.Forbidden) and error.by_rights:
+                self.refused = error
             _log.warning(
                 "event not written", extra={"reason": statement.reason, "error": str(error)}
             )
@@ -171,9 +178,14 @@ class Recorder:
         await self._client.create(Event, event)
         series.name = name
 
-    def _bucket(self, about: ObjectReference) -> "_Bucket":
+    def _bucket(self, statement: "_Statement") -> "_Bucket":
+        limits, about = self._limits, statement.about
+        is_summary = about.kind == "ConfigMap"
+        seconds = limits.seconds_per_summary if is_summary else limits.seconds_per_event
         now = self._clock.monotonic()
-        return self._buckets.get(about, lambda: _Bucket(self._limits, now))
+        return self._buckets.get(
+            (about, statement.reason), lambda: _Bucket(limits.burst, seconds, now)
+        )
 
 
 def reference_to(obj: Named) -> ObjectReference:
@@ -212,14 +224,15 @@ class _Series:
 class _Bucket:
     """A token bucket."""
 
-    def __init__(self, limits: Limits, now: float) -> None:
-        self._limits = limits
-        self._tokens = float(limits.burst)
+    def __init__(self, size: int, seconds_per_token: float, now: float) -> None:
+        self._size = float(size)
+        self._seconds_per_token = seconds_per_token
+        self._tokens = self._size
         self._filled_at = now
 
     def take(self, now: float) -> bool:
-        gained = (now - self._filled_at) / self._limits.seconds_per_event
-        self._tokens = min(self._tokens + gained, float(self._limits.burst))
+        gained = (now - self._filled_at) / self._seconds_per_token
+        self._tokens = min(self._tokens + gained, self._size)
         self._filled_at = now
         if self._tokens < 1.0:
             return False

@@ -144,9 +144,18 @@ def read(path: Path) -> File:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     try:
-        return msgspec.convert(data if data is not None else {}, File)
+        return msgspec.convert(_without_nulls(data) if data is not None else {}, File)
     except msgspec.ValidationError as error:
         raise InputError(f"{path}: is not a kubeconfig: {error}") from error
+
+
+def _without_nulls(value: object) -> object:
+    """A field without a value is a field that is not there; tools leave such behind."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_without_nulls(one) for one in value]
+    return value
 
 
 def _add(

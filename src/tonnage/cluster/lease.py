@@ -26,6 +26,9 @@ from tonnage.objects.workloads import Lease, LeaseSpec
 
 _log = logging.getLogger(__name__)
 
+_GIVEN_BACK = 1
+"""Seconds that a lease without a holder promises, if its holder has let it go."""
+
 
 class LeadershipLost(ClusterError):  # noqa: N818 - it is an event more than an error
     """The lease could not be renewed in time, or someone else has it."""
@@ -96,6 +99,8 @@ class LeaderLease:
         self._lease: Lease | None = None
         self._changed_at = -math.inf
         self._leading_until = -math.inf
+        self.error: ClusterError | None = None
+        """Why the last attempt at it failed, unless somebody else just has it."""
 
     def leading(self) -> bool:
         """Whether acting is safe this very moment."""
@@ -161,22 +166,24 @@ class LeaderLease:
     async def _attempt(self) -> bool:
         """Try once to get or renew the lease."""
         try:
-            if self.leader == self._identity and await self._renew():
-                return True
-            return await self._take()
+            renewed = self.leader == self._identity and await self._renew()
+            ours = renewed or await self._take()
         except errors.Conflict:
-            return False
+            ours = False
         except ClusterError as error:
+            self.error = error
             self._hooks.failed(error)
             _log.warning("lease not reached", extra={"lease": self._name, "error": str(error)})
             return False
+        self.error = None
+        return ours
 
     async def _renew(self) -> bool:
         """The short way: nobody touched the lease since we did."""
         assert self._lease is not None
         try:
             await self._write(self._lease)
-        except errors.Conflict:
+        except (errors.Conflict, errors.NotFound):
             return False
         return True
 
@@ -184,16 +191,30 @@ class LeaderLease:
         try:
             lease = await self._client.get(Lease, self._name, namespace=self._namespace)
         except errors.NotFound:
+            # Whoever deleted it did not tell the holder, who goes on until the next renewal.
+            if self._lease is not None and not self._is_free(self._lease.spec):
+                return False
             await self._write(None)
             return True
         self._observe(lease)
-        holder = lease.spec.holder_identity or ""
-        promised = lease.spec.lease_duration_seconds or self._timing.lease_duration
-        expired = self._clock.monotonic() >= self._changed_at + promised
-        if holder and holder != self._identity and not expired:
+        if not self._is_free(lease.spec):
             return False
         await self._write(lease)
         return True
+
+    def _is_free(self, seen: LeaseSpec) -> bool:
+        """Whether a lease, as it was last seen, may be ours now.
+
+        Who gives a lease back promises no more than a second. One that has no holder and promises
+        more was emptied by hand, under a holder who leads on: only that one may take it at once.
+        """
+        holder, promised = seen.holder_identity or "", seen.lease_duration_seconds or 0
+        if holder == self._identity:
+            return True
+        if not holder and (promised <= _GIVEN_BACK or self.leading()):
+            return True
+        waited = self._clock.monotonic() - self._changed_at
+        return waited >= (promised or self._timing.lease_duration)
 
     async def _write(self, old: Lease | None) -> None:
         """Make the lease ours; from the sending on, not from the answer, we may lead."""
@@ -234,7 +255,7 @@ class LeaderLease:
             now = _micro_time(self._clock.now())
             freed = LeaseSpec(
                 holder_identity="",
-                lease_duration_seconds=1,
+                lease_duration_seconds=_GIVEN_BACK,
                 acquire_time=now,
                 renew_time=now,
                 lease_transitions=self._lease.spec.lease_transitions,

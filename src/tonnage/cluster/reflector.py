@@ -3,7 +3,9 @@
 (start) -> sync      a streaming list where the server has them, pages where not
 sync    -> follow    the watch from the version of the list, resumed at the last seen one
 follow  -> follow    the server ends the watch, the connection is cut, the server is silent
-follow  -> sync      the version is forgotten (410), or resuming keeps failing
+follow  -> sync      the version is forgotten (410), resuming keeps failing, or a watch was silent
+                     from its beginning: some servers send no bookmarks, and then only a list tells
+                     a kind that is quiet from one we are not told of
 any     -> blocked   a right or the kind is missing; tried again, slowly if it stays so, from where
                      we were
 """
@@ -74,6 +76,7 @@ class Reflector(Generic[T]):
         self._must_sync = True
         self._streams_left = _STREAM_ATTEMPTS
         self._following_since = 0.0
+        self._open = False
         self._told = False
 
     async def run(self) -> None:
@@ -145,7 +148,7 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> None:
         self._following_since = self._clock.monotonic()
-        self._told = False
+        self._open = self._told = False
         watch = self._client.watch(
             self._cache.resource,
             self._selection,
@@ -175,6 +178,7 @@ class Reflector(Generic[T]):
 
     def _allowed(self) -> None:
         """The server lets us watch; a quiet kind may have nothing to tell for long after that."""
+        self._open = True
         if self._cache.obstacle is not None:
             self._cache.obstacle = None
             _log.info("kind can be read", extra={"kind": self._cache.resource.kind})
@@ -201,11 +205,18 @@ class Reflector(Generic[T]):
         self._cache.last_error = str(error)
         if isinstance(error, errors.ServerError) and self._backoff.failures >= _RESUME_ATTEMPTS:
             self._must_sync = True
+        if self._was_silent():
+            self._must_sync = True
         _log.warning(
             "watch failed",
             extra={"kind": self._cache.resource.kind, "error": str(error), "retry_in": wait},
         )
         return wait
+
+    def _was_silent(self) -> bool:
+        """Whether the watch that has failed was open for long and told nothing, not a bookmark."""
+        lasted = self._clock.monotonic() - self._following_since
+        return self._open and not self._told and lasted > self._pace.inactivity / 2
 
     def _blocked(self, error: errors.ApiError, *, verb: str, forbidden: bool) -> float:
         resource = self._cache.resource

@@ -46,7 +46,7 @@ class Resource(Generic[T]):
         self.version = version
         self.plural = plural
         self.namespaced = namespaced
-        self.decode = decode or msgspec.json.Decoder(type_).decode
+        self.decode = decode or _decoder(type_)
         self._root = f"/apis/{group}/{version}" if group else f"/api/{version}"
 
     @property
@@ -75,6 +75,22 @@ class Resource(Generic[T]):
         body = msgspec.json.encode(obj)
         head = msgspec.json.encode({"apiVersion": self.api_version, "kind": self.kind})
         return head if body == b"{}" else head[:-1] + b"," + body[1:]
+
+
+def _decoder(type_: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
+    """Plain decoding; the error says which field of the object is wrong, in words for people."""
+    plain = msgspec.json.Decoder(type_)
+
+    def decode(data: bytes | msgspec.Raw) -> T:
+        try:
+            return plain.decode(data)
+        except msgspec.ValidationError as error:
+            fault = decoding.explained(str(error), msgspec.json.decode(data))
+            field = f"{decoding.render(fault.path)}: " if fault.path else ""
+            message = f"{field}expected {fault.expected}, found {fault.found}"
+            raise msgspec.ValidationError(message) from error
+
+    return decode
 
 
 @lru_cache(maxsize=1 << 14)

@@ -227,13 +227,20 @@ class Registry:
         policy: GroupPolicy,
         patience: Patience,
         now: float,
+        unread: frozenset[str] = frozenset(),
     ) -> Observation:
-        """Take in what is there now; `registered` are the ids and names of all nodes."""
+        """Take in what is there now; `registered` are the ids and names of all nodes.
+
+        Those in `unread` are there, and nothing else is known of them.
+        """
         happened: list[Happening] = []
         standings: dict[str, GroupStanding] = {}
+        registered |= unread
         for sighting in sightings:
             name = sighting.group.id
-            standings[name] = self._group(sighting, registered, policy, patience, now, happened)
+            standings[name] = self._group(
+                sighting, registered, policy, patience, now, happened, unread=unread
+            )
         for held in (self._requests, self._backoffs, self._unregistered, self._failing):
             for name in [name for name in held if name not in standings]:
                 del held[name]
@@ -250,6 +257,8 @@ class Registry:
         patience: Patience,
         now: float,
         happened: list[Happening],
+        *,
+        unread: frozenset[str],
     ) -> GroupStanding:
         group, nodes = sighting.group, sighting.readiness
         provision_time = sighting.provision_time or patience.max_node_provision_time
@@ -261,6 +270,7 @@ class Registry:
         # Some of their nodes may say so themselves, and are not among those counted here.
         leaving = max(0, leaving - nodes.deleting)
         come = nodes.ready + nodes.unready + nodes.suspended + nodes.coming_up - leaving
+        come += sum(not one.deleting and _is_among(one, unread) for one in machines)
         missing = self._target(group, now) - come - len(overdue) - len(failed)
         give_back = 0
         request = self._settle(group, missing, nodes.coming_up, provision_time, now)

@@ -45,6 +45,10 @@ class DeclarativeProvider:
     async def groups(self) -> Sequence[Group]:
         return list(self._groups.values())
 
+    async def problems(self) -> Sequence[str]:
+        """None: what is declared was read by somebody else."""
+        return ()
+
     async def instances(self, group: str) -> Sequence[Instance]:
         known = self._group(group)
         missing = known.target - len(self._staying(known))

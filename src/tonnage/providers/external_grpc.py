@@ -5,6 +5,7 @@ ours); for all others the limits come from what is learned of nodes, the catalog
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from types import ModuleType
@@ -55,6 +56,7 @@ class ExternalGrpcProvider:
         self._nodes = nodes
         self._clock = clock
         self._known: dict[str, _Known] = {}
+        self._problems: tuple[str, ...] = ()
         self._node_named: dict[str, Node] = {}
         self._without: set[str] = set()
         """Optional methods that the server does not have."""
@@ -79,15 +81,20 @@ class ExternalGrpcProvider:
             for one, state in zip(described, states, strict=True)
             for instance in state.instances
         }
-        members = await self._members(by_id, claimed)
+        problems = _unusable(told.nodeGroups)
+        members = await self._members(by_id, claimed, problems)
         self._node_named = {node.metadata.name: node for node in nodes}
         self._known = {
             one.id: _known(one, state, [n for n, group in members.items() if group == one.id])
             for one, state in zip(described, states, strict=True)
         }
+        self._problems = tuple(problems)
 
     async def groups(self) -> Sequence[Group]:
         return [known.group for known in self._known.values()]
+
+    async def problems(self) -> Sequence[str]:
+        return self._problems
 
     async def instances(self, group: str) -> Sequence[Instance]:
         self._group(group)
@@ -197,20 +204,30 @@ class ExternalGrpcProvider:
             return None
         return answer.nodeGroupAutoscalingOptions
 
-    async def _members(self, by_id: dict[str, Node], claimed: dict[str, str]) -> dict[str, str]:
+    async def _members(
+        self, by_id: dict[str, Node], claimed: dict[str, str], problems: list[str]
+    ) -> dict[str, str]:
         """The group of each node by name; the server is asked of those no instance stands for."""
         found = {node.metadata.name: claimed[one] for one, node in by_id.items() if one in claimed}
         others = [node for one, node in by_id.items() if one not in claimed]
-        answers = await asyncio.gather(*(self._group_of(node) for node in others))
+        answers = await asyncio.gather(*(self._group_of(node, problems) for node in others))
         for node, group in zip(others, answers, strict=True):
             if group:
                 found[node.metadata.name] = group
         return found
 
-    async def _group_of(self, node: Node) -> str:
-        wire = self._wire
+    async def _group_of(self, node: Node, problems: list[str]) -> str:
+        """What the server says; if it cannot say it of this node, what it said last."""
+        wire, name = self._wire, node.metadata.name
         request = wire.NodeGroupForNodeRequest(node=self._named(node))
-        answer = await self._call("NodeGroupForNode", request, wire.NodeGroupForNodeResponse)
+        try:
+            answer = await self._call("NodeGroupForNode", request, wire.NodeGroupForNodeResponse)
+        except ProviderError as error:
+            if error.retryable:
+                raise
+            problems.append(f"node {name}: the server does not say which group it is of: {error}")
+            known = (one.group for one in self._known.values() if name in one.group.nodes)
+            return next((group.id for group in known), "")
         return str(answer.nodeGroup.id)
 
     def _meant(self, name: str) -> "wire.ExternalGrpcNode":
@@ -389,10 +406,21 @@ def _template(group: str, answer: "wire.NodeGroupTemplateNodeInfoResponse") -> G
         return GroupTemplate(node=node)
     try:
         return GroupTemplate(node=node, csi_node=msgspec.json.decode(answer.csiNode, type=CSINode))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise ProviderError(
             f"group {group}: csiNode of its template is no CSINode: {error}"
         ) from error
+
+
+def _unusable(told: Iterable["wire.NodeGroup"]) -> list[str]:
+    """What is wrong with the list of groups as a whole."""
+    named = Counter(one.id for one in told)
+    nameless = named.pop("", 0)
+    return [
+        *([f"NodeGroups: {nameless} groups without an id; left out"] if nameless else []),
+        *(f"NodeGroups: group {name} is there twice; the last is used"
+          for name, count in named.items() if count > 1),
+    ]  # fmt: skip
 
 
 def _distinct(told: Iterable[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ Nodes that are missing then, because the API server refused or we were killed, a
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeAlias
@@ -30,6 +30,7 @@ from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.objects.storage import CSINode
 from tonnage.providers import kwok_objects, sizes
+from tonnage.providers.declarations import Declarations, LastGood
 from tonnage.providers.kwok_ledger import Book, Ledger, Machines
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.providers.protocol import GroupOptions, Instance, InstanceError, InstanceState
@@ -37,7 +38,7 @@ from tonnage.providers.protocol import GroupOptions, Instance, InstanceError, In
 LEDGER = "tonnage-kwok-groups"
 OUT_OF_STOCK = "OutOfStock"
 
-GroupSource: TypeAlias = Callable[[], Awaitable[Sequence[NodeGroup]]]
+GroupSource: TypeAlias = Callable[[], Awaitable[Declarations]]
 
 _AT_A_TIME = 16
 _PASSING = (
@@ -56,7 +57,8 @@ class KwokProvider:
     """A group's target is its wanted machines in the ledger; its nodes are those with its label.
 
     `node_groups` are given, or asked for by every `refresh`; what they say of `nodes` and
-    `nodeSelector` is not used. Their `targetSize` counts until the ledger knows the group.
+    `nodeSelector` is not used. Their `targetSize` counts until the ledger knows the group. One that
+    can no longer be used stays what it was, after a restart too: the ledger has it.
     """
 
     def __init__(
@@ -78,11 +80,13 @@ class KwokProvider:
         self._startup_taints = tuple(startup_taints)
         self._timeout = timeout
         self._source = node_groups if callable(node_groups) else None
-        self._declared: dict[str, NodeGroup] = {}
+        self._good = LastGood()
         if not callable(node_groups):
-            self._declare(node_groups)
+            self._good.take(Declarations(tuple(map(kwok_objects.check, node_groups))))
         self._book: Book = {}
         self._nodes: dict[str, Node] = {}
+        self._unread: frozenset[str] = frozenset()
+        """Nodes that are there and cannot be read."""
         self._errors: dict[str, InstanceError] = {}
         self._unfinished: set[str] = set()
         """Nodes that may lack their CSINode still."""
@@ -97,12 +101,11 @@ class KwokProvider:
                 await self._settle(self._declared)
 
     async def groups(self) -> Sequence[Group]:
-        return [
-            msgspec.structs.replace(group, target=len(self._machines(group.id).wanted))
-            for group in nodegroups.from_objects(
-                map(_by_label, self._declared.values()), self._nodes.values()
-            )
-        ]
+        declared = map(_by_label, self._declared.values())
+        return [self._sized(one) for one in nodegroups.from_objects(declared, self._nodes.values())]
+
+    async def problems(self) -> Sequence[str]:
+        return self._good.problems
 
     async def instances(self, group: str) -> Sequence[Instance]:
         self._known(group)
@@ -168,11 +171,14 @@ class KwokProvider:
         """Write a change of one group down, then do what can be done about it now."""
 
         def changed(book: Book) -> Book:
-            return {**book, group: change(book.get(group, self._machines(group)))}
+            if group in self._ledger.problems:
+                raise ProviderError(f"group {group}: not scaled: {self._ledger.problems[group]}")
+            machines = change(book.get(group, self._machines(group)))
+            return {**book, group: machines.noting(self._declared[group])}
 
         with _failures(f"group {group}"):
             async with self._clock.timeout(self._timeout):
-                self._book = await self._ledger.change(changed)
+                self._take_book(await self._ledger.change(changed))
         try:
             async with self._clock.timeout(self._timeout):
                 await self._settle([group])
@@ -182,23 +188,30 @@ class KwokProvider:
 
     async def _observe(self) -> None:
         listing = await self._client.list(Node, Selection(labels=GROUP_LABEL))
+        self._unread = frozenset(one.name for one in listing.unreadable)
         self._nodes = {
-            node.metadata.name: node
-            for node in listing.items
-            if GROUP_LABEL in node.metadata.labels
+            # A node that can no longer be read is what it was.
+            **{name: node for name, node in self._nodes.items() if name in self._unread},
+            **{
+                node.metadata.name: node
+                for node in listing.items
+                if GROUP_LABEL in node.metadata.labels
+            },
         }
         there = {group: self._labelled(group) for group in self._declared}
         new = {group: self._missing_names(group, len(there[group])) for group in self._declared}
 
         def settled(book: Book) -> Book:
-            after = dict(book)
+            after = {group: machines.noting(None) for group, machines in book.items()}
             for group in self._declared:
+                if group in self._ledger.problems:
+                    continue
                 machines = book.get(group, Machines(wanted=new[group])).with_wanted(there[group])
-                gone = frozenset(name for name in machines.leaving if name not in self._nodes)
-                after[group] = machines.without(gone)
+                gone = frozenset(name for name in machines.leaving if not self._exists(name))
+                after[group] = machines.without(gone).noting(self._declared[group])
             return after
 
-        self._book = await self._ledger.change(settled)
+        self._take_book(await self._ledger.change(settled))
         wanted = {name for machines in self._book.values() for name in machines.wanted}
         if not self._looked:
             # Whoever was here before us may have been stopped between the two objects of a node.
@@ -225,7 +238,7 @@ class KwokProvider:
     def _work(self, group: NodeGroup) -> Iterator[Callable[[], Awaitable[None]]]:
         machines = self._machines(group.metadata.name)
         missing = [
-            name for name in machines.wanted if name not in self._nodes or name in self._unfinished
+            name for name in machines.wanted if not self._exists(name) or name in self._unfinished
         ]
         stock = kwok_objects.stock(group)
         if stock is not None:
@@ -251,8 +264,8 @@ class KwokProvider:
             csi_node = kwok_objects.csi_node(group, node)
             if csi_node is not None:
                 await _create_if_absent(self._client.create(CSINode, csi_node))
-        except ClusterError as error:
-            if not isinstance(error, _PASSING):
+        except (ClusterError, InputError) as error:
+            if isinstance(error, ClusterError) and not isinstance(error, _PASSING):
                 self._errors[name] = _instance_error(error)
             _log.warning("node not created", extra={"node": name, "error": str(error)})
             return
@@ -286,16 +299,17 @@ class KwokProvider:
     async def _reload_groups(self) -> None:
         if self._source is None:
             return
-        try:
-            self._declare(await self._source())
-        except InputError as error:
-            # The groups stay what they were: a slip of the operator's pen deletes nothing.
-            _log.error("node groups not read", extra={"error": str(error)})
-            if not self._declared:
-                raise ProviderError(str(error)) from error
+        told = (await self._source()).checked(kwok_objects.check)
+        noted: dict[str, NodeGroup] = {}
+        if told.problems:
+            # Another replica may have read the groups later than we did, or we were restarted.
+            book = await self._ledger.read()
+            noted = {name: one.declared for name, one in book.items() if one.declared is not None}
+        self._good.take(told, noted=noted)
 
-    def _declare(self, node_groups: Iterable[NodeGroup]) -> None:
-        self._declared = {group.metadata.name: kwok_objects.check(group) for group in node_groups}
+    @property
+    def _declared(self) -> Mapping[str, NodeGroup]:
+        return self._good.groups
 
     def _known(self, group: str) -> NodeGroup:
         try:
@@ -312,6 +326,28 @@ class KwokProvider:
         (sized,) = nodegroups.from_objects([_by_label(self._declared[group])], ())
         return msgspec.structs.replace(sized, target=len(machines.wanted))
 
+    def _sized(self, group: Group) -> Group:
+        target = len(self._machines(group.id).wanted)
+        unread = self._ledger.problems.get(group.id)
+        if unread is None:
+            return msgspec.structs.replace(group, target=target)
+        # Whoever does not know the size must not change it.
+        return msgspec.structs.replace(
+            group,
+            min_size=min(group.min_size, target),
+            max_size=target,
+            target=target,
+            problems=(*group.problems, f"group {group.id}: not scaled: {unread}"),
+        )
+
+    def _take_book(self, book: Book) -> None:
+        """What the ledger says; of an entry that cannot be read, what was last known."""
+        unread = {
+            group: self._book.get(group, Machines(wanted=self._labelled(group)))
+            for group in self._ledger.problems
+        }
+        self._book = {**book, **unread}
+
     def _machines(self, group: str) -> Machines:
         return self._book.get(group, Machines())
 
@@ -320,8 +356,13 @@ class KwokProvider:
             name for name, node in self._nodes.items() if node.metadata.labels[GROUP_LABEL] == group
         )
 
+    def _exists(self, name: str) -> bool:
+        return name in self._nodes or name in self._unread
+
     def _is_there(self, name: str) -> bool:
-        return name in self._nodes and kwok_objects.has_started(self._nodes[name])
+        """Whether it has started; of one that nobody can read, that is better believed."""
+        node = self._nodes.get(name)
+        return name in self._unread if node is None else kwok_objects.has_started(node)
 
     async def _check_own(self, group: str, node: str) -> None:
         """Refuse a node of others; one that nobody has is gone, and deleting it again is fine."""
@@ -400,5 +441,5 @@ def _failures(what: str) -> Iterator[None]:
         raise ProviderError(f"kwok provider: {what}: not done in time") from error
     except (errors.TooManyRequests, errors.Conflict) as error:
         raise ProviderError(f"kwok provider: {what}: {error}", cause="transient") from error
-    except ClusterError as error:
+    except (ClusterError, InputError) as error:
         raise ProviderError(f"kwok provider: {what}: {error}") from error

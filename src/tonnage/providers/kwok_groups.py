@@ -1,73 +1,93 @@
 """Node groups that operators keep in a ConfigMap, as NodeGroup manifests."""
 
-import logging
+from collections.abc import Iterator
 
+from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import InputError
 from tonnage.files import yamltext
 from tonnage.files.collecting import Collector
 from tonnage.files.documents import Place
-from tonnage.files.loaded import Loaded
+from tonnage.files.loaded import Problem
 from tonnage.objects.scenarios import NodeGroup
+from tonnage.providers.declarations import Declarations
 
-_log = logging.getLogger(__name__)
+_NAMED = "NodeGroup "
+_NAMELESS = "NodeGroup (no name)"
 
 
 class StoredGroups:
-    """The NodeGroups of a ConfigMap, which is read again by every call.
-
-    One that cannot be used stays what it was, and the others go on without it; if none can be used,
-    it is an `InputError`.
-    """
+    """The NodeGroups of a ConfigMap, which is read again by every call."""
 
     def __init__(self, client: Client, name: str, *, namespace: str) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace
-        self._usable: dict[str, NodeGroup] = {}
-        self._told: set[str] = set()
 
-    async def __call__(self) -> tuple[NodeGroup, ...]:
-        stored = await self._client.get(ConfigMap, self._name, namespace=self._namespace)
-        loaded = _loaded(stored, lenient=True)
-        found = {one.metadata.name: one for one in _groups(loaded)}
-        bad = {one.object.removeprefix("NodeGroup ") for one in loaded.problems}
-        # In the old order, so that a group does not change its place for being misspelt.
-        stay = {name: one for name, one in self._usable.items() if name in found or name in bad}
-        usable = {**stay, **found}
-        problems = {str(problem) for problem in loaded.problems}
-        if problems and not usable:
-            raise InputError("; ".join(sorted(problems)))
-        for text in sorted(problems - self._told):
-            _log.error("node group not read", extra={"error": text})
-        self._told = problems
-        self._usable = usable
-        return tuple(usable.values())
+    async def __call__(self) -> Declarations:
+        try:
+            stored = await self._client.get(ConfigMap, self._name, namespace=self._namespace)
+        except errors.NotFound:
+            problem = f"ConfigMap {self._namespace}/{self._name}: expected NodeGroups, found none"
+            return Declarations((), (problem,), illegible=True)
+        except InputError as error:
+            return Declarations((), (str(error),), illegible=True)
+        return declared(stored)
 
 
-def parsed(stored: ConfigMap) -> tuple[NodeGroup, ...]:
-    """The NodeGroups in all keys of a ConfigMap; one that cannot be used is an `InputError`."""
-    return _groups(_loaded(stored, lenient=False))
+def declared(stored: ConfigMap) -> Declarations:
+    """The NodeGroups in all keys of a ConfigMap. Of two with one name the first counts."""
+    groups: dict[str, NodeGroup] = {}
+    problems: list[str] = []
+    misspelt: set[str] = set()
+    illegible = False
+    for place, found in _documents(stored):
+        if isinstance(found, Problem):
+            problems.append(str(found))
+            if found.object.startswith(_NAMED) and found.object != _NAMELESS:
+                misspelt.add(found.object.removeprefix(_NAMED))
+            elif found.object in ("", _NAMELESS):
+                illegible = True
+        elif found.metadata.name in groups:
+            name = found.metadata.name
+            problems.append(f"{place}: NodeGroup {name}: declared twice; the first is used")
+        else:
+            groups[found.metadata.name] = found
+    return Declarations(
+        tuple(groups.values()),
+        tuple(problems),
+        frozenset(misspelt - groups.keys()),
+        illegible,
+    )
 
 
-def _groups(loaded: Loaded) -> tuple[NodeGroup, ...]:
-    return tuple(obj for obj in loaded.objects if isinstance(obj, NodeGroup))
-
-
-def _loaded(stored: ConfigMap, *, lenient: bool) -> Loaded:
+def _documents(stored: ConfigMap) -> Iterator[tuple[str, NodeGroup | Problem]]:
+    """Everything in the ConfigMap that is or should have been a group, with where it stands."""
     name = f"{stored.metadata.namespace}/{stored.metadata.name}"
-    collector = Collector(lenient=lenient)
     for key in sorted(stored.data):
-        _collect(f"ConfigMap {name}: data.{key}", stored.data[key], collector)
-    return collector.result()
+        where = f"ConfigMap {name}: data.{key}"
+        parts = yamltext.split(stored.data[key].encode())
+        for number, (line, part) in enumerate(parts, start=1):
+            yield from _part(where, number, line, part)
 
 
-def _collect(where: str, text: str, collector: Collector) -> None:
+def _part(
+    where: str, number: int, line: int, part: bytes
+) -> Iterator[tuple[str, NodeGroup | Problem]]:
     try:
-        for number, (line, part) in enumerate(yamltext.split(text.encode()), start=1):
-            for document in yamltext.read(part, first_line=line):
-                place = Place(file=where, document=number, tree=document)
-                collector.add(document.value, place)
+        for document in yamltext.read(part, first_line=line):
+            place = Place(file=where, document=number, tree=document)
+            # One for each document: two of the same name are told apart here, not by the collector.
+            collector = Collector(lenient=True)
+            collector.add(document.value, place)
+            loaded = collector.result()
+            shown = f"{where}: {place.position()}"
+            yield from ((shown, problem) for problem in loaded.problems)
+            yield from ((shown, obj) for obj in loaded.objects if isinstance(obj, NodeGroup))
     except yamltext.YamlError as error:
-        raise InputError(f"{where}: {error}") from error
+        position = f"document {number}, line {error.line}"
+        yield (
+            where,
+            Problem(file=where, position=position, object="", field="", message=error.message),
+        )

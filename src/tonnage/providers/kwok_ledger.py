@@ -13,40 +13,49 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ProviderError
+from tonnage.objects.checking import describe
 from tonnage.objects.meta import ObjectMeta, Record
+from tonnage.objects.scenarios import NodeGroup
 
 _ATTEMPTS = 20
 """Writers that may be faster than us in a row; each of them made progress."""
 
 
 class Machines(Record, frozen=True, kw_only=True):
-    """The machines of one group; `wanted` are its target, no name is in both."""
+    """The machines of one group; `wanted` are its target, no name is in both.
+
+    `declared` is the group as it was last understood, for as long as it has machines: whoever
+    comes after us may find it misspelt.
+    """
 
     wanted: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
+    declared: NodeGroup | None = None
 
     def with_wanted(self, names: tuple[str, ...]) -> "Machines":
         """These too; one on its way out stays so."""
         known = {*self.wanted, *self.leaving}
-        return Machines(
-            wanted=(*self.wanted, *(name for name in names if name not in known)),
-            leaving=self.leaving,
-        )
+        new = tuple(name for name in names if name not in known)
+        return msgspec.structs.replace(self, wanted=(*self.wanted, *new))
 
     def with_leaving(self, names: tuple[str, ...]) -> "Machines":
         """These are on their way out; one that is not known is gone already."""
         going = set(names)
-        return Machines(
+        return msgspec.structs.replace(
+            self,
             wanted=tuple(name for name in self.wanted if name not in going),
             leaving=(*self.leaving, *(name for name in self.wanted if name in going)),
         )
 
     def without(self, gone: frozenset[str]) -> "Machines":
         """Those that were on their way out and are gone are forgotten."""
-        return Machines(
-            wanted=self.wanted,
-            leaving=tuple(name for name in self.leaving if name not in gone),
-        )
+        staying = tuple(name for name in self.leaving if name not in gone)
+        return msgspec.structs.replace(self, leaving=staying)
+
+    def noting(self, group: NodeGroup | None) -> "Machines":
+        """With the group as it is now, or without one if it is gone."""
+        noted = group if self.wanted or self.leaving else None
+        return msgspec.structs.replace(self, declared=noted)
 
 
 Book = Mapping[str, Machines]
@@ -54,16 +63,19 @@ Book = Mapping[str, Machines]
 
 
 class Ledger:
-    """The ConfigMap; every change is made to its newest version or not at all."""
+    """The ConfigMap; every change is made to its newest version or not at all.
+
+    `problems` are the entries that could not be read last, by group: they stay as they are.
+    """
 
     def __init__(self, client: Client, *, name: str, namespace: str) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace
+        self.problems: dict[str, str] = {}
 
     async def read(self) -> Book:
-        stored = await self._read()
-        return {} if stored is None else self._book(stored)
+        return self._book(await self._read())
 
     async def change(self, change: Callable[[Book], Book]) -> Book:
         """Write what `change` makes of the newest book; it may be asked several times.
@@ -72,7 +84,7 @@ class Ledger:
         """
         for _ in range(_ATTEMPTS):
             stored = await self._read()
-            before = {} if stored is None else self._book(stored)
+            before = self._book(stored)
             after = change(before)
             if after == before:
                 return after
@@ -98,16 +110,19 @@ class Ledger:
             meta = ObjectMeta(name=self._name, namespace=self._namespace)
             await self._client.create(ConfigMap, ConfigMap(metadata=meta, data=data))
             return
-        await self._client.replace(ConfigMap, msgspec.structs.replace(stored, data=data))
+        unread = {name: stored.data[name] for name in self.problems}
+        changed = msgspec.structs.replace(stored, data={**data, **unread})
+        await self._client.replace(ConfigMap, changed)
 
-    def _book(self, stored: ConfigMap) -> Book:
-        book = {}
-        for group, text in stored.data.items():
+    def _book(self, stored: ConfigMap | None) -> Book:
+        book: dict[str, Machines] = {}
+        self.problems = {}
+        for group, text in stored.data.items() if stored is not None else ():
             try:
                 book[group] = msgspec.json.decode(text, type=Machines)
-            except msgspec.DecodeError as error:
-                raise ProviderError(
-                    f"ConfigMap {self._namespace}/{self._name}: data.{group}: {error}; expected"
-                    f' JSON such as {{"wanted": ["{group}-x7k2p"]}}'
-                ) from error
+            except msgspec.DecodeError:
+                self.problems[group] = (
+                    f"ConfigMap {self._namespace}/{self._name}: data.{group}: expected JSON such"
+                    f' as {{"wanted": ["{group}-x7k2p"]}}, found {describe(text)}'
+                )
         return book

@@ -37,6 +37,9 @@ class MeasuredProvider:
     async def groups(self) -> Sequence[Group]:
         return await self._measured("groups", self._provider.groups())
 
+    async def problems(self) -> Sequence[str]:
+        return await self._measured("problems", self._provider.problems())
+
     async def instances(self, group: str) -> Sequence[Instance]:
         return await self._measured("instances", self._provider.instances(group))
 

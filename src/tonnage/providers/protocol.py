@@ -53,6 +53,10 @@ class GroupOptions(Record, frozen=True, kw_only=True):
 class Provider(Protocol):
     """Groups by id. An unknown id, and a request that cannot be met, is a `ProviderError`.
 
+    Nothing wrong with one group costs another. A group that was understood and no longer is stays
+    among the groups, with its nodes and its target: not to understand it is no reason to treat its
+    nodes as nobody's, or to forget what was asked for.
+
     A request either happens as a whole or, when it is refused, changes nothing. One that fails for
     a `transient` cause is made again within seconds, so that cause promises that nothing has
     happened; where nobody knows, it is `other`, and the group is left alone for a while.
@@ -64,6 +68,13 @@ class Provider(Protocol):
 
     async def groups(self) -> Sequence[Group]:
         """All groups as they are now; template and price may be left for `template` and `price`."""
+        ...
+
+    async def problems(self) -> Sequence[str]:
+        """What should say something of groups and cannot be read: which object and field, and why.
+
+        What is wrong with a group that is listed all the same may stand in its own `problems`.
+        """
         ...
 
     async def instances(self, group: str) -> Sequence[Instance]:

@@ -44,6 +44,16 @@ class Remarkable(Protocol):
     def remarks(self) -> tuple[str, ...]: ...
 
 
+@runtime_checkable
+class Constrained(Protocol):
+    """Settings that are held to more than their types."""
+
+    @classmethod
+    def constraints(cls) -> dict[str, dict[str, object]]:
+        """What a JSON schema says of it, by the field's name in a file."""
+        ...
+
+
 def parse(
     data: bytes,
     type_: type[T],
@@ -74,23 +84,38 @@ def parse(
     try:
         return _converted(settings, type_)
     except _WrongFieldError as error:
-        field, message = error.field, str(error)
+        path, message = error.path, str(error)
     except InputError as error:
         # What a record says of itself has the name of the field in backticks.
         message = str(error)
-        field = next((name for name in settings if f"`{name}`" in message), "")
-    if field in given:
+        path = tuple(name for name in settings if f"`{name}`" in message)[:1]
+    if path and path[0] in given:
         place = given_where or where
     else:
-        place = f"{where}:{_line(document, field)}" if document is not None else where
+        place = f"{where}:{document.line_of(path)}" if document is not None else where
     raise InputError(f"{place}: {message}")
+
+
+def schema(type_: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON schema of a file of such settings, as they are accepted: times as durations too."""
+    made = msgspec.json.schema(type_)
+    properties = made["$defs"][type_.__name__]["properties"]
+    if issubclass(type_, Constrained):
+        for name, constraint in type_.constraints().items():
+            properties[name] |= constraint
+    duration = {"type": "string", "pattern": durations.PATTERN}
+    for name in _times(type_):
+        known = properties[name]
+        types = known.pop("anyOf", None) or [{"type": known.pop("type")}]
+        known["anyOf"] = [*types, duration]
+    return made
 
 
 class _WrongFieldError(InputError):
     """A field that is unknown, or has a value of another type."""
 
     def __init__(self, path: Steps, message: str) -> None:
-        self.field = str(path[0]) if path else ""
+        self.path = path
         super().__init__(f"{decoding.render(path)}: {message}" if path else message)
 
 
@@ -121,10 +146,6 @@ def _choices(type_: type[msgspec.Struct], path: Steps) -> tuple[str, ...]:
         if path == (field.encode_name,) and get_origin(field.type) is Literal:
             return get_args(field.type)
     return ()
-
-
-def _line(document: yamltext.Document, field: str) -> int:
-    return document.line_of((field,) if field else ())
 
 
 def _in_seconds(settings: Mapping[str, object], type_: type[msgspec.Struct]) -> dict[str, object]:

@@ -8,6 +8,7 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
+from tonnage.cluster.errors import Forbidden
 from tonnage.cluster.lease import Hooks, LeaderLease, LeadershipLost, Timing
 
 _PAUSE = 1.0
@@ -58,6 +59,22 @@ class Leadership:
 
     def leading(self) -> bool:
         return not self._elected or self.lease.leading()
+
+    @property
+    def refused(self) -> str:
+        """The right for want of which we can never lead, if one is missing."""
+        error = self.lease.error
+        return f"cannot lead: {error.right}" if isinstance(error, Forbidden) else ""
+
+    @property
+    def document(self) -> dict[str, object]:
+        """Who leads, as this replica sees it."""
+        return {
+            "identity": self._identity,
+            "leads": self.leading(),
+            "leader": self.lease.leader,
+            "problem": self.refused or str(self.lease.error or ""),
+        }
 
     async def act(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do the work whenever we lead, until it ends by itself.

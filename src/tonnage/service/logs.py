@@ -47,9 +47,15 @@ class TextFormatter(logging.Formatter):
     """The same for people: the fields as key=value at the end of the line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        head = f"{_time(record)} {record.levelname.lower()} {record.getMessage()}{fields}"
+        fields = "".join(f" {name}={_line(value)}" for name, value in _fields(record).items())
+        head = f"{_time(record)} {record.levelname.lower()} {_line(record.getMessage())}{fields}"
         return f"{head}\n{self.formatException(record.exc_info)}" if record.exc_info else head
+
+
+def _line(value: object) -> str:
+    """A value that stays on its line, whoever chose it."""
+    text = str(value)
+    return text if text.isprintable() else msgspec.json.encode(text).decode()
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from tonnage.cluster.reflector import Pace
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.watching import Change, EventType
 from tonnage.filters.features import Features
+from tonnage.objects import decoding, oddities
+from tonnage.objects.checking import describe
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.sharing import Sharing
@@ -77,8 +79,9 @@ _NOTHING_AMISS = Trust("", (), (), ())
 class StandingCluster:
     """The snapshot equals what the caches hold, without objects it could not take.
 
-    Such objects are named in `rejected` and change nothing else. `counted` says how a pod is held
-    in the snapshot, or that it is not.
+    Such objects are named in `rejected` and change nothing else; those that are used though
+    something is wrong with them in `odd`. `counted` says how a pod is held in the snapshot, or that
+    it is not.
     """
 
     def __init__(
@@ -97,6 +100,9 @@ class StandingCluster:
         self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
         self.snapshot = gathering.empty_snapshot(features)
         self.rejected: dict[tuple[str, str], str] = {}
+        self.odd: dict[tuple[str, str], str] = {}
+        self._unbound: dict[str, dict[tuple[str, str], None]] = {}
+        """The claims that have no volume yet, by the class they name: of classes there are few."""
         self._rebuild_wanted = False
         self._deferred: list[Change[Any]] | None = None
         self._caches: dict[type, Cache[Any]] = {}
@@ -137,7 +143,9 @@ class StandingCluster:
 
     def trust(self, *, csi_aware: bool = True) -> Trust:
         """Judge the caches, and the objects in them that could not be used."""
-        if not self.rejected and all(cache.sound for cache in self._caches.values()):
+        classless = self._classless()
+        wrong = self.rejected or self.odd or classless
+        if not wrong and all(cache.sound for cache in self._caches.values()):
             return _NOTHING_AMISS
         obstacles = [cache.obstacle for cache in self._caches.values() if cache.obstacle]
         blocked = {kind for kind, cache in self._caches.items() if cache.obstacle}
@@ -152,11 +160,14 @@ class StandingCluster:
             elif cache.stale:
                 holds.append(f"nothing was heard of {kind.__name__} objects for too long")
             for key, problem in cache.problems.items():
-                problems.append(f"{kind.__name__} {_shown(key)}: {problem}")
+                name = f"{kind.__name__} {_shown(key)}: "
+                problems.append(name + problem.removeprefix(name))
         problems.extend(
             f"{kind} {name}: not counted: {problem}"
             for (kind, name), problem in self.rejected.items()
         )
+        problems.extend(f"{kind} {name}: {problem}" for (kind, name), problem in self.odd.items())
+        problems.extend(classless)
         blind = [
             kind.__name__
             for kind in OF_VOLUMES
@@ -191,6 +202,7 @@ class StandingCluster:
             return
         try:
             self._feed(change.type, change.object)
+            self._remark(change)
         except Exception as error:
             self._reject(change.object, error)
 
@@ -205,6 +217,35 @@ class StandingCluster:
                 self.snapshot.put_pod(counted)
         else:
             self.snapshot.apply(type_.value, obj)
+
+    def _remark(self, change: Change[Any]) -> None:
+        """Take note of what is wrong with an object that is used all the same."""
+        obj, there = change.object, change.type is not EventType.DELETED
+        fault = oddities.first_oddity(obj) if there else None
+        if fault is not None:
+            field = decoding.render(fault.path)
+            self.odd[_name(obj)] = f"{field}: expected {fault.expected}, found {fault.found}"
+        elif self.odd:
+            self.odd.pop(_name(obj), None)
+        if isinstance(obj, PersistentVolumeClaim):
+            key = (obj.metadata.namespace, obj.metadata.name)
+            for claims in self._unbound.values():
+                claims.pop(key, None)
+            if there and obj.class_name and not obj.spec.volume_name:
+                self._unbound.setdefault(obj.class_name, {})[key] = None
+
+    def _classless(self) -> list[str]:
+        """Claims without a volume that name a class which is not there."""
+        classes = self._caches.get(StorageClass)
+        if classes is None or not classes.synced:
+            return []
+        return [
+            f"PersistentVolumeClaim {_shown(key)}: spec.storageClassName: expected a StorageClass"
+            f" that is there, found {describe(name)}"
+            for name, claims in self._unbound.items()
+            if classes.get(name) is None and ("", name) not in classes.problems
+            for key in claims
+        ]
 
     def _reject(self, obj: Named, error: Exception) -> None:
         kind, name = _name(obj)

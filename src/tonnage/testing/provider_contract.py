@@ -126,6 +126,12 @@ class ProviderContract:
         await provider.refresh()
         assert before.target == 0
 
+    @_in_a_loop
+    async def test_a_world_in_which_all_is_well_has_no_problems(self) -> None:
+        provider = await self._with(declared("a", nodes=["n1"]))
+        (group,) = await provider.groups()
+        assert [*await provider.problems(), *group.problems] == []
+
     # Growing.
 
     @_in_a_loop
@@ -233,6 +239,51 @@ class ProviderContract:
         provider = await self.make(groups, [builders.node(name) for name in names])
         await provider.refresh()
         return provider
+
+
+class ReadingProviderContract(ProviderContract):
+    """For providers that read of groups what others have written, and may have misspelt."""
+
+    async def spoil(self, group: str) -> None:
+        """Make something of what is said of a group unreadable, with the next `refresh`."""
+        raise NotImplementedError
+
+    @_in_a_loop
+    async def test_a_group_that_can_no_longer_be_read_is_named(self) -> None:
+        provider = await self._with(declared("a", nodes=["n1"]), declared("b"))
+        await self.spoil("a")
+        await provider.refresh()
+        listed = [problem for group in await provider.groups() for problem in group.problems]
+        problems = [*await provider.problems(), *listed]
+        assert problems
+        assert all("a" in problem for problem in problems)
+
+    @_in_a_loop
+    async def test_a_group_that_can_no_longer_be_read_keeps_nodes_and_target(self) -> None:
+        provider = await self._with(declared("a", nodes=["n1", "n2"], target=3))
+        await self.spoil("a")
+        await provider.refresh()
+        group = await _group(provider, "a")
+        assert {"n1", "n2"} <= set(group.nodes)
+        assert group.target == 3
+        assert await _states(provider, "a") == ["creating", "running", "running"]
+
+    @_in_a_loop
+    async def test_what_was_asked_for_a_group_survives_that_it_can_no_longer_be_read(self) -> None:
+        provider = await self._with(declared("a", nodes=["n1"]))
+        await provider.increase("a", 2)
+        await self.spoil("a")
+        await provider.refresh()
+        assert await _target(provider, "a") == 3
+        assert await _states(provider, "a") == ["creating", "creating", "running"]
+
+    @_in_a_loop
+    async def test_a_group_that_can_no_longer_be_read_leaves_the_others_alone(self) -> None:
+        provider = await self._with(declared("a", nodes=["n1"]), declared("b", nodes=["n2"]))
+        await self.spoil("a")
+        await provider.refresh()
+        await provider.increase("b", 2)
+        assert await _target(provider, "b") == 3
 
 
 async def _refused(request: Awaitable[object]) -> None:

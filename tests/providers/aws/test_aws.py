@@ -11,6 +11,7 @@ import pytest
 from tests.providers.aws.emulated import ENABLED, Aws
 from tonnage.errors import InputError, ProviderError
 from tonnage.objects.nodes import Taint
+from tonnage.objects.scenarios import GroupTemplate
 from tonnage.providers.aws import calls, config, discovery, tags
 from tonnage.providers.aws.machines import machine_of
 from tonnage.providers.aws.provider import AwsProvider
@@ -54,9 +55,16 @@ def test_a_group_named_by_a_flag_has_the_sizes_of_the_flag(aws: Aws) -> None:
     assert run(main()) == (1, 3)
 
 
-def test_a_group_that_is_not_there_is_named(aws: Aws) -> None:
-    with pytest.raises(ProviderError, match="no Auto Scaling group gone"):
-        run(looked(aws.provider(sizes={"gone": (0, 1)})))
+def test_a_group_that_is_not_there_is_named_and_the_others_go_on(aws: Aws) -> None:
+    aws.group("a")
+
+    async def main() -> tuple[list[str], list[str]]:
+        provider = await looked(aws.provider(sizes={"gone": (0, 1), "a": (0, 1)}))
+        return [one.id for one in await provider.groups()], list(await provider.problems())
+
+    groups, problems = run(main())
+    assert groups == ["a"]
+    assert problems == ["--nodes gone: AWS: there is no Auto Scaling group gone"]
 
 
 @pytest.mark.parametrize("spec", ["asg:tag=", "mig:name=x", "asg:tag==value", "label:x=y"])
@@ -130,6 +138,26 @@ def test_tags_give_labels_taints_and_resources(aws: Aws) -> None:
     run(main())
 
 
+def test_a_type_ec2_tells_no_size_of_is_an_error_that_names_it() -> None:
+    with pytest.raises(ProviderError, match=r"VCpuInfo\.DefaultVCpus of instance type x9\.new"):
+        machine_of({"InstanceType": "x9.new", "VCpuInfo": {}})
+
+
+def test_a_launch_template_that_is_gone_fails_its_group_alone(aws: Aws) -> None:
+    gone = aws.template()
+    aws.group("bad", LaunchTemplate=gone)
+    aws.group("good")
+    aws.ec2.delete_launch_template(**gone)
+
+    async def main() -> GroupTemplate | None:
+        provider = await looked(aws.provider())
+        with pytest.raises(ProviderError, match="LaunchTemplate"):
+            await provider.template("bad")
+        return await provider.template("good")
+
+    assert run(main()) is not None
+
+
 def test_the_first_override_of_mixed_instances_stands_for_all(aws: Aws) -> None:
     policy = {
         "LaunchTemplate": {
@@ -163,9 +191,11 @@ def test_a_group_over_several_zones_says_so(aws: Aws) -> None:
     [
         ("taint/x", "NoSuchEffect", "expected VALUE:EFFECT"),
         ("resources/x", "many", "expected a quantity"),
+        ("resources/x", "-1", "expected a quantity"),
         ("csi-driver", "a=b", "no name of a CSI driver"),
         ("autoscaling-options/scaledownunneededtime", "soon", "expected a duration"),
         ("autoscaling-options/scaledownutilizationthreshold", "half", "expected a number"),
+        ("autoscaling-options/scaledownutilizationthreshold", "nan", "expected a number"),
         ("autoscaling-options/ignoredaemonsetsutilization", "maybe", "true or false"),
         ("autoscaling-options/nonsense", "1", "no such option"),
     ],
@@ -391,15 +421,24 @@ def test_nobody_there_is_an_error_of_the_provider(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("regoin: x", "unknown field regoin"),
-        ("[]", "expected fields"),
-        ("prices: {m5.large: cheap}", "prices"),
-        ("region: [", "not YAML"),
+        ("regoin: x", "1: regoin: expected region or another known field, found an unknown field"),
+        ("[]", "1: expected fields such as region, found a list"),
+        (
+            "region: x\nprices:\n  m5.large: cheap",
+            '3: prices["m5.large"]: expected a number, found "cheap"',
+        ),
+        ("prices: {a: -1}", "1: prices.a: expected US dollars per hour, 0 or more, found -1.0"),
+        ("prices: {a: .nan}", "1: .nan is no number that JSON has"),
+        ("region: 5", "1: region: expected a string (in quotes), found 5"),
+        ("prices: cheap", '1: prices: expected a mapping, found "cheap"'),
+        ("region: x\nregion: y", "2: region: written for the second time"),
+        ("region: x\n---\nregion: y", "3: expected one document, found another"),
+        ("region: [", "1: not YAML: "),
     ],
 )
 def test_a_mistake_in_the_configuration_is_named(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "cloud-config.yaml"
     path.write_text(text)
-    with pytest.raises(InputError, match=complaint) as raised:
+    with pytest.raises(InputError) as raised:
         config.read(path)
-    assert str(path) in str(raised.value)
+    assert str(raised.value).startswith(f"{path}:{complaint}")

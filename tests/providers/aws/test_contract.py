@@ -9,12 +9,13 @@ import pytest
 from tests.providers.aws.emulated import Aws
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
+from tonnage.providers.aws import tags
 from tonnage.providers.aws.provider import AwsProvider
 from tonnage.providers.protocol import Provider
-from tonnage.testing.provider_contract import ProviderContract
+from tonnage.testing.provider_contract import ReadingProviderContract
 
 
-class TestAws(ProviderContract):
+class TestAws(ReadingProviderContract):
     @pytest.fixture(autouse=True)
     def _account(self, aws: Aws) -> None:
         self.aws = aws
@@ -41,7 +42,15 @@ class TestAws(ProviderContract):
             behind.min_size = spec.min_size
             if spec.target_size is not None:
                 behind.desired_capacity = spec.target_size
-        return _StillStarting(aws.provider(prices=prices), aws, groups)
+        self._made = aws.provider(prices=prices)
+        return _StillStarting(self._made, aws, groups)
+
+    async def spoil(self, group: str) -> None:
+        tag = {"Key": f"{tags.RESOURCE}disks", "Value": "many", "PropagateAtLaunch": False}
+        named = {"ResourceId": group, "ResourceType": "auto-scaling-group"}
+        self.aws.autoscaling.create_or_update_tags(Tags=[{**named, **tag}])
+        # A minute goes by.
+        self._made._looked_at = None
 
 
 class _StillStarting:

@@ -1,10 +1,11 @@
 """The contract of providers, for every kind of group that has Machines."""
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
 
-from tests.providers.clusterapi.management import ManagementCluster
+from tests.providers.clusterapi.management import KEYS, ManagementCluster
 from tonnage.clock import SystemClock
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
@@ -12,7 +13,7 @@ from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.providers.clusterapi import ClusterApiProvider
 from tonnage.providers.clusterapi.annotations import CPU, CSI_DRIVER, MEMORY, PRICE
 from tonnage.providers.protocol import GroupOptions, Instance, Provider
-from tonnage.testing.provider_contract import ProviderContract
+from tonnage.testing.provider_contract import ReadingProviderContract
 
 
 class ShortNames:
@@ -33,6 +34,9 @@ class ShortNames:
             msgspec.structs.replace(one, id=one.id.removeprefix(self._prefix))
             for one in await self._provider.groups()
         ]
+
+    async def problems(self) -> Sequence[str]:
+        return await self._provider.problems()
 
     async def instances(self, group: str) -> Sequence[Instance]:
         return await self._provider.instances(self._id(group))
@@ -56,12 +60,12 @@ class ShortNames:
         await self._provider.decrease_target(self._id(group), delta)
 
 
-class TestMachineDeployment(ProviderContract):
+class TestMachineDeployment(ReadingProviderContract):
     kind = "MachineDeployment"
     owner = "MachineSet"
 
     async def make(self, groups: Sequence[NodeGroup], nodes: Sequence[Node]) -> Provider:  # noqa: ARG002 - they are named by the groups
-        management = ManagementCluster(SystemClock())
+        management = self._management = ManagementCluster(SystemClock())
         for group in groups:
             name, spec = group.metadata.name, group.spec
             target = spec.target_size if spec.target_size is not None else len(spec.nodes)
@@ -75,6 +79,12 @@ class TestMachineDeployment(ProviderContract):
             for node in spec.nodes:
                 management.machine(node, owner=name, kind=self.owner)
         return ShortNames(management.provider(), f"{self.kind}/fleet/")
+
+    async def spoil(self, group: str) -> None:
+        patch = {"metadata": {"annotations": {KEYS.max_size: "many"}}}
+        self._management.change(self.kind, group, patch)
+        # The watch has to tell; it does so within the process.
+        await asyncio.sleep(0.02)
 
 
 class TestMachineSet(TestMachineDeployment):

@@ -95,6 +95,9 @@ class SimulatedCloud:
     async def groups(self) -> Sequence[Group]:
         return [self._group(name) for name in self._groups]
 
+    async def problems(self) -> Sequence[str]:
+        return ()
+
     async def instances(self, group: str) -> Sequence[Instance]:
         self._group(group)
         return [machine.instance for machine in self.machines.of(group)]

@@ -89,7 +89,10 @@ class Calls:
             lambda: self._ec2.describe_launch_template_versions(Versions=[version], **which),
         )
         versions = answer["LaunchTemplateVersions"]
-        return versions[0]["LaunchTemplateData"] if versions else {}
+        if not versions:
+            name = next(iter(which.values()))
+            raise ProviderError(f"AWS: launch template {name} has no version {version}")
+        return versions[0]["LaunchTemplateData"]
 
     async def launch_configuration(self, name: str) -> Any:
         answer = await self._do(
@@ -99,7 +102,9 @@ class Calls:
             ),
         )
         found = answer["LaunchConfigurations"]
-        return found[0] if found else {}
+        if not found:
+            raise ProviderError(f"AWS: there is no launch configuration {name}")
+        return found[0]
 
     async def set_desired(self, group: str, size: int) -> None:
         await self._do(

@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from tonnage.errors import ProviderError
 from tonnage.groups import catalogue
 from tonnage.groups.catalogue import formulas
 from tonnage.groups.catalogue.tables import AwsType, Kind
 from tonnage.providers.aws.calls import Calls
+
+_SIZE = {"VCpuInfo": "DefaultVCpus", "MemoryInfo": "SizeInMiB"}
 
 
 class Machine(NamedTuple):
@@ -40,8 +43,11 @@ class Machines:
 
 
 def machine_of(told: Any) -> Machine:
-    """One entry of DescribeInstanceTypes."""
+    """One entry of DescribeInstanceTypes; one without its size is a `ProviderError`."""
     name = told["InstanceType"]
+    for field, part in _SIZE.items():
+        if part not in told.get(field, {}):
+            raise ProviderError(f"AWS: EC2 does not tell {field}.{part} of instance type {name}")
     gpus = told.get("GpuInfo", {}).get("Gpus", [])
     architectures = told.get("ProcessorInfo", {}).get("SupportedArchitectures", [])
     return Machine(

@@ -31,6 +31,7 @@ LOOK_EVERY = 60.0
 TYPE_FOR = 20 * 60.0
 """Seconds for which the instance type of a launch template is good: versions move."""
 
+_NO_GROUP = "AWS: there is no Auto Scaling group"
 UNFULFILLED = "placeholder-cannot-be-fulfilled"
 _LEAVING = ("Terminating", "Terminated", "Detach")
 
@@ -63,6 +64,7 @@ class AwsProvider:
         self._clock = clock
         self._machines = Machines(calls)
         self._known: dict[str, _Known] = {}
+        self._problems: tuple[str, ...] = ()
         self._looked_at: float | None = None
         self._types: dict[str, tuple[float, str]] = {}
         self._resized: dict[str, datetime] = {}
@@ -81,6 +83,9 @@ class AwsProvider:
 
     async def groups(self) -> Sequence[Group]:
         return [known.group for known in self._known.values()]
+
+    async def problems(self) -> Sequence[str]:
+        return self._problems
 
     async def instances(self, group: str) -> Sequence[Instance]:
         known = self._get(group)
@@ -159,9 +164,8 @@ class AwsProvider:
         have = {one["AutoScalingGroupName"] for one in found}
         named = [name for name in self._wanted.sizes if name not in have]
         found += await self._calls.groups(names=named)
-        missing = set(named) - {one["AutoScalingGroupName"] for one in found}
-        if missing:
-            raise ProviderError(f"AWS: there is no Auto Scaling group {', '.join(sorted(missing))}")
+        missing = sorted(set(named) - {one["AutoScalingGroupName"] for one in found})
+        self._problems = tuple(f"--nodes {name}: {_NO_GROUP} {name}" for name in missing)
         return found
 
     async def _looked_again(self, group: str) -> Group:
@@ -173,14 +177,16 @@ class AwsProvider:
         self._get(group)
         described = await self._calls.groups(names=[group])
         if not described:
-            raise ProviderError(f"AWS: there is no Auto Scaling group {group}")
+            raise ProviderError(f"{_NO_GROUP} {group}")
         self._known[group] = self._read(described[0])
         self._assign()
         return self._known[group].group
 
     def _read(self, one: Any) -> _Known:
         name = one["AutoScalingGroupName"]
-        told = tags.read({tag["Key"]: tag["Value"] for tag in one.get("Tags", [])}, group=name)
+        told = tags.read(
+            {tag["Key"]: tag.get("Value", "") for tag in one.get("Tags", [])}, group=name
+        )
         least, most = self._wanted.sizes.get(name, (one["MinSize"], one["MaxSize"]))
         problems = list(told.problems)
         zones = tuple(sorted(one.get("AvailabilityZones", [])))

@@ -98,19 +98,22 @@ class _Reading:
 
     def _resource(self, key: str, value: str) -> None:
         try:
-            quantities.exact(value)
+            good = quantities.exact(value) >= 0
         except ValueError:
+            good = False
+        if good:
+            self.resources[key.removeprefix(RESOURCE)] = value
+        else:
             self._problem(key, value, "expected a quantity such as 100Gi")
-            return
-        self.resources[key.removeprefix(RESOURCE)] = value
 
     def _option(self, key: str, value: str) -> None:
         name = key.removeprefix(OPTION).lower()
         if name in _THRESHOLDS:
-            try:
-                self.options[_THRESHOLDS[name]] = float(value)
-            except ValueError:
-                self._problem(key, value, "expected a number such as 0.5")
+            share = _share(value)
+            if share is None:
+                self._problem(key, value, "expected a number from 0 to 1, such as 0.5")
+            else:
+                self.options[_THRESHOLDS[name]] = share
         elif name in _TIMES:
             seconds = durations.seconds(value)
             if seconds is None:
@@ -127,3 +130,11 @@ class _Reading:
 
     def _problem(self, key: str, value: str, why: str) -> None:
         self.problems.append(f"group {self._group}: tag {key}={value}: {why}; left out")
+
+
+def _share(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value <= 1 else None

@@ -39,6 +39,15 @@ class Infrastructures:
         self._known: dict[_Place, InfrastructureStatus] = {}
         self._again_at: dict[_Place, float] = {}
         self._versions: dict[str, str] = {}
+        self._unread: dict[_Place, str] = {}
+
+    def problem(self, scalable: Scalable) -> str:
+        """Why the group's template cannot be read; empty if it can, or is not there."""
+        place = _place(scalable)
+        if place is None or place not in self._unread:
+            return ""
+        name = f"{place.kind} {place.namespace}/{place.name}"
+        return f"management cluster: {name}: {self._unread[place]}"
 
     async def status(self, scalable: Scalable) -> InfrastructureStatus:
         """What is known of the group's machines; failing to ask is knowing nothing."""
@@ -51,12 +60,15 @@ class Infrastructures:
         if now < self._again_at.get(place, now):
             return NOTHING
         self._again_at[place] = now + ASK_AGAIN_AFTER
+        self._unread.pop(place, None)
         try:
             found = await self._ask(place)
         except ClusterError as error:
             level = logging.INFO if isinstance(error, errors.NotFound) else logging.WARNING
-            extra = {"kind": place.kind, "name": place.name, "error": str(error)}
+            extra = {"kind": place.kind, "object": place.name, "error": str(error)}
             _log.log(level, "infrastructure template not read", extra=extra)
+            if isinstance(error, errors.Forbidden) or _is_answer(error):
+                self._unread[place] = str(error)
             return NOTHING
         if found.capacity:
             self._known[place] = found
@@ -75,6 +87,11 @@ class Infrastructures:
                 raise errors.NotFound(f"there is no API group {group}", kind_missing=True)
             self._versions[group] = versions[0]
         return self._versions[group]
+
+
+def _is_answer(error: ClusterError) -> bool:
+    """Whether the server did answer, and it is the object that is not understood."""
+    return isinstance(error, errors.ServerError) and error.status == 200
 
 
 def _place(scalable: Scalable) -> _Place | None:

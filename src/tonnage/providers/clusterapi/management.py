@@ -73,9 +73,29 @@ class Management:
 
     # Looking.
 
+    @property
+    def problems(self) -> list[str]:
+        """Objects that cannot be read; one that could be before is still taken as it was then."""
+        if self._following is None:
+            return []
+        return [
+            f"management cluster: {cache.resource.kind} {namespace}/{name}: {problem}"
+            for cache in self._caches
+            for (namespace, name), problem in cache.problems.items()
+        ]
+
     def machines(self) -> Iterator[Machine]:
         for machine in self._machines:
             yield _newest(self._own_machines, _key("", machine), machine) or machine
+
+    def never_read(self, namespace: str) -> list[str]:
+        """The names of Machines that are there and could not be read even once."""
+        known = self._machines
+        return [
+            name
+            for at, name in known.problems
+            if at == namespace and not known.get(name, namespace=at)
+        ]
 
     def machine_sets(self) -> Iterator[Scalable]:
         return self._sized(self._machine_sets)

@@ -117,6 +117,11 @@ class ClusterApiProvider:
     async def groups(self) -> Sequence[Group]:
         return [found.group for found in self._known.values()]
 
+    async def problems(self) -> Sequence[str]:
+        unread = (self._infrastructures.problem(one.scalable) for one in self._known.values())
+        # Groups may share a template.
+        return [*self._management.problems, *dict.fromkeys(filter(None, unread))]
+
     async def instances(self, group: str) -> Sequence[Instance]:
         return self._found(group).instances
 
@@ -155,6 +160,7 @@ class ClusterApiProvider:
             there = sum(one.state == "running" for one in found.instances)
             sizes.check_decrease(found.group, delta, there=there)
             _check_choosable(found)
+            self._check_all_read(found)
             creating = [one.id for one in found.instances if one.state == "creating"]
             pending = [found.machine_of[one] for one in creating if one in found.machine_of]
             # What has no Machine yet goes first; beyond that it is said which ones are meant.
@@ -306,6 +312,16 @@ class ClusterApiProvider:
             _log.warning("machine stays marked for deletion", extra=extra)
 
     # What is known.
+
+    def _check_all_read(self, found: Found) -> None:
+        """Nothing is given back where a Machine that seems missing may be there all the same."""
+        namespace = found.scalable.metadata.namespace
+        unread = self._management.never_read(namespace)
+        if unread:
+            raise ProviderError(
+                f"group {found.group.id}: Machine {namespace}/{unread[0]} cannot be read and may be"
+                " one of its own; nothing is given back"
+            )
 
     def _candidates(self) -> Iterator[tuple[str, Scalable]]:
         return survey.candidates(self._management, self._found_by, keys=self._keys)

@@ -90,7 +90,8 @@ class Survey:
         sizes = read.sizes()
         if sizes is not None and sizes.most == 0:
             return None
-        still = self._standing_still(scalable) or ("" if sizes else "its sizes cannot be used")
+        halted = self._halted(scalable)
+        still = halted or ("" if sizes else "its sizes cannot be used")
         members = self._machines[kind, scalable.metadata.namespace, scalable.metadata.name]
         replicas = scalable.spec.replicas
         going = states.leaving(members, replicas, keys=self._keys)
@@ -114,7 +115,7 @@ class Survey:
             instances.append(Instance(id=provider_id, state="running", node=named))
             if node is not None:
                 own.append(node)
-        if not still:
+        if not halted:
             # Asked for, and not yet so much as a Machine.
             missing = replicas - (len(instances) - len(going))
             instances += [
@@ -129,8 +130,9 @@ class Survey:
         )
         price, options = read.price(), read.options()
         problems = [*([f"not scaled: {still}"] if still else []), *read.problems]
-        # One that stands still gets nothing it was asked for, and counts as it is.
-        bounds = sizes if sizes is not None and not still else Sizes(len(own), len(own))
+        # Where everything is halted, nothing comes that was asked for; a group counts as it is.
+        target = len(own) if halted else replicas
+        bounds = sizes if sizes is not None and not still else Sizes(target, target)
         return Found(
             kind=kind,
             scalable=scalable,
@@ -138,7 +140,7 @@ class Survey:
                 id=name,
                 min_size=bounds.least,
                 max_size=bounds.most,
-                target=len(own) if still else replicas,
+                target=target,
                 nodes=tuple(node.metadata.name for node in own),
                 price_per_hour=price,
                 problems=tuple(f"group {name}: {problem}" for problem in problems),
@@ -175,7 +177,8 @@ class Survey:
             some.sort(key=states.key_of)
         return members
 
-    def _standing_still(self, scalable: Scalable) -> str:
+    def _halted(self, scalable: Scalable) -> str:
+        """Why nobody makes or deletes its machines now, if so."""
         meta = scalable.metadata
         if meta.deletion_timestamp is not None:
             return "it is being deleted"
