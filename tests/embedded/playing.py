@@ -33,6 +33,7 @@ DRIVER = "disk.example.com"
 PATHS = {
     "nodes": "/api/v1/nodes",
     "pods": "/api/v1/namespaces/default/pods",
+    "events": "/api/v1/namespaces/default/events",
     "persistentvolumes": "/api/v1/persistentvolumes",
     "persistentvolumeclaims": "/api/v1/namespaces/default/persistentvolumeclaims",
     "deployments": "/apis/apps/v1/namespaces/default/deployments",

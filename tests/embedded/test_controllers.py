@@ -235,6 +235,24 @@ async def test_an_updated_stateful_set_renews_its_pods_from_the_end(clock):
         assert status(cluster, "statefulsets", "db", "readyReplicas", "updatedReplicas") == [2, 2]
 
 
+async def test_a_stateful_set_has_two_revisions_until_its_last_pod_is_renewed(clock):
+    async with living(clock, drivers=disks(), pod_start=Delay(10.0)) as cluster:
+        cluster.disk_class()
+        cluster.nodes(1)
+        cluster.put("statefulsets", "db", spec=stateful(replicas=2))
+        await cluster.after(60)
+        changed = {"template": template(labels={"version": "2"})}
+        cluster.patch("statefulsets", "db", {"spec": changed})
+        await cluster.after(5)
+        first, second, of_first = status(
+            cluster, "statefulsets", "db", "currentRevision", "updateRevision", "currentReplicas"
+        )
+        assert first != second
+        assert of_first == 1
+        await cluster.after(60)
+        assert status(cluster, "statefulsets", "db", "currentRevision") == [second]
+
+
 # DaemonSets
 
 

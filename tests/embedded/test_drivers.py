@@ -2,7 +2,9 @@
 
 import msgspec
 import pytest
+from aiohttp import web
 
+from tests.cluster.apiserver import answer, status
 from tests.embedded.loopback import CSI_NODES, NODES, driver, played
 from tonnage.embedded.world import Delay
 from tonnage.errors import InputError
@@ -128,3 +130,19 @@ async def test_a_driver_that_had_registered_before_keeps_the_limit_it_had_told(c
         stage.node(ready=True)
         await stage.after(600)
         assert stage.limits() == {"d": 7}
+
+
+async def test_a_driver_registers_though_the_csinode_of_a_former_node_is_collected_meanwhile(clock):
+    async with played(clock, drivers=(driver(),)) as stage:
+        path = f"{CSI_NODES}/n1"
+        former = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "former"}
+        stage.server.put(CSI_NODES, {"metadata": {"name": "n1", "ownerReferences": [former]}})
+
+        def collected() -> web.Response:
+            stage.server.remove(path)
+            return status(404, "NotFound")
+
+        stage.server.script("DELETE", path, answer(collected))
+        stage.node()
+        await stage.after(40)
+        assert stage.limits() == {"d": 25}

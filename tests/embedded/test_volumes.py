@@ -68,7 +68,11 @@ async def test_where_nobody_else_does_claims_are_bound(clock):
         claim, (volume,) = stage.get(CLAIMS, "c"), stage.names(VOLUMES)
     assert claim["spec"]["volumeName"] == volume
     assert "pv.kubernetes.io/bind-completed" in claim["metadata"]["annotations"]
-    assert claim["status"] == {"phase": "Bound", "capacity": {"storage": "5Gi"}}
+    assert claim["status"] == {
+        "phase": "Bound",
+        "capacity": {"storage": "5Gi"},
+        "accessModes": ["ReadWriteOnce"],
+    }
 
 
 async def test_a_volume_goes_with_its_claim(clock):

@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+
 from tonnage.clock import virtual
 from tonnage.clock.virtual import VirtualClock
 from tonnage.embedded.apiserver.store import Collection, Stored
@@ -16,13 +18,17 @@ from tonnage.report.timeline import Decided
 from tonnage.scheduler.world import Assumed
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.invariants import Invariants
-from tonnage.simulation.judging.places import SELECTED
+from tonnage.simulation.judging.disks import SELECTED
 from tonnage.simulation.scenario import Simulation, Spec, Tree
 from tonnage.testing import builders
 from tonnage.testing.provider_contract import declared
 
 OPTED_IN, PLAIN = "opted.example.com", "plain.example.com"
+LOCAL = "local.example.com"
+"""A driver with a disk of 20 GiB on every node, where it is listed."""
 ZONE = "topology.kubernetes.io/zone"
+SIZE = "10Gi"
+"""Of every volume."""
 COMING_WITHIN = 100.0
 SETTLED = 200.0
 
@@ -36,7 +42,11 @@ class Stage:
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
         groups = tuple(map(_group, ("east", "west")))
-        drivers = (DriverBehaviour(name=OPTED_IN), DriverBehaviour(name=PLAIN))
+        drivers = (
+            DriverBehaviour(name=OPTED_IN),
+            DriverBehaviour(name=PLAIN),
+            DriverBehaviour(name=LOCAL, capacity="20Gi", nodes=()),
+        )
         spec = Spec(duration=3600.0, world=WorldBehaviour(drivers=drivers))
         simulation = Simulation(name="stage", spec=spec, groups=groups)
         self.ensemble = Ensemble(simulation, clock=clock)
@@ -47,7 +57,7 @@ class Stage:
         )
         self._store = self.ensemble.server.store
         self._uids = 0
-        for driver in (OPTED_IN, PLAIN):
+        for driver in (OPTED_IN, PLAIN, LOCAL):
             opting = {"preventPodSchedulingIfMissing": driver == OPTED_IN}
             self._put("csidrivers", driver, namespace="", spec=opting)
             self._put("storageclasses", driver, namespace="", provisioner=driver)
@@ -105,14 +115,16 @@ class Stage:
             status={"conditions": [condition]},
         )
 
-    def csi_node(self, name: str, **limits: int | None) -> None:
+    def csi_node(self, name: str, *, local: bool = False, **limits: int | None) -> None:
         """With two slots of both drivers, or as told: `None` is a driver that is not there."""
         told = {OPTED_IN: limits.get("opted_in", 2), PLAIN: limits.get("plain", 2)}
-        drivers = [
+        drivers: list[Tree] = [
             {"name": driver, "nodeID": name, "allocatable": {"count": limit}}
             for driver, limit in told.items()
             if limit is not None
         ]
+        if local:
+            drivers.append({"name": LOCAL, "nodeID": name})
         self._put("csinodes", name, namespace="", spec={"drivers": drivers})
 
     # Pods
@@ -121,13 +133,31 @@ class Stage:
         """A pod that waits, with a volume of each driver; `zone` is where these are already."""
         volumes = []
         for driver in drivers:
-            claim = f"{name}-{driver.partition('.')[0]}"
+            claim = _claim_name(name, driver)
             self._claim(claim, driver, zone=zone, promised=promised)
             source = {"claimName": claim}
             volumes.append({"name": claim, "persistentVolumeClaim": source})
         refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         status = {"phase": "Pending", "conditions": [refused]}
         self._put("pods", name, spec={"volumes": volumes}, status=status)
+
+    def send(self, name: str, node: str, *, driver: str = LOCAL) -> None:
+        """What the scheduler does to have a volume of a pod made."""
+        self._claim(_claim_name(name, driver), driver, zone="", promised=node)
+
+    def provision(self, name: str, node: str) -> None:
+        """The volume of a pod is made on a node's disk, and its claim is bound to it."""
+        claim = _claim_name(name, LOCAL)
+        term = {"key": f"topology.{LOCAL}/node", "operator": "In", "values": [node]}
+        terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}
+        spec = {
+            "csi": {"driver": LOCAL},
+            "nodeAffinity": terms,
+            "capacity": {"storage": SIZE},
+            "claimRef": {"namespace": "default", "name": claim},
+        }
+        self._put("persistentvolumes", f"pv-{claim}", namespace="", spec=spec)
+        self._claim(claim, LOCAL, zone="", promised=node, volume=f"pv-{claim}")
 
     def decide(self, name: str, node: str) -> None:
         """What the scheduler does before it binds a pod."""
@@ -151,19 +181,30 @@ class Stage:
         spec = {"attacher": driver, "nodeName": node, "source": source}
         self._put("volumeattachments", volume, namespace="", spec=spec)
 
-    def buy(self, group: str, nodes: int) -> None:
+    def buy(self, group: str, nodes: int, *, refused: bool = False) -> None:
         """As the autoscaler does, and the machines are on their way from then on."""
         before = self.ensemble.cloud.before_increase
         assert before is not None
         before(group, nodes)
+        if refused:
+            self.refuse(group, nodes)
+            return
         for _ in range(nodes):
             self._uids += 1
             self.machine(f"{group}-new-{self._uids}", group, node=False)
         self.something_happens()
 
+    def fail(self, group: str) -> None:
+        """One of the machines on their way does not come."""
+        machines = self.ensemble.cloud.machines
+        found = next(one for one in machines.of(group) if not one.node and one.error is None)
+        machines.put(msgspec.structs.replace(found, error=InstanceError(code="Failed")))
+        self.something_happens()
+
     def refuse(self, group: str, nodes: int) -> None:
         """A request for nodes that the provider does not fulfil."""
-        asked = Decided(at=0.0, deed="increase", group=group, nodes=nodes, error="no")
+        now = self.ensemble.accounts.now
+        asked = Decided(at=now, deed="increase", group=group, nodes=nodes, error="no")
         self.ensemble.cloud.asked.append(asked)
         self.something_happens()
 
@@ -172,8 +213,12 @@ class Stage:
         self._uids += 1
         self._put("configmaps", f"note-{self._uids}")
 
-    def _claim(self, name: str, driver: str, *, zone: str, promised: str) -> None:
-        spec: Tree = {"storageClassName": driver}
+    def _claim(self, name: str, driver: str, *, zone: str, promised: str, volume: str = "") -> None:
+        spec: Tree = {
+            "storageClassName": driver,
+            "resources": {"requests": {"storage": SIZE}},
+            "volumeName": volume,
+        }
         if zone:
             term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
             affinity = {"required": {"nodeSelectorTerms": [term]}}
@@ -226,6 +271,10 @@ def played(act: Callable[[Stage], Coroutine[Any, Any, None]]) -> Stage:
         return stage
 
     return virtual.run(main, clock=clock)
+
+
+def _claim_name(pod: str, driver: str) -> str:
+    return f"{pod}-{driver.partition('.')[0]}"
 
 
 def _group(name: str) -> NodeGroup:

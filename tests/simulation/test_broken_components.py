@@ -12,10 +12,11 @@ from tonnage.embedded.cloud import SimulatedCloud
 from tonnage.filters import node_volume_limits
 from tonnage.groups.registry import Observation, Registry
 from tonnage.scaleup import underway
+from tonnage.scheduler.pledges import Pledges
 from tonnage.scheduler.queue import SchedulingQueue
 from tonnage.scheduler.world import SchedulerWorld
 from tonnage.simulation import exploring
-from tonnage.simulation.judging import binding, bounds, purchases, waiting
+from tonnage.simulation.judging import binding, bounds, disks, purchases, repeats, waiting
 from tonnage.simulation.tapping import NotedCloud
 
 Patch = pytest.MonkeyPatch
@@ -47,6 +48,11 @@ def test_a_scheduler_that_ignores_the_opt_in(monkeypatch: Patch) -> None:
     assert is_found(binding.SENT_ASTRAY, (1, 2, 3))
 
 
+def test_a_scheduler_that_forgets_what_it_pledged_of_a_disk(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Pledges, "give", lambda _self, _claim, _node: None)
+    assert is_found(disks.PLEDGED_BEYOND, (2, 5))
+
+
 def test_a_scheduler_that_is_not_woken_by_a_cure(monkeypatch: Patch) -> None:
     monkeypatch.setattr(
         SchedulingQueue, "wake", lambda _self, _cured, _worth, *, now: bool(now < 0)
@@ -70,7 +76,7 @@ def test_an_autoscaler_that_forgets_nodes_on_their_way(monkeypatch: Patch) -> No
 
 def test_an_autoscaler_that_takes_promised_slots_for_free(monkeypatch: Patch) -> None:
     monkeypatch.setattr(underway, "keep_promises", lambda _snapshot, _promised: None)
-    assert is_found(purchases.BY_HALVES, (1, 2, 3))
+    assert is_found(repeats.BY_HALVES, (1, 6))
 
 
 def test_an_autoscaler_that_buys_one_node_too_many(monkeypatch: Patch) -> None:
@@ -82,6 +88,18 @@ def test_an_autoscaler_that_buys_one_node_too_many(monkeypatch: Patch) -> None:
 
     monkeypatch.setattr(NotedCloud, "increase", greedy)
     assert is_found(purchases.MORE_THAN_NEEDED, (0, 1, 2))
+
+
+def test_an_autoscaler_that_buys_too_much_for_what_was_lost(monkeypatch: Patch) -> None:
+    increase = NotedCloud.increase
+
+    async def anxious(self: NotedCloud, group: str, delta: int) -> None:
+        lately = any(one.deed == "increase" and self._now() - one.at < 60 for one in self.asked)
+        known = self._group(group)
+        await increase(self, group, min(delta + 2 * lately, known.max_size - known.target))
+
+    monkeypatch.setattr(NotedCloud, "increase", anxious)
+    assert is_found(repeats.BEYOND_LOSSES, (19,))
 
 
 def test_an_autoscaler_that_buys_nothing(monkeypatch: Patch) -> None:

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from tests.simulation.scenarios import EXAMPLES
 from tonnage.cli.app import program
+from tonnage.simulation import exploring
 
 SCENARIO = str(EXAMPLES / "scale-from-zero.yaml")
 SHORT = ["--duration", "3m"]
@@ -56,8 +57,13 @@ def test_options_may_be_set() -> None:
     assert document["summary"]["nodesBought"] == 1
 
 
-def test_a_seed_is_explored() -> None:
-    assert run("--explore-seed", "1") == "seeds played: 1; with violations: 0\n"
+def test_a_seed_is_explored_and_what_was_excused_is_told() -> None:
+    excused = exploring.explored(1).excused
+    assert excused
+    assert run("--explore-seed", "1").splitlines() == [
+        "seeds played: 1; with violations: 0",
+        *(f"excused: {times:6} {reason}" for reason, times in excused.most_common()),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,19 @@ def test_two_drivers_untainting_at_once_leave_no_taint_over() -> None:
     assert [node.name for node in nodes if node.tree["spec"].get("taints")] == []
 
 
+def test_without_tonnage_two_drivers_untainting_at_once_leave_taints_over() -> None:
+    simulation = example("two-drivers-untainting").with_options({"removeStartupTaints": False})
+    cluster = running.played(simulation.with_duration(300.0))
+    nodes = list(cluster.server.store.built_in("nodes").within())
+    assert len([node for node in nodes if node.tree["spec"].get("taints")]) == 50
+
+
 def test_a_slot_is_not_free_before_its_volume_is_detached() -> None:
     waits = [
         one.at for one in played("detach-pending").samples if one.pods.pending and one.at > 540
     ]
     assert waits
-    assert max(slots(one)[0] for one in played("detach-pending").samples) == 5
+    assert max(slots(one)[0] for one in played("detach-pending").samples) == 26
 
 
 def test_with_an_empty_cache_the_autoscaler_says_that_it_does_nothing() -> None:

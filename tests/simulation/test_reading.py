@@ -16,6 +16,8 @@ kind: Simulation
 metadata: {name: s}
 spec:
 """
+BAD_NAMESPACE = "{apiVersion: v1, kind: Namespace, metadata: {name: UP}}"
+HOMELESS = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: nowhere}}"
 
 
 def parsed(spec: str, *, more: str = "", beside: Path = Path()) -> Simulation:
@@ -59,13 +61,41 @@ def test_lists_in_files_are_taken_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("seed: 1", "s.yaml:4: spec: Object missing required field `duration`"),
+        ("seed: 1", "s.yaml:4: spec.duration: expected a value, found none"),
+        ("duration: 1m\nseed: x", 's.yaml:6: spec.seed: expected a whole number, found "x"'),
         ("duration: soon", 's.yaml:5: spec.duration: "soon": expected seconds, or a duration'),
         ("duration: 0", "s.yaml:5: spec.duration: 0: expected more than 0"),
-        ("duration: 1m\nspeed: 3", "s.yaml:6: spec.speed: unknown field"),
+        (
+            "duration: 1m\nspeed: 3",
+            "s.yaml:6: spec.speed: expected seed or another known field, found an unknown field",
+        ),
         (
             "duration: 1m\nworld:\n  starts: 3",
-            "s.yaml:7: spec.world.starts: unknown field",
+            "s.yaml:7: spec.world.starts: expected start or another known field",
+        ),
+        (
+            "duration: 1m\nworld:\n  drivers:\n  - {name: a, limt: 3}",
+            "s.yaml:8: spec.world.drivers[0].limt: expected limit or another known field",
+        ),
+        (
+            "duration: 1m\nworld:\n  drivers:\n  - {name: a, limit: many}",
+            's.yaml:8: spec.world.drivers[0].limit: expected a whole number, found "many"',
+        ),
+        (
+            "duration: 1m\nworld:\n  drivers:\n  - {name: a, limit: -1}",
+            "s.yaml:8: spec.world.drivers[0].limit: -1: expected 0 or more",
+        ),
+        (
+            "duration: 1m\nworld: {attachFailureChance: 5}",
+            "s.yaml:6: spec.world.attachFailureChance: 5: expected a chance from 0 to 1",
+        ),
+        (
+            "duration: 1m\ncloud: {failureChance: often}",
+            's.yaml:6: spec.cloud.failureChance: expected a number, found "often"',
+        ),
+        (
+            "duration: 1m\ncloud: {neverRegisterChance: 1.5}",
+            "s.yaml:6: spec.cloud.neverRegisterChance: 1.5: expected a chance from 0 to 1",
         ),
         (
             "duration: 1m\noptions: {expander: 3}",
@@ -91,7 +121,7 @@ def test_lists_in_files_are_taken_apart(tmp_path: Path) -> None:
         ),
         (
             "duration: 1m\nscript:\n- {at: 0, restart: kubelet}",
-            "s.yaml:7: spec.script[0].restart: Invalid enum value 'kubelet'",
+            's.yaml:7: spec.script[0].restart: expected autoscaler or scheduler, found "kubelet"',
         ),
         (
             "duration: 1m\nscript:\n- {at: 0, scale: {kind: StatefulSet, name: db}}",
@@ -108,6 +138,22 @@ def test_lists_in_files_are_taken_apart(tmp_path: Path) -> None:
         (
             "duration: 1m\nobjects:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: 3}",
             "spec.objects[0]: Pod default/p: spec: expected a mapping",
+        ),
+        (
+            f"duration: 1m\nobjects:\n- {BAD_NAMESPACE}",
+            's.yaml:7: spec.objects[0]: Namespace "UP" is invalid: metadata.name: Invalid value',
+        ),
+        (
+            f"duration: 1m\nscript:\n- at: 0\n  apply:\n  - {BAD_NAMESPACE}",
+            's.yaml:9: spec.script[0].apply[0]: Namespace "UP" is invalid: metadata.name',
+        ),
+        (
+            f"duration: 1m\nobjects:\n- {HOMELESS}",
+            's.yaml:7: spec.objects[0]: namespaces "nowhere" not found',
+        ),
+        (
+            "duration: 1m\nscript:\n- {at: 0, scale: {kind: StatefulSet, name: db, by: 1}}",
+            "s.yaml:7: spec.script[0].scale: there is no StatefulSet default/db then",
         ),
         (
             "duration: 1m\nworld:\n  attach: [3s, 1s]",

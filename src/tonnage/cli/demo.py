@@ -111,9 +111,7 @@ def _keep(act: "Act") -> None:
     from tonnage.service import running
     from tonnage.simulation import demonstrating
 
-    folder = Path(tempfile.mkdtemp(prefix="tonnage-demo-"))
-
-    async def main() -> None:
+    async def main(folder: Path) -> None:
         served: list[HttpFront] = []
 
         async def serve(ensemble: "Ensemble") -> None:
@@ -141,4 +139,5 @@ def _keep(act: "Act") -> None:
             for front in served:
                 await front.close()
 
-    asyncio.run(running.until_signalled(main))
+    with tempfile.TemporaryDirectory(prefix="tonnage-demo-") as folder:
+        asyncio.run(running.until_signalled(lambda: main(Path(folder))))

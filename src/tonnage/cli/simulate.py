@@ -1,5 +1,6 @@
 """`tonnage simulate`: a whole cluster in virtual time."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,14 +173,18 @@ def _explore(count: int, first: int) -> None:
     from tonnage.simulation import exploring
 
     broken = done = 0
+    excused: Counter[str] = Counter()
     with waiting.shown(lambda: f"{done} of {count} seeds played"):
         for outcome in exploring.explore(range(first, first + count)):
             done += 1
+            excused += outcome.excused
             for violation in outcome.violations:
                 click.echo(f"seed {outcome.seed}: {violation}")
             if outcome.violations:
                 broken += 1
                 click.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
     click.echo(f"seeds played: {count}; with violations: {broken}")
+    for reason, times in excused.most_common():
+        click.echo(f"excused: {times:6} {reason}")
     if broken:
         raise click.exceptions.Exit(EXIT_VIOLATED)

@@ -5,7 +5,7 @@ either driver, of both or of none. Slots run out long before anything else does.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tonnage.embedded.cloud import CloudBehaviour, Outage, Shortage
@@ -67,7 +67,11 @@ def by_chance(seed: int) -> Simulation:
         name=f"explore-{seed}",
         spec=spec,
         groups=groups,
-        objects=(*_storage(), *map(_workload, WORKLOADS)),
+        objects=(
+            *storage(OPTED_IN, preventPodSchedulingIfMissing=True),
+            *storage(PLAIN),
+            *(workload(name, dict.fromkeys(WORKLOADS[name], "1Gi")) for name in WORKLOADS),
+        ),
     )
 
 
@@ -129,7 +133,7 @@ def _world(
             name=driver,
             limit=limit,
             topology={ZONE: ZONE},
-            registers_after=_delay(dice, 60.0),
+            registers_after=delay(dice, 60.0),
             never_chance=never,
             startup_taint=STARTUP_TAINT if tainted and driver == OPTED_IN else "",
         )
@@ -141,14 +145,14 @@ def _world(
         down=Delay(5.0, 40.0),
     )
     return WorldBehaviour(
-        start=_delay(dice, 30.0),
+        start=delay(dice, 30.0),
         never_start_chance=dice.choice((0.0, 0.0, 0.1)),
         flapping=(unsteady,) if dice.random() < 0.2 else (),
-        pod_start=_delay(dice, 5.0),
-        pod_stop=_delay(dice, 20.0),
-        provision=_delay(dice, 5.0),
-        attach=_delay(dice, 10.0),
-        detach=_delay(dice, 60.0),
+        pod_start=delay(dice, 5.0),
+        pod_stop=delay(dice, 20.0),
+        provision=delay(dice, 5.0),
+        attach=delay(dice, 10.0),
+        detach=delay(dice, 60.0),
         attach_failure_chance=dice.choice((0.0, 0.2)),
         csi_node_at_start=dice.random() < 0.7,
         drivers=drivers,
@@ -160,8 +164,8 @@ def _cloud(zones: Sequence[str], dice: random.Random, *, tainted: bool) -> Cloud
     end = begin + dice.uniform(30.0, 300.0)
     shortage = Shortage(since=begin, until=end, zones=(dice.choice(zones),))
     return CloudBehaviour(
-        start=_delay(dice, 60.0),
-        fails_after=_delay(dice, 60.0),
+        start=delay(dice, 60.0),
+        fails_after=delay(dice, 60.0),
         failure_chance=dice.choice((0.0, 0.1, 0.3)),
         shortages=(shortage,) if dice.random() < 0.4 else (),
         outages=(Outage(since=begin, until=end),) if dice.random() < 0.2 else (),
@@ -170,7 +174,8 @@ def _cloud(zones: Sequence[str], dice: random.Random, *, tainted: bool) -> Cloud
     )
 
 
-def _delay(dice: random.Random, most: float) -> Delay:
+def delay(dice: random.Random, most: float) -> Delay:
+    """Between two times that are as likely as any others."""
     ends = sorted(round(dice.uniform(0.1, most), 2) for _ in range(2))
     return Delay(*ends)
 
@@ -226,25 +231,28 @@ def _scaling(
     return scenario.Scaling(kind=kind, name=workload, replicas=dice.randint(0, slots // 2))
 
 
-def _storage() -> Iterator[Tree]:
-    for driver in DRIVERS:
-        yield {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": driver},
-            "provisioner": driver,
-            "volumeBindingMode": "WaitForFirstConsumer",
-        }
-        yield {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "CSIDriver",
-            "metadata": {"name": driver},
-            "spec": {"attachRequired": True, "preventPodSchedulingIfMissing": driver == OPTED_IN},
-        }
+def storage(driver: str, **spec: bool) -> Iterator[Tree]:
+    """A driver whose volumes are made once it is known where, and the class that is named like it.
+
+    Its volumes are attached, unless the spec says otherwise.
+    """
+    yield {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": driver},
+        "provisioner": driver,
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    yield {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": {"name": driver},
+        "spec": {"attachRequired": True, **spec},
+    }
 
 
-def _workload(name: str) -> Tree:
-    drivers = WORKLOADS[name]
+def workload(name: str, sizes: Mapping[str, str]) -> Tree:
+    """Pods with a volume of each driver, of that size."""
     container = {"name": "main", "resources": {"requests": {"cpu": "10m", "memory": "1Mi"}}}
     common = {
         "replicas": 0,
@@ -257,10 +265,10 @@ def _workload(name: str) -> Tree:
             "spec": {
                 "accessModes": ["ReadWriteOnce"],
                 "storageClassName": driver,
-                "resources": {"requests": {"storage": "1Gi"}},
+                "resources": {"requests": {"storage": size}},
             },
         }
-        for driver in drivers
+        for driver, size in sizes.items()
     ]
     stateful = {
         "serviceName": name,
@@ -269,7 +277,7 @@ def _workload(name: str) -> Tree:
     }
     return {
         "apiVersion": "apps/v1",
-        "kind": "StatefulSet" if drivers else "Deployment",
+        "kind": "StatefulSet" if sizes else "Deployment",
         "metadata": {"name": name},
-        "spec": {**common, **(stateful if drivers else {})},
+        "spec": {**common, **(stateful if sizes else {})},
     }

@@ -48,7 +48,8 @@ class Act(NamedTuple):
 
 _WITH = (
     "24 databases want a volume each, and a machine attaches 5; 6 caches want 40 GiB of local disk"
-    " each, and a machine has 100."
+    " each, and a machine has 100. Drivers register seconds after their node is ready; they opted"
+    " in, so no pod is placed there before."
 )
 _WITHOUT = (
     "The same pods where nobody counts slots or waits for drivers, and nobody says what disks the"

@@ -41,6 +41,14 @@ class DiskLedger:
             size = quantities.value(after.tree["spec"].get("capacity", {}).get("storage", 0))
             self._taken[_disk(after)][after.name] = size
 
+    def has_end(self, driver: str) -> bool:
+        """Whether the driver's disks have a size."""
+        return driver in self._drivers
+
+    def left(self, node: str, driver: str) -> int:
+        """Bytes of the disk that a node has, or would have, of a driver whose disks have a size."""
+        return self._capacity(driver) - self._used((driver, self._segment(node, driver)))
+
     def by_node(self, registered: Mapping[str, Iterable[str]]) -> list[DiskUse]:
         """All disks of drivers on nodes where they are registered."""
         return [

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tonnage.simulation import chances, running
+from tonnage.simulation import chances, disk_chances, running
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.invariants import Invariants, Violation
+from tonnage.simulation.scenario import Simulation
 
 COMING_WITHIN = chances.PATIENCE - 30.0
 SETTLED = chances.PATIENCE + 2 * chances.LONGEST_BACKOFF
@@ -30,6 +31,11 @@ def explore(seeds: Iterable[int]) -> Iterator[Outcome]:
         yield explored(seed)
 
 
+def scenario(seed: int) -> Simulation:
+    """The cluster of a seed."""
+    return disk_chances.with_disks(chances.by_chance(seed))
+
+
 def explored(seed: int) -> Outcome:
     """Play one seed to its end."""
     found: list[Invariants] = []
@@ -37,7 +43,7 @@ def explored(seed: int) -> Outcome:
     def listen(ensemble: Ensemble) -> None:
         found.append(Invariants(ensemble, coming_within=COMING_WITHIN, settled=SETTLED))
 
-    ensemble = running.played(chances.by_chance(seed), prepare=listen)
+    ensemble = running.played(scenario(seed), prepare=listen)
     invariants = found[0]
     invariants.at_the_end()
     return Outcome(

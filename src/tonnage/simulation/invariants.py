@@ -22,9 +22,11 @@ from tonnage.scheduler.world import Assumed
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.judging.binding import Bindings
 from tonnage.simulation.judging.bounds import Bounds
+from tonnage.simulation.judging.disks import Disks
 from tonnage.simulation.judging.findings import Findings, Violation
 from tonnage.simulation.judging.places import Places
 from tonnage.simulation.judging.purchases import Purchases
+from tonnage.simulation.judging.repeats import Repeats
 from tonnage.simulation.judging.waiting import Waiting
 
 __all__ = ["Invariants", "Violation"]
@@ -57,12 +59,14 @@ class Invariants:
         }
         drivers = store.collections["storage.k8s.io", "v1", "csidrivers"]
         self._findings = findings = Findings(lambda: accounts.now)
-        places = Places(ensemble, groups, coming_within=coming_within)
+        self._disks = Disks(accounts, store, findings)
+        places = Places(ensemble, groups, self._disks, coming_within=coming_within)
         self._bindings = Bindings(accounts, store, findings, assumed=self._assumed)
         self._bounds = Bounds(cloud, groups, findings)
-        self._purchases = Purchases(
+        self._repeats = Repeats(
             places, cloud, groups, findings, now=lambda: accounts.now, behind=self._is_behind
         )
+        purchases = Purchases(places, findings, self._repeats, behind=self._is_behind)
         self._waiting = Waiting(places, accounts, cloud, drivers, groups, findings)
         self._changed_at = -1.0
         self._cuts = [
@@ -71,7 +75,7 @@ class Invariants:
             if action.cut is not None
             for at in action.times(spec.duration)
         ]
-        cloud.before_increase = self._purchases.check
+        cloud.before_increase = purchases.check
         accounts.listeners.append(self._changed)
 
     @property
@@ -89,8 +93,9 @@ class Invariants:
 
     def _changed(self, collection: Collection, occurrence: Occurrence) -> None:
         kind = collection.kind.plural
+        self._disks.changed(kind, occurrence)
         self._bindings.changed(kind, occurrence)
-        self._purchases.changed(kind, occurrence)
+        self._repeats.changed(kind, occurrence)
         self._waiting.changed(kind, occurrence)
         self._bounds.check()
         if kind in _PLURALS:

@@ -38,12 +38,17 @@ class Manifests:
             path = f"{_path(kind, namespace)}/{meta['name']}"
             self._send("PATCH", path, tree, what=named(tree), style=APPLY, query=_MANAGER)
 
-    def delete(self, kind: str, name: str, *, namespace: str) -> bool:
-        """Whether it was there."""
+    def has(self, kind: str, name: str, *, namespace: str) -> bool:
         served = self._kind(kind)
         where = namespace if served.namespaced else ""
-        if self._collection(served).get(where, name) is None:
+        return self._collection(served).get(where, name) is not None
+
+    def delete(self, kind: str, name: str, *, namespace: str) -> bool:
+        """Whether it was there."""
+        if not self.has(kind, name, namespace=namespace):
             return False
+        served = self._kind(kind)
+        where = namespace if served.namespaced else ""
         self._send("DELETE", f"{_path(served, where)}/{name}", None, what=f"{kind} {name}")
         return True
 

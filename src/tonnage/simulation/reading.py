@@ -1,10 +1,13 @@
 """Simulation files. Everything in them is checked before anything runs."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tonnage.autoscaler.config import Config
+from tonnage.clock.virtual import VirtualClock
+from tonnage.embedded.apiserver import ApiServer
 from tonnage.embedded.apiserver.kinds import BUILT_IN
 from tonnage.errors import InputError
 from tonnage.files import sources, yamltext
@@ -14,7 +17,8 @@ from tonnage.objects.checking import describe
 from tonnage.objects.scenarios import API_VERSION, NodeGroup
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.service import configfile
-from tonnage.simulation.scenario import KIND, Action, Simulation, Spec, Tree
+from tonnage.simulation.manifests import Manifests, named
+from tonnage.simulation.scenario import KIND, Action, Scaling, Simulation, Spec, Tree
 from tonnage.simulation.settings import Where, converted
 
 _HEAD = frozenset({"apiVersion", "kind", "metadata", "spec"})
@@ -75,16 +79,48 @@ def _simulation(
     for position, given in enumerate(spec.files):
         objects += _from_files(beside / given, at.inside("files", position))
     groups: dict[str, NodeGroup] = {}
-    rest: list[Tree] = []
+    rest: list[tuple[Tree, Where]] = []
     for tree, place in objects:
         made = _checked(tree, place)
         if not isinstance(made, NodeGroup):
-            rest.append(tree)
+            rest.append((tree, place))
         elif made.metadata.name in groups:
             raise place.error(f"NodeGroup {made.metadata.name}: declared twice")
         else:
             groups[made.metadata.name] = made
-    return Simulation(name=name, spec=spec, groups=tuple(groups.values()), objects=tuple(rest))
+    _rehearse(rest, spec, at)
+    trees = tuple(tree for tree, _ in rest)
+    return Simulation(name=name, spec=spec, groups=tuple(groups.values()), objects=trees)
+
+
+def _rehearse(objects: list[tuple[Tree, Where]], spec: Spec, at: Where) -> None:
+    """Put everything into an API that nobody else uses: what it refuses is told before the play."""
+    manifests = Manifests(ApiServer(clock=VirtualClock(), rng=random.Random(0)))
+    for tree, place in objects:
+        _apply(manifests, tree, place)
+    for position, action in sorted(enumerate(spec.script), key=lambda one: one[1].at):
+        place = at.inside("script", position)
+        for number, tree in enumerate(action.apply or ()):
+            _apply(manifests, tree, place.inside("apply", number))
+        if action.scale is not None:
+            _check_scaled(action.scale, manifests, place.inside("scale"))
+
+
+def _check_scaled(scaled: Scaling, manifests: Manifests, place: Where) -> None:
+    if scaled.kind == "ReplicaSet":  # Those of a Deployment have names that nobody knows yet.
+        return
+    if not manifests.has(scaled.kind, scaled.name, namespace=scaled.namespace):
+        raise place.error(
+            f"there is no {scaled.kind} {scaled.namespace}/{scaled.name} then: expected it in"
+            " objects, files or an earlier apply"
+        )
+
+
+def _apply(manifests: Manifests, tree: Tree, place: Where) -> None:
+    try:
+        manifests.apply(tree)
+    except InputError as error:
+        raise place.error(str(error).removeprefix(f"{named(tree)}: ")) from None
 
 
 def autoscaler_options(spec: Spec) -> dict[str, Any]:

@@ -8,15 +8,15 @@ start: [30s, 60s]               a delay from one to another
 import re
 import types
 from collections.abc import Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from tonnage.embedded.world import Delay
 from tonnage.errors import InputError
 from tonnage.files.yamltext import Document
-from tonnage.objects.checking import describe
-from tonnage.objects.decoding import render
+from tonnage.objects import decoding, strictness
+from tonnage.objects.checking import Fault, describe
 from tonnage.scaleup import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -33,10 +33,34 @@ def _made(value: object, type_: type[T], where: "Where") -> T:
         return msgspec.convert(value, type_)
     except (msgspec.ValidationError, InputError) as error:
         message, _, path = str(error).partition(" - at `$")
-        found = where.inside(*_steps(path))
-        if unknown := re.search(r"unknown field `(.+)`", message):
-            raise found.inside(unknown[1]).error("unknown field") from None
-        raise found.error(message) from None
+        steps = _steps(path)
+        if not path and not isinstance(error, msgspec.ValidationError):
+            raise where.error(message) from None
+        fault = strictness.first_unknown(value, type_)
+        choices = _choices(type_, steps)
+        if fault is None and choices:
+            fault = Fault(steps, " or ".join(choices), describe(_at(value, steps)))
+        if fault is None and message.startswith(("Expected `", "Object missing")):
+            fault = decoding.explained(str(error), value)
+        if fault is None:  # A check of ours, which has better words than a type.
+            raise where.inside(*steps).error(message) from None
+        told = f"expected {fault.expected}, found {fault.found}"
+        raise where.inside(*fault.path).error(told) from None
+
+
+def _choices(type_: type[msgspec.Struct], path: Steps) -> tuple[str, ...]:
+    """The words that a field of a record may be, if it is one of some words."""
+    hint = _fields(type_).get(str(path[0])) if len(path) == 1 else None
+    for one in _kinds(hint):
+        if get_origin(one) is Literal:
+            return get_args(one)
+    return ()
+
+
+def _at(value: Any, path: Steps) -> object:
+    for step in path:
+        value = value[step]
+    return value
 
 
 class Where:
@@ -59,7 +83,7 @@ class Where:
         if named:
             message = message[named.end() :]
             place = f"{self._file}:{self._document.line_of(path)}"
-        return InputError(f"{place}: {f'{render(path)}: ' if path else ''}{message}")
+        return InputError(f"{place}: {f'{decoding.render(path)}: ' if path else ''}{message}")
 
 
 def seconds(value: object) -> float | None:
@@ -71,7 +95,7 @@ def seconds(value: object) -> float | None:
 
 def _prepared(value: Any, type_: Any, where: Where) -> Any:
     """The value with every time in seconds; what does not fit its type is left for msgspec."""
-    kinds = get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
+    kinds = _kinds(type_)
     if value is None and type(None) in kinds:
         return None
     kind = next((one for one in kinds if one is not type(None)), None)
@@ -88,13 +112,22 @@ def _prepared(value: Any, type_: Any, where: Where) -> Any:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         hints = _fields(kind)
         prepared = {
-            key: _prepared(one, hints[key], where.inside(key)) if key in hints else one
+            key: _prepared(one, hints[key], where.inside(key)) if _is_told(key, hints) else one
             for key, one in value.items()
         }
         # What is wrong is best told where it stands; of records inside records msgspec would not.
         _made(prepared, kind, where)
         return prepared
     return value
+
+
+def _kinds(type_: Any) -> tuple[Any, ...]:
+    return get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
+
+
+def _is_told(key: str, hints: Mapping[str, Any]) -> bool:
+    """Whether a field is known and, if it is a number, a time: all are but chances."""
+    return key in hints and not key.lower().endswith("chance")
 
 
 def _time(value: object, where: Where) -> float:

@@ -2,6 +2,7 @@
 
 import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,6 +87,14 @@ def test_a_wrong_option_is_one_line_and_code_2(arguments: list[str], complaint: 
     assert ended.exit_code == 2
     assert complaint in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_port_that_is_taken_is_named_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = CliRunner().invoke(program, ["embedded", "--port", str(port)])
+    told = f"tonnage: error: address 127.0.0.1:{port}: Address already in use\n"
+    assert (ended.exit_code, ended.stderr) == (2, told)
 
 
 def test_nobody_is_told_that_it_listens_before_the_kubeconfig_is_written() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kubernetes
@@ -121,3 +122,62 @@ def test_a_refusal_says_why(core: Any) -> None:
         core.create_namespaced_config_map("default", {"metadata": {"name": "NOT_a_name"}})
     assert caught.value.status == 422
     assert "metadata.name" in str(caught.value.body)
+
+
+def test_a_patch_joins_lists_by_key(core: Any) -> None:
+    name = core.create_namespaced_pod("default", POD).metadata.name
+    for type_ in ("Ready", "PodScheduled"):
+        status = {"conditions": [{"type": type_, "status": "False"}]}
+        core.patch_namespaced_pod_status(name, "default", {"status": status})
+    found = core.read_namespaced_pod(name, "default").status.conditions
+    assert sorted(one.type for one in found) == ["PodScheduled", "Ready"]
+
+
+def test_a_lease_is_taken_once_and_renewed_by_its_holder(
+    client: kubernetes.client.ApiClient,
+) -> None:
+    leases: Any = kubernetes.client.CoordinationV1Api(client)
+    now = datetime(2030, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
+    spec = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": now}
+    body = {"metadata": {"name": "one"}, "spec": spec}
+    held = leases.create_namespaced_lease("default", body)
+    stale = leases.read_namespaced_lease("one", "default")
+    held.spec.renew_time = now + timedelta(seconds=10)
+    renewed = leases.replace_namespaced_lease("one", "default", held)
+    assert renewed.spec.renew_time == now + timedelta(seconds=10)
+    stale.spec.holder_identity = "b"
+    with pytest.raises(ApiException) as caught:
+        leases.replace_namespaced_lease("one", "default", stale)
+    assert caught.value.status == 409
+
+
+def test_a_list_comes_in_pages(core: Any) -> None:
+    for name in ("a", "b", "c"):
+        core.create_namespaced_config_map("default", {"metadata": {"name": name}})
+    first = core.list_namespaced_config_map("default", limit=2)
+    rest = core.list_namespaced_config_map("default", limit=2, _continue=first.metadata._continue)
+    assert [one.metadata.name for one in (*first.items, *rest.items)] == ["a", "b", "c"]
+
+
+def test_custom_objects_are_kept(client: kubernetes.client.ApiClient) -> None:
+    extensions: Any = kubernetes.client.ApiextensionsV1Api(client)
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object"}},
+    }
+    spec = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [version],
+    }
+    body = {"metadata": {"name": "widgets.example.com"}, "spec": spec}
+    extensions.create_custom_resource_definition(body)
+    custom: Any = kubernetes.client.CustomObjectsApi(client)
+    kind = ("example.com", "v1", "default", "widgets")
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}}
+    custom.create_namespaced_custom_object(*kind, {**widget, "spec": {"size": 1}})
+    change = {"spec": {"size": 2}}
+    assert custom.patch_namespaced_custom_object(*kind, "one", change)["spec"] == {"size": 2}

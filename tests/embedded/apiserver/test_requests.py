@@ -41,11 +41,22 @@ def test_every_listed_kind_can_be_listed(api: Api) -> None:
                 assert found["kind"] == f"{resource['kind']}List"
 
 
-def test_openapi_says_of_every_kind_that_the_server_checks_fields(api: Api) -> None:
-    paths = api.get("/openapi/v3")["paths"]
-    document = api.get(paths["apis/apps/v1"]["serverRelativeURL"].partition("?")[0])
-    patch = document["paths"]["/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}"]["patch"]
-    assert patch["parameters"][0]["name"] == "fieldValidation"
+@pytest.mark.parametrize(
+    ("plural", "field"),
+    [
+        ("deployments", "strategy"),
+        ("statefulsets", "updateStrategy"),
+        ("daemonsets", "updateStrategy"),
+    ],
+)
+def test_workloads_roll_unless_they_say_otherwise(api: Api, plural: str, field: str) -> None:
+    path = f"/apis/apps/v1/namespaces/default/{plural}"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "m"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    made = api.good("POST", path, {"metadata": {"name": "usual"}, "spec": spec})
+    assert made["spec"][field]["type"] == "RollingUpdate"
+    given = {"metadata": {"name": "own"}, "spec": {**spec, field: {"type": "OnDelete"}}}
+    assert api.good("POST", path, given)["spec"][field] == {"type": "OnDelete"}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
@@ -342,6 +353,33 @@ def test_pods_are_shown_with_what_people_look_for(api: Api) -> None:
     headings, rows = api.table(PODS)
     assert headings[:5] == ["Name", "Ready", "Status", "Restarts", "Age"]
     assert rows == [["p", "1/1", "Running", "0", "0s", "<none>", "n", "<none>"]]
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        ({"waiting": {"reason": "ContainerCreating"}}, "ContainerCreating"),
+        ({"terminated": {"reason": "Completed", "exitCode": 0}}, "Completed"),
+        ({"running": {}}, "Pending"),
+    ],
+)
+def test_a_pod_is_shown_with_what_its_container_waits_for(
+    api: Api, state: dict[str, object], shown: str
+) -> None:
+    api.pod("p", spec={"nodeName": "n"})
+    container = {"name": "main", "ready": False, "restartCount": 0, "state": state}
+    status = {"containerStatuses": [container]}
+    api.good("PATCH", f"{PODS}/p/status", {"status": status}, content_type=MERGE)
+    assert api.table(PODS)[1][0][2] == shown
+
+
+def test_published_capacity_is_shown_with_its_class(api: Api) -> None:
+    path = "/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities"
+    api.create(path, "one", storageClassName="local", capacity="40Gi")
+    assert api.table(path) == (
+        ["Name", "StorageClass", "Capacity", "Age"],
+        [["one", "local", "40Gi", "0s"]],
+    )
 
 
 def test_a_kind_without_columns_of_its_own_is_shown_with_its_age(api: Api) -> None:

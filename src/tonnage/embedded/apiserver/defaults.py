@@ -118,9 +118,16 @@ def _at_top(**defaults: Any) -> Callable[[Store, Tree], None]:
     return fill
 
 
-def _workload(_: Store, tree: Tree) -> None:
-    tree["spec"] = {"replicas": 1, **tree.get("spec", {})}
-    tree["status"] = {"replicas": 0}
+def _workload(**more: Any) -> Callable[[Store, Tree], None]:
+    def fill(_: Store, tree: Tree) -> None:
+        tree["spec"] = {"replicas": 1, **more, **tree.get("spec", {})}
+        tree["status"] = {"replicas": 0}
+
+    return fill
+
+
+def _rolling(**how: Any) -> Tree:
+    return {"type": "RollingUpdate", "rollingUpdate": how}
 
 
 def _definition(_: Store, tree: Tree) -> None:
@@ -149,10 +156,11 @@ _BY_PLURAL: dict[str, Callable[[Store, Tree], None]] = {
     "persistentvolumeclaims": _claim,
     "persistentvolumes": _volume,
     "namespaces": _namespace,
-    "deployments": _workload,
-    "replicasets": _workload,
-    "statefulsets": _workload,
-    "replicationcontrollers": _workload,
+    "deployments": _workload(strategy=_rolling(maxSurge="25%", maxUnavailable="25%")),
+    "replicasets": _workload(),
+    "statefulsets": _workload(updateStrategy=_rolling(partition=0)),
+    "replicationcontrollers": _workload(),
+    "daemonsets": _with_spec(updateStrategy=_rolling(maxSurge=0, maxUnavailable=1)),
     "services": _with_spec(type="ClusterIP", sessionAffinity="None"),
     "jobs": _with_spec(parallelism=1, backoffLimit=6),
     "storageclasses": _at_top(reclaimPolicy="Delete", volumeBindingMode="Immediate"),

@@ -1,12 +1,16 @@
 """What clients ask before they ask for objects: which kinds there are, and which version this is.
 
-The OpenAPI documents say only that every kind can be patched with the server checking its fields.
-That is what kubectl looks for; without it, it refuses to apply anything unchecked.
+The OpenAPI documents say that every kind can be patched with the server checking its fields:
+without that, kubectl refuses to apply anything unchecked. They also hold what `kubectl explain`
+shows.
 """
 
 import hashlib
 from collections.abc import Iterable
 
+import msgspec
+
+from tonnage.embedded.apiserver import schemas
 from tonnage.embedded.apiserver.kinds import ServedKind
 from tonnage.embedded.apiserver.refusals import Tree
 
@@ -139,9 +143,10 @@ def _openapi(root: str, served: list[ServedKind]) -> Tree | None:
         "openapi": "3.0.0",
         "info": _INFO,
         "paths": paths,
+        "components": {"schemas": schemas.components(found)},
     }
 
 
 def _hash(root: str, served: list[ServedKind]) -> str:
-    names = ",".join(kind.plural for kind in served if _root(kind) == root)
-    return hashlib.blake2b(names.encode(), digest_size=16).hexdigest().upper()
+    content = msgspec.json.encode(_openapi(root, served))
+    return hashlib.blake2b(content, digest_size=16).hexdigest().upper()

@@ -6,6 +6,7 @@ own is turned away.
 """
 
 import ipaddress
+import os
 
 from aiohttp import web
 
@@ -52,9 +53,9 @@ class HttpFront:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            raise InputError(
-                f"address {self._host}:{self._asked_port}: {error.strerror or error}"
-            ) from None
+            # asyncio's own words name the address once more.
+            problem = os.strerror(error.errno) if error.errno else str(error)
+            raise InputError(f"address {self._host}:{self._asked_port}: {problem}") from None
         self.port = self._runner.addresses[0][1]
 
     async def close(self) -> None:

@@ -42,6 +42,8 @@ class ServedKind(msgspec.Struct, frozen=True, kw_only=True):
     custom: bool = False
     fields: tuple[str, ...] = FIELDS
     columns: tuple[PrinterColumn, ...] = ()
+    schema: Tree | None = None
+    """Of a custom kind, as its definition says."""
     row: kinds.Kind | None = None
     """How Tonnage reads it, if it does."""
 
@@ -86,6 +88,7 @@ def from_definition(definition: Tree) -> ServedKind:
         custom=True,
         fields=(*FIELDS, *(one["jsonPath"].removeprefix(".") for one in selectable)),
         columns=tuple(msgspec.convert(one, PrinterColumn) for one in columns),
+        schema=(version.get("schema") or {}).get("openAPIV3Schema"),
     )
 
 

@@ -109,6 +109,11 @@ def _pod(row: Row) -> list[object]:
         ready = containers  # a kubelet that reports no containers one by one
     restarts = sum(one.get("restartCount", 0) for one in statuses)
     shown = row.read("status.reason") or row.read("status.phase", "Unknown")
+    for one in statuses:
+        # What keeps a container is more than that the pod is Pending: stuck pods are known by it.
+        state = one.get("state") or {}
+        for part in ("waiting", "terminated"):
+            shown = (state.get(part) or {}).get("reason") or shown
     if row.read("metadata.deletionTimestamp"):
         shown = "Terminating"
     elif row.read("spec.schedulingGates"):
@@ -257,6 +262,8 @@ _TABLES: dict[str, tuple[tuple[str, ...], Cells]] = {
         ("Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "Age"),
         _fields("provisioner", "reclaimPolicy", "volumeBindingMode"),
     ),
+    "csistoragecapacities.storage.k8s.io": (
+        ("Name", "StorageClass", "Capacity", "Age"), _fields("storageClassName", "capacity")),
     "volumeattachments.storage.k8s.io": (
         ("Name", "Attacher", "PV", "Node", "Attached", "Age"),
         _fields("spec.attacher", "spec.source.persistentVolumeName", "spec.nodeName",

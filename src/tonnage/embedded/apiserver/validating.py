@@ -36,6 +36,11 @@ _STATEFUL_SET_MUTABLE = frozenset(
     }
 )  # fmt: skip
 _CLAIM_MUTABLE = frozenset({"resources", "volumeAttributesClassName"})
+_FIXED = {
+    "csistoragecapacities": ("nodeTopology", "storageClassName"),
+    "storageclasses": ("provisioner", "parameters"),
+}
+"""Fields of kinds without a spec that stay what they were."""
 
 
 def check_new(kind: ServedKind, tree: Tree, data: bytes) -> None:
@@ -103,6 +108,9 @@ def _changes(kind: ServedKind, before: Tree, tree: Tree) -> Iterator[Problem]:
         yield from _labels(new)
     if "deletionTimestamp" in old:
         yield from _new_finalizers(old, new)
+    for field in _FIXED.get(kind.plural, ()):
+        if before.get(field) != tree.get(field):
+            yield field, "Invalid value: field is immutable"
     if any(before.get(part) is not tree.get(part) for part in ("spec", "data", "binaryData")):
         yield from _RULES.get(kind.plural, _nothing)(tree)
         yield from _CHANGES.get(kind.plural, _nothing_changed)(before, tree)

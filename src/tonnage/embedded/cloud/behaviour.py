@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from tonnage.embedded.world.behaviour import Delay
+from tonnage.embedded.world.behaviour import Delay, check_chances
 from tonnage.errors import InputError
 from tonnage.objects.nodes import Taint
 from tonnage.objects.scenarios import NodeGroup
@@ -89,6 +89,12 @@ class CloudBehaviour(
     never_register_chance: float = 0.0
     startup_taints: tuple[Taint, ...] = ()
     """On every new node, beside those of its group's template."""
+
+    def __post_init__(self) -> None:
+        check_chances(
+            failure_chance=self.failure_chance,
+            never_register_chance=self.never_register_chance,
+        )
 
     def never_registers(self, group: str) -> bool:
         return _fits(group, self.never_register)

@@ -4,11 +4,13 @@ import hashlib
 
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
-from tonnage.cluster.watching import Change
+from tonnage.cluster.watching import Change, EventType
 from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.complaints import Complaints
 from tonnage.embedded.world.desk import Desk
 from tonnage.embedded.world.podvolumes import Attachments, PodVolumes, Storage, Used
 from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
     AttachmentSource,
     AttachmentSpec,
@@ -33,8 +35,12 @@ class AttachDetach:
         uses: PodVolumes,
         index: Attachments,
         attachments: Cache[VolumeAttachment],
+        pods: Cache[Pod],
+        complaints: Complaints,
     ) -> None:
         self._client = stage.client
+        self._pods = pods
+        self._complaints = complaints
         self._storage = storage
         self._uses = uses
         self._index = index
@@ -49,7 +55,19 @@ class AttachDetach:
             self._desk.note(used.volume)
 
     def _attachment_changed(self, change: Change[VolumeAttachment]) -> None:
-        self._desk.note(change.object.spec.source.persistent_volume_name or "")
+        volume = change.object.spec.source.persistent_volume_name or ""
+        self._desk.note(volume)
+        if change.type is not EventType.DELETED and change.object.status.attach_error is not None:
+            self._complain(volume, change.object)
+
+    def _complain(self, volume: str, attachment: VolumeAttachment) -> None:
+        node, error = attachment.spec.node_name, attachment.status.attach_error
+        assert error is not None
+        for namespace, name in self._uses.users(volume, node):
+            pod = self._pods.get(name, namespace=namespace)
+            if pod is not None:
+                problem = f"volume {volume} is not attached to node {node}: {error.message}"
+                self._complaints.attach_failed(pod, problem)
 
     async def _look(self, volume: str) -> None:
         used_on, attached_to = self._uses.nodes_using(volume), dict(self._index.of(volume))

@@ -28,6 +28,24 @@ class Delay(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
             )
 
 
+def check_chances(**chances: float) -> None:
+    """Refuse what is no chance; names are those of the records' fields."""
+    for name, chance in chances.items():
+        if not 0.0 <= chance <= 1.0:
+            raise InputError(f"`{_in_files(name)}`: {chance:g}: expected a chance from 0 to 1")
+
+
+def _check_limits(**limits: int | None) -> None:
+    for name, limit in limits.items():
+        if limit is not None and limit < 0:
+            raise InputError(f"`{_in_files(name)}`: {limit}: expected 0 or more")
+
+
+def _in_files(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
 class _Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     pass
 
@@ -41,6 +59,9 @@ class LimitChange(_Settings, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ("*",)
     reported_after: Delay = Delay()
     """From the change to the CSINode telling of it."""
+
+    def __post_init__(self) -> None:
+        _check_limits(limit=self.limit)
 
 
 class DriverBehaviour(_Settings, frozen=True, kw_only=True):
@@ -67,11 +88,16 @@ class DriverBehaviour(_Settings, frozen=True, kw_only=True):
     never_chance: float = 0.0
     startup_taint: str = ""
     """The key of a taint that the driver takes off a node once it has registered there."""
+    untaints_blindly: bool = False
+    """It writes back the taints it read when it began, whatever others wrote meanwhile: of two
+    drivers that do so at once, one puts the other's taint back, as it happens in the field."""
     crashes_after: Delay | None = None
     """Again and again, counted from each registration."""
     down_for: Delay = Delay(10.0)
 
     def __post_init__(self) -> None:
+        check_chances(never_chance=self.never_chance)
+        _check_limits(limit=self.limit, real_limit=self.real_limit)
         try:
             enough = self.capacity is None or quantities.value(self.capacity) >= 0
         except quantities.QuantityError as error:
@@ -124,6 +150,12 @@ class WorldBehaviour(_Settings, frozen=True, kw_only=True):
     """Play the kube-controller-manager's part too, where the server has none: workloads have
     pods, claims are bound, volumes are attached to where pods are, and taints follow conditions.
     Kubelets then start a pod only when its volumes are there."""
+
+    def __post_init__(self) -> None:
+        check_chances(
+            never_start_chance=self.never_start_chance,
+            attach_failure_chance=self.attach_failure_chance,
+        )
 
 
 class Fate:

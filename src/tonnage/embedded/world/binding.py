@@ -162,7 +162,11 @@ class ClaimBinder:
         annotations = {BIND_COMPLETED_ANNOTATION: "yes", _BOUND_BY_CONTROLLER: "yes"}
         chosen = {"metadata": {"annotations": annotations}, "spec": {"volumeName": name}}
         await client.patch(PersistentVolumeClaim, meta.name, chosen, namespace=meta.namespace)
-        status = {"phase": "Bound", "capacity": volume.spec.capacity}
+        status = {
+            "phase": "Bound",
+            "capacity": volume.spec.capacity,
+            "accessModes": list(volume.spec.access_modes),
+        }
         await client.patch(
             PersistentVolumeClaim,
             meta.name,

@@ -1,6 +1,7 @@
 """CSINode objects as kubelets write them: made once, changed only from their newest version."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -43,7 +44,9 @@ async def ensure(client: Client, node: Node) -> CSINode:
     except errors.NotFound:
         return await client.create(CSINode, _empty(node))
     if _of_a_former(found, node):
-        await client.delete(CSINode, node.metadata.name, uid=found.metadata.uid)
+        # Garbage collectors remove it too, and may be faster.
+        with suppress(errors.NotFound):
+            await client.delete(CSINode, node.metadata.name, uid=found.metadata.uid)
         return await client.create(CSINode, _empty(node))
     return found
 

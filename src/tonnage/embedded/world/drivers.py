@@ -51,7 +51,10 @@ class DriverRegistrations:
             allocatable=None if limit is None else NodeDriverAllocatable(count=limit),
         )
         await csinodes.change(self._client, found, partial(_with, entry=entry))
-        if behaviour.startup_taint:
+        if behaviour.startup_taint and behaviour.untaints_blindly:
+            left = nodepatches.without(found.spec.taints, behaviour.startup_taint)
+            await nodepatches.write_taints(self._client, node, left)
+        elif behaviour.startup_taint:
             await nodepatches.change_taints(
                 self._client,
                 node,

@@ -12,6 +12,7 @@ from tonnage.cluster.watching import Change, EventType
 from tonnage.embedded.world import csinodes, nodepatches
 from tonnage.embedded.world.behaviour import is_meant, is_played
 from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.complaints import Complaints
 from tonnage.embedded.world.mounting import Mounts
 from tonnage.embedded.world.nodepatches import stamp
 from tonnage.embedded.world.podindex import PodKey, PodsOnNodes
@@ -38,6 +39,7 @@ class Kubelets:
         nodes: Cache[Node],
         pods: Cache[Pod],
         on_nodes: PodsOnNodes,
+        complaints: Complaints,
         mounts: Mounts | None = None,
     ) -> None:
         """With `mounts`, pods wait for their volumes."""
@@ -48,6 +50,7 @@ class Kubelets:
         self._gone: set[str] = set()
         self._on_nodes = on_nodes
         self._mounts = mounts
+        self._complaints = complaints
         self._waiting: set[str] = set()
         if mounts is not None:
             mounts.follow(self._volumes_changed)
@@ -177,6 +180,10 @@ class Kubelets:
                 if uid not in self._waiting:
                     self._waiting.add(uid)
                     self._chores.start(("wait", uid), partial(self._wait, pod))
+                absent = self._mounts.absent_driver(pod)
+                if absent:
+                    problem = f"driver {absent} is not registered on node {node}"
+                    self._complaints.mount_failed(pod, problem)
                 return
             self._waiting.discard(uid)
             self._chores.start(("run", uid), partial(self._run, pod))
@@ -221,7 +228,13 @@ class Kubelets:
                 {
                     **_container(one.name),
                     "ready": False,
-                    "state": {"terminated": {"exitCode": int(bool(told)), "finishedAt": at}},
+                    "state": {
+                        "terminated": {
+                            "exitCode": int(bool(told)),
+                            "reason": "Error" if told else "Completed",
+                            "finishedAt": at,
+                        }
+                    },
                 }
                 for one in pod.spec.containers
             ],

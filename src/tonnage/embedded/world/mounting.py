@@ -39,6 +39,14 @@ class Mounts:
     def follow(self, listener: Callable[[PodKey], None]) -> None:
         self._listeners.append(listener)
 
+    def absent_driver(self, pod: Pod) -> str:
+        """The driver of a volume that is bound, if the pod's node does not have it."""
+        node = pod.spec.node_name
+        for _, used in self._storage.used(pod):
+            if used is not None and used.driver and not self._is_registered(used.driver, node):
+                return used.driver
+        return ""
+
     def missing(self, pod: Pod) -> str:
         """What the pod waits for, empty if for nothing."""
         node = pod.spec.node_name

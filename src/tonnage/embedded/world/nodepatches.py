@@ -31,16 +31,24 @@ async def change_taints(
         taints = change(found)
         if taints == found.spec.taints:
             return
-        patch = {
-            "metadata": {"resourceVersion": found.metadata.resource_version},
-            "spec": {"taints": [msgspec.to_builtins(taint) for taint in taints]},
-        }
         try:
-            await client.patch(Node, node, patch)
+            await write_taints(client, node, taints, version=found.metadata.resource_version)
             return
         except errors.Conflict:
             if attempt == _ATTEMPTS:
                 raise
+
+
+async def write_taints(
+    client: Client, node: str, taints: tuple[Taint, ...], *, version: str = ""
+) -> None:
+    """Write these taints and no others; with a version, only over that one."""
+    patch: dict[str, object] = {
+        "spec": {"taints": [msgspec.to_builtins(taint) for taint in taints]}
+    }
+    if version:
+        patch["metadata"] = {"resourceVersion": version}
+    await client.patch(Node, node, patch)
 
 
 def without(taints: tuple[Taint, ...], key: str) -> tuple[Taint, ...]:

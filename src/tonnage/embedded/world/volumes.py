@@ -12,6 +12,7 @@ from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watching import Change, EventType
 from tonnage.embedded.world.chores import Stage
+from tonnage.embedded.world.complaints import Complaints
 from tonnage.embedded.world.localcapacity import LocalCapacity
 from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
@@ -51,6 +52,7 @@ class Provisioner:
         volumes: Cache[PersistentVolume],
         classes: Cache[StorageClass],
         space: LocalCapacity,
+        complaints: Complaints,
     ) -> None:
         self._client, self._clock, self._behaviour, self._fate, self._chores = stage
         self._nodes = nodes
@@ -59,6 +61,7 @@ class Provisioner:
         self._volumes = volumes
         self._classes = classes
         self._space = space
+        self._complaints = complaints
         self._drivers_on: dict[str, tuple[str, ...]] = {}
         self._registered: defaultdict[str, list[str]] = defaultdict(list)
         """Nodes by the drivers on them, in the order of their names."""
@@ -130,14 +133,11 @@ class Provisioner:
                 return
             driver = storage_class.provisioner
             place = self._place(claim, driver)
-            if place is None:
-                if self._is_sent_nowhere(claim):
-                    await self._send_back(claim)
-                    return
-                continue
-            if self._space.has_room(driver, place, _size(claim)):
+            if place is not None and self._space.has_room(driver, place, _size(claim)):
                 break
-            if SELECTED_NODE_ANNOTATION in claim.metadata.annotations:
+            self._complaints.provisioning_failed(claim, self._problem(claim, driver, place))
+            is_sent = SELECTED_NODE_ANNOTATION in claim.metadata.annotations
+            if self._is_sent_nowhere(claim) or (is_sent and place is not None):
                 await self._send_back(claim)
                 return
         volume = _volume(claim, driver=driver, terms=_terms(place))
@@ -153,6 +153,22 @@ class Provisioner:
         meta = claim.metadata
         change = {"metadata": {"uid": meta.uid, "annotations": {SELECTED_NODE_ANNOTATION: None}}}
         await self._client.patch(PersistentVolumeClaim, meta.name, change, namespace=meta.namespace)
+
+    def _problem(
+        self, claim: PersistentVolumeClaim, driver: str, place: dict[str, str] | None
+    ) -> str:
+        """Why no volume is made for the claim now, for people."""
+        chosen = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, "")
+        wanted = claim.spec.resources.requests.get("storage", _SMALLEST)
+        if self._is_sent_nowhere(claim):
+            return f"node {chosen}, which was chosen for the claim, is gone"
+        if place is not None:
+            return f"driver {driver} has no {wanted} left on node {chosen}"
+        if chosen:
+            return f"driver {driver} is not registered on node {chosen}"
+        if self._registered[driver]:
+            return f"driver {driver} has no {wanted} left on any node"
+        return f"driver {driver} is not registered on any node"
 
     def _is_sent_nowhere(self, claim: PersistentVolumeClaim) -> bool:
         """Whether the node that was chosen is gone."""

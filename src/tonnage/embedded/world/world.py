@@ -13,6 +13,7 @@ from tonnage.embedded.world.attaching import Attacher
 from tonnage.embedded.world.behaviour import Fate, WorldBehaviour
 from tonnage.embedded.world.binding import ClaimBinder
 from tonnage.embedded.world.chores import Chores, Stage
+from tonnage.embedded.world.complaints import Complaints
 from tonnage.embedded.world.drivers import DriverRegistrations
 from tonnage.embedded.world.kubelets import Kubelets
 from tonnage.embedded.world.lifecycle import NodeLifecycle
@@ -43,6 +44,7 @@ class World:
         self._chores = Chores(clock=clock, fate=fate)
         self._mirror = mirror = Mirror(client, clock=clock, rng=rng)
         self._stage = stage = Stage(client, clock, behaviour, fate, self._chores)
+        self._complaints = complaints = Complaints(stage)
         self._nodes, self._csi_nodes = mirror.add(Node), mirror.add(CSINode)
         self._pods, self._on_nodes = (pods := mirror.add(Pod)), PodsOnNodes(pods)
         claims, volumes = mirror.add(PersistentVolumeClaim), mirror.add(PersistentVolume)
@@ -58,7 +60,12 @@ class World:
             )
             mounts = self._control(storage, attachments)
         self.kubelets = Kubelets(
-            stage, nodes=self._nodes, pods=pods, on_nodes=self._on_nodes, mounts=mounts
+            stage,
+            nodes=self._nodes,
+            pods=pods,
+            on_nodes=self._on_nodes,
+            complaints=complaints,
+            mounts=mounts,
         )
         self.drivers = DriverRegistrations(stage, nodes=self._nodes, csi_nodes=self._csi_nodes)
         # The others need no orders: they live on what their caches tell them.
@@ -73,6 +80,7 @@ class World:
             volumes=volumes,
             classes=classes,
             space=space,
+            complaints=complaints,
         )
         Attacher(stage, attachments=attachments, limit=self.drivers.real_limit)
 
@@ -81,12 +89,21 @@ class World:
         async with asyncio.TaskGroup() as tasks:
             self._chores.open(tasks)
             tasks.create_task(self._mirror.run())
+            tasks.create_task(self._complaints.run())
 
     def _control(self, storage: Storage, attachments: Cache[VolumeAttachment]) -> Mounts:
         """The kube-controller-manager's part."""
         stage, pods = self._stage, self._pods
         uses, index = PodVolumes(storage, pods=pods), Attachments(attachments)
-        AttachDetach(stage, storage=storage, uses=uses, index=index, attachments=attachments)
+        AttachDetach(
+            stage,
+            storage=storage,
+            uses=uses,
+            index=index,
+            attachments=attachments,
+            pods=pods,
+            complaints=self._complaints,
+        )
         ClaimBinder(
             stage,
             pods=pods,

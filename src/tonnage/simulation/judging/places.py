@@ -1,8 +1,8 @@
 """Who waits for a place, and where there is one: plain counting, apart from the code that decides.
 
-For clusters in which slots, zones of volumes and taints are all that keeps a pod off a node, as
-`chances` makes them. Everything is read from the API and the cloud; nothing here asks a snapshot
-or a filter.
+For clusters in which slots, local disks, zones of volumes and taints are all that keeps a pod off
+a node, as `chances` makes them. Everything is read from the API and the cloud; nothing here asks a
+snapshot or a filter.
 """
 
 import math
@@ -14,8 +14,8 @@ from tonnage.embedded.apiserver.store import Stored
 from tonnage.embedded.cloud import Machine
 from tonnage.groups.model import Group
 from tonnage.simulation.ensemble import Ensemble
-
-SELECTED = "volume.kubernetes.io/selected-node"
+from tonnage.simulation.judging import disks
+from tonnage.simulation.judging.disks import SELECTED, Disks
 
 Labels: TypeAlias = Mapping[str, str]
 Terms: TypeAlias = list[dict[str, Any]]
@@ -34,6 +34,8 @@ class Wish(NamedTuple):
 
     key: str
     needs: Counter[str]
+    stored: Counter[str]
+    """Bytes by driver, of volumes on disks that are to be made and have no place yet."""
     claims: tuple[str, ...]
     reachable: tuple[Terms, ...]
     promised: str
@@ -45,28 +47,50 @@ class Wish(NamedTuple):
 
 
 class Room(NamedTuple):
-    """A node that is there, or will be, and its free slots."""
+    """A node that is there, or will be, with its free slots and space."""
 
     name: str
     labels: Labels
     free: Slots
+    space: Mapping[str, float]
+    """Bytes by driver."""
 
     def times(self, wish: Wish) -> float:
         """How often the pod would fit."""
         if not wish.reaches(self.labels):
             return 0
-        return min(
-            (self.free.get(driver, 0) // count for driver, count in wish.needs.items()),
-            default=math.inf,
-        )
+        wanted = [(self.free.get(driver, 0), count) for driver, count in wish.needs.items()]
+        wanted += [(max(self.space.get(name, 0), 0), size) for name, size in wish.stored.items()]
+        return min((has // each for has, each in wanted if has < math.inf), default=math.inf)
+
+
+class Expected(NamedTuple):
+    """Slots that a machine has or will have: at least, at most, and those that its drivers tell."""
+
+    fewest: Slots
+    most: Slots
+    told: Slots
+
+    def short(self, now: "Expected") -> Slots:
+        """What it has fewer of now than was expected; a missing driver without limit is one short.
+
+        Until a driver tells of its slots, it is only others of the group that can disappoint.
+        """
+        found: Slots = {}
+        for driver in self.most:
+            hoped = (self.most if driver in now.told else self.fewest)[driver]
+            has = now.fewest.get(driver, 0)
+            if hoped > has:
+                found[driver] = hoped - has if hoped < math.inf else 1
+        return found
 
 
 def are_sure(wishes: Iterable[Wish], everybody: Iterable[Wish], rooms: Iterable[Room]) -> bool:
     """Whether each of the pods finds a place in the rooms, in whatever order they are filled.
 
     Another pod goes to one node, and takes there as many places of a pod at most as it has
-    volumes of a driver that both use. Where that leaves a place whatever the others do, it is
-    sure; where it does not, nothing is said.
+    volumes of a driver that both use, or as its volumes are larger. Where that leaves a place
+    whatever the others do, it is sure; where it does not, nothing is said.
     """
     everybody, rooms = list(everybody), list(rooms)
     return all(_is_sure(wish, everybody, rooms) for wish in wishes)
@@ -75,7 +99,7 @@ def are_sure(wishes: Iterable[Wish], everybody: Iterable[Wish], rooms: Iterable[
 def _is_sure(wish: Wish, everybody: list[Wish], rooms: list[Room]) -> bool:
     fitting = [room for room in rooms if room.times(wish)]
     in_the_way = sum(
-        max((other.needs[driver] for driver in wish.needs), default=0)
+        _places_taken(wish, other)
         for other in everybody
         if other.key != wish.key
         and not other.promised
@@ -84,16 +108,28 @@ def _is_sure(wish: Wish, everybody: list[Wish], rooms: list[Room]) -> bool:
     return sum(room.times(wish) for room in fitting) > in_the_way
 
 
+def _places_taken(wish: Wish, other: Wish) -> int:
+    by_slots = [other.needs[driver] for driver in wish.needs]
+    by_space = [math.ceil(other.stored[driver] / size) for driver, size in wish.stored.items()]
+    return max(by_slots + by_space, default=0)
+
+
 class Places:
     """Looks things up anew whenever it is asked."""
 
     def __init__(
-        self, ensemble: Ensemble, groups: Mapping[str, Group], *, coming_within: float
+        self,
+        ensemble: Ensemble,
+        groups: Mapping[str, Group],
+        disks_: Disks,
+        *,
+        coming_within: float,
     ) -> None:
         """`coming_within` is how long after its request a machine is surely still waited for."""
         self._accounts = ensemble.accounts
         self._machines = ensemble.cloud.machines
         self._groups = groups
+        self._disks = disks_
         self._coming_within = coming_within
         store = ensemble.server.store
         self._pods = store.built_in("pods")
@@ -116,7 +152,8 @@ class Places:
                     driver: self._left(node.name, driver, limit, promised)
                     for driver, limit in listed.items()
                 }
-                yield Room(node.name, node.meta.get("labels", {}), free)
+                labels = node.meta.get("labels", {})
+                yield Room(node.name, labels, free, self._space(node.name, listed))
 
     def coming(self, view: View) -> Iterator[Room]:
         """The nodes that are or will be there, each with the slots that it will have."""
@@ -127,18 +164,46 @@ class Places:
                 continue
             room = there.get(machine.node)
             if self._is_on_its_way(machine):
-                labels, free = self.new(machine.group, view)
-                for driver, slots in free.items():
+                new = self.new(machine.group, view)
+                for driver, slots in new.free.items():
                     if room is None or driver not in room.free:
-                        free[driver] = self._left(machine.node, driver, slots, promised)
+                        new.free[driver] = self._left(machine.node, driver, slots, promised)
                     else:
-                        free[driver] = room.free[driver]
-                yield Room(machine.name, labels, free)
+                        new.free[driver] = room.free[driver]
+                space = self._space(machine.node, new.free)
+                yield new._replace(name=machine.name, space=space)
             elif room is not None:
                 yield room
 
-    def new(self, group: str, view: View) -> tuple[Labels, Slots]:
-        """Labels and slots of a group's next node."""
+    def counted_on(self) -> Iterator[tuple[str, Expected]]:
+        """What machines can be thought to have, by name, also those that are overdue."""
+        for machine in self._machines:
+            if machine.error is None and machine.state != "deleting":
+                yield machine.name, self._expected(machine)
+
+    def there(self) -> Iterator[tuple[str, Expected]]:
+        """The same of machines that are up, or surely come."""
+        up = {node.name for node in self._nodes.within() if takes_pods(node)}
+        for machine in self._machines:
+            if machine.error is not None or machine.state == "deleting":
+                continue
+            if self._is_on_its_way(machine):
+                yield machine.name, self._expected(machine)
+            elif machine.node in up:
+                told = self._told(machine)
+                yield machine.name, Expected(told, told, told)
+
+    def _expected(self, machine: Machine) -> Expected:
+        told = self._told(machine)
+        fewest = {**self.new(machine.group, "modest").free, **told}
+        return Expected(fewest, {**self.new(machine.group, "generous").free, **told}, told)
+
+    def _told(self, machine: Machine) -> Slots:
+        listed = self._accounts.slots.limits.get(machine.node, {})
+        return {driver: math.inf if limit is None else limit for driver, limit in listed.items()}
+
+    def new(self, group: str, view: View) -> Room:
+        """A group's next node."""
         template = self._groups[group].provider_template
         assert template is not None
         drivers = template.csi_node.spec.drivers if template.csi_node is not None else ()
@@ -149,7 +214,7 @@ class Places:
             if view != "template":
                 said += self._live(group, entry.name)
             free[entry.name] = max(said) if view == "generous" else min(said)
-        return template.node.metadata.labels, free
+        return Room(group, template.node.metadata.labels, free, self._space("", free))
 
     def is_on_its_way(self, group: str) -> bool:
         """Whether a machine of the group is still waited for."""
@@ -163,17 +228,6 @@ class Places:
             if not up and not self._is_on_its_way(machine):
                 return True
         return False
-
-    def disappoints(self, node: str) -> bool:
-        """Whether a driver on the node tells of fewer slots than one might have thought."""
-        machine = next((one for one in self._machines if one.node == node), None)
-        if machine is None:
-            return True
-        _, hoped = self.new(machine.group, "generous")
-        listed = self._accounts.slots.limits.get(node, {})
-        return any(
-            limit is not None and limit < hoped.get(driver, 0) for driver, limit in listed.items()
-        )
 
     def is_replaced(self, group: str) -> bool:
         """Whether the group is at its minimum with a node that lacks drivers for too long."""
@@ -196,6 +250,9 @@ class Places:
             limit = self._accounts.slots.limits.get(machine.node, {}).get(driver)
             if limit is not None:
                 yield limit
+
+    def _space(self, node: str, drivers: Iterable[str]) -> dict[str, float]:
+        return {driver: self._disks.left(node, driver) for driver in drivers}
 
     def _left(
         self, node: str, driver: str, limit: float | None, promised: Counter[tuple[str, str]]
@@ -223,6 +280,7 @@ class Places:
 
     def _wish(self, pod: Stored) -> Wish:
         needs: Counter[str] = Counter()
+        stored: Counter[str] = Counter()
         claims, reachable, promised = [], [], ""
         for volume in self._accounts.slots.volumes_of(pod):
             needs[volume.driver] += 1
@@ -235,8 +293,11 @@ class Places:
                 required = (bound.tree["spec"].get("nodeAffinity") or {}).get("required")
                 if required:
                     reachable.append(required["nodeSelectorTerms"])
-            else:
-                promised = promised or claim.meta.get("annotations", {}).get(SELECTED, "")
+                continue
+            node = claim.meta.get("annotations", {}).get(SELECTED, "")
+            promised = promised or node
+            if not node and self._accounts.disks.has_end(volume.driver):
+                stored[volume.driver] += disks.size_of(claim)
         conditions = pod.tree.get("status", {}).get("conditions") or ()
         refused = any(
             one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable"
@@ -245,6 +306,7 @@ class Places:
         return Wish(
             f"{pod.namespace}/{pod.name}",
             needs,
+            stored,
             tuple(claims),
             tuple(reachable),
             promised,

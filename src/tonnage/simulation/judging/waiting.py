@@ -8,8 +8,9 @@ from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.groups.model import Group
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.judging.binding import opted_in
+from tonnage.simulation.judging.disks import SELECTED
 from tonnage.simulation.judging.findings import Findings
-from tonnage.simulation.judging.places import SELECTED, Places, Room, Wish
+from tonnage.simulation.judging.places import Places, Room, Wish
 from tonnage.simulation.tapping import NotedCloud
 
 HAS_A_PLACE = "a pod with a place is pending"
@@ -89,13 +90,13 @@ class Waiting:
                 name
                 for name, group in self._groups.items()
                 if self._cloud.machines.target(name) < group.max_size
-                and Room(name, *self._places.new(name, "template")).times(wish)
+                and self._places.new(name, "template").times(wish)
             ]
             if not growing:
                 continue
             if self._is_busy(settled):
                 self._findings.excuse(STILL_COMING)
-            elif any(Room(n, *self._places.new(n, "modest")).times(wish) for n in growing):
+            elif any(self._places.new(name, "modest").times(wish) for name in growing):
                 left.append(f"{wish.key}, and {growing[0]} could grow")
             else:
                 self._findings.excuse(MODEST_NODES)

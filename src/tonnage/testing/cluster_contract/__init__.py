@@ -11,6 +11,7 @@ once. Nodes of these tests have no kubelet, and their pods no scheduler.
 """
 
 from tonnage.testing.cluster_contract.changing import ChangingContract
+from tonnage.testing.cluster_contract.components import ComponentsContract
 from tonnage.testing.cluster_contract.deleting import DeletingContract
 from tonnage.testing.cluster_contract.reading import ReadingContract
 from tonnage.testing.cluster_contract.stage import Stage
@@ -21,6 +22,11 @@ __all__ = ["ClusterContract", "Stage"]
 
 
 class ClusterContract(
-    ReadingContract, WatchingContract, ChangingContract, DeletingContract, VerbsContract
+    ReadingContract,
+    WatchingContract,
+    ChangingContract,
+    DeletingContract,
+    VerbsContract,
+    ComponentsContract,
 ):
     """An API's tests derive from this, and say how to get `connected`."""

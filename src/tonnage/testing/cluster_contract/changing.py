@@ -161,7 +161,7 @@ class ChangingContract(Contract):
             return LeaderLease(
                 stage.client, name="leader", namespace=stage.namespace, identity=name,
                 clock=stage.clock, rng=random.Random(name),
-                timing=Timing(lease_duration=5.0, renew_deadline=3.0, retry_period=0.5),
+                timing=Timing(retry_period=0.5),
             )  # fmt: skip
 
         one, two = candidate("one"), candidate("two")

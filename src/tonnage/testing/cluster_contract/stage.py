@@ -116,7 +116,7 @@ class Stage:
         await self.client.create(BUDGETS, Anything(metadata=self.named(name), spec=spec))
 
     async def eventually(
-        self, condition: Callable[[], Awaitable[bool]], *, within: float = 60.0
+        self, condition: Callable[[], Awaitable[bool]], *, within: float = 150.0
     ) -> None:
         """Let time pass until something is so."""
         deadline = self.clock.monotonic() + within

@@ -68,7 +68,7 @@ class WatchingContract(Contract):
         chosen = Selection(namespace=stage.namespace, labels="listed=yes")
         seen: list[str] = []
         watch = stage.client.watch(ConfigMap, chosen, resource_version="", initial_events=True)
-        async with stage.clock.timeout(30.0), aclosing(watch) as events:
+        async with stage.clock.timeout(150.0), aclosing(watch) as events:
             async for event in events:
                 if isinstance(event, Bookmark) and event.initial_events_end:
                     break
@@ -81,7 +81,7 @@ class WatchingContract(Contract):
         made = await stage.config_map("one")
         version = made.metadata.resource_version
         watch = stage.client.watch(ConfigMap, stage.here, resource_version=version)
-        async with stage.clock.timeout(100.0), aclosing(watch) as events:
+        async with stage.clock.timeout(150.0), aclosing(watch) as events:
             async for event in events:
                 if isinstance(event, Bookmark):
                     assert int(event.resource_version) >= int(version)
@@ -124,7 +124,7 @@ async def _changes(
     """The first changes after a version."""
     found: list[Change[ConfigMap]] = []
     watch = stage.client.watch(ConfigMap, selection, resource_version=version)
-    async with stage.clock.timeout(30.0), aclosing(watch) as events:
+    async with stage.clock.timeout(150.0), aclosing(watch) as events:
         async for event in events:
             if isinstance(event, Change):
                 found.append(event)

@@ -116,14 +116,20 @@ class StatefulSets:
         active = [pod for pod in pods.values() if is_active(pod)]
         ready = sum(map(is_ready, active))
         updated = sum(pod.metadata.labels.get(making.REVISION) == revision for pod in active)
+        # The earlier template stays the current one until the last pod of it is replaced.
+        current = revision
+        if updated < len(active):
+            current = found.status.get("currentRevision") or revision
         counts = {
             "observedGeneration": found.metadata.generation,
             "replicas": len(active),
             "readyReplicas": ready,
             "availableReplicas": ready,
-            "currentReplicas": updated,
+            "currentReplicas": sum(
+                pod.metadata.labels.get(making.REVISION) == current for pod in active
+            ),
             "updatedReplicas": updated,
-            "currentRevision": revision,
+            "currentRevision": current,
             "updateRevision": revision,
         }
         await making.tell(self._client, STATEFUL_SETS, found, counts)
