@@ -1,5 +1,6 @@
 """`tonnage run` as a process, as the account and with the arguments that `deploy/` ships."""
 
+import http.client
 import json
 import sys
 import urllib.request
@@ -17,6 +18,9 @@ from tests.e2e.processes import Program, Watchdog
 _TONNAGE = Path(sys.executable).with_name("tonnage")
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Not through a proxy, whatever the environment says."""
+
+_SILENT = (OSError, http.client.HTTPException, KeyError)
+"""It does not answer, or has nothing to tell so far."""
 
 Json = dict[str, Any]
 
@@ -100,19 +104,29 @@ class Autoscaler:
         told: Json = json.loads(self._ask("/status"))
         return told
 
+    def tells(self, name: str) -> Any:
+        """Our own part of the status: what it says of one thing, `None` while it says nothing."""
+        try:
+            return self.status["tonnage"][name]
+        except _SILENT:
+            return None
+
     @property
     def healthy(self) -> bool:
         """It is alive, its caches are full, and its last round went through."""
         try:
             self._ask("/healthz")
             self._ask("/readyz")
-            return not self.status["tonnage"]["held"]
-        except (OSError, KeyError):
+        except _SILENT:
             return False
+        return bool(self.tells("held") == "")
 
     def _ask(self, path: str) -> str:
-        port = self.lines("listening")[-1]["port"]
-        with _OPENER.open(f"http://127.0.0.1:{port}{path}", timeout=5.0) as answer:
+        listening = self.lines("listening")
+        if not listening:
+            raise ConnectionError(f"{self.program.name} does not listen yet")
+        url = f"http://127.0.0.1:{listening[-1]['port']}{path}"
+        with _OPENER.open(url, timeout=30.0) as answer:
             return str(answer.read().decode())
 
 

@@ -38,7 +38,7 @@ class Background:
     def start(self, work: Coroutine[Any, Any, Any]) -> None:
         self._started.append(asyncio.run_coroutine_threadsafe(work, self._loop))
 
-    def run(self, work: Coroutine[Any, Any, T], *, within: float = 60.0) -> T:
+    def run(self, work: Coroutine[Any, Any, T], *, within: float = 180.0) -> T:
         """Wait for what it gives; an error of anything that was started is raised here too."""
         for one in self._started:
             if one.done():

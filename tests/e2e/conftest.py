@@ -16,7 +16,7 @@ from tests.e2e.processes import Watchdog
 from tests.e2e.scaling import Stage
 from tests.e2e.workspace import Workspace, workspace
 
-PATIENCE = 120.0
+PATIENCE = 400.0
 """Seconds a test may take, unless it is marked with `patience(seconds)`."""
 
 FIGURE = "figure"

@@ -37,10 +37,16 @@ COMPONENTS = (ETCD, API_SERVER, SCHEDULER, CONTROLLER_MANAGER)
 ADMIN = "admin"
 MASTERS = "system:masters"
 FEATURE_GATES = {"VolumeLimitScaling": True}
-STARTUP = 90.0
+STARTUP = 240.0
 """Seconds; a quiet machine needs ten."""
 PORTS = range(20_000, 32_000)
 """Below those the system hands out for outgoing connections, so that a restart finds its own."""
+
+_reserved: list[socket.socket] = []
+"""Held until this process ends, so that nobody who asks as we do gets the same port."""
+
+NO_KUBELET = ("--wait=false", "--ignore-not-found", "--grace-period=0", "--force")
+"""Nobody confirms that a pod has ended."""
 
 Flags = dict[str, str]
 
@@ -135,7 +141,7 @@ class ControlPlane:
         *arguments: str,
         stdin: str = "",
         kubeconfig: Path | None = None,
-        timeout: float = 60.0,
+        timeout: float = 180.0,
     ) -> str:
         """What kubectl prints; as the administrator unless another kubeconfig is given."""
         command = [str(self._programs / "kubectl"), *arguments]
@@ -162,13 +168,19 @@ class ControlPlane:
 
     @contextlib.contextmanager
     def namespace(self, name: str) -> Iterator[str]:
-        """A namespace that is ready for pods inside the block, and on its way out after it."""
+        """A namespace that is ready for pods inside the block.
+
+        After it, the namespace is on its way out and has no pods: none that waits is left to be
+        given a node of the next test.
+        """
         self.kubectl("create", "namespace", name)
         try:
             self.wait_accounts(name)
             yield name
         finally:
+            # First: in a namespace that goes, no controller makes pods again.
             self.kubectl("delete", "namespace", name, "--wait=false")
+            wait_until(lambda: self._ended_pods(name), what=f"namespace {name} has no pods")
 
     # Its components
 
@@ -241,6 +253,11 @@ class ControlPlane:
             late=manager.last_words,
         )
 
+    def _ended_pods(self, namespace: str) -> bool:
+        """End all pods of a namespace; whether there are none any more."""
+        self.kubectl("delete", "pods", "--all", "-n", namespace, *NO_KUBELET)
+        return not self.kubectl("get", "pods", "-n", namespace, "-o", "name")
+
     def _answers(self, component: str, path: str) -> bool:
         context = ssl.create_default_context(cafile=self._identities.authority)
         context.load_cert_chain(*self._identities.client(ADMIN, group=MASTERS))
@@ -250,7 +267,7 @@ class ControlPlane:
             opener = urllib.request.build_opener(
                 urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
             )
-            with opener.open(url, timeout=5.0) as answer:
+            with opener.open(url, timeout=15.0) as answer:
                 return bool(answer.status == http.client.OK)
         except (OSError, http.client.HTTPException, urllib.error.URLError):
             return False
@@ -364,22 +381,41 @@ def programs() -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, drawn at random so that others who do the same draw others."""
+    """Ports nobody listens on, which stay reserved for this process among all that ask here."""
     found: list[int] = []
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        if _reserve(port):
             found.append(port)
         if len(found) == count:
             return found
     raise OSError(f"no {count} free ports between {PORTS.start} and {PORTS.stop}")
 
 
+def _reserve(port: int) -> bool:
+    """Whether the port is ours from now on, also while whoever is to listen on it does not.
+
+    Elsewhere than on Linux only for this moment.
+    """
+    sign = socket.socket(socket.AF_UNIX)
+    try:
+        if sys.platform == "linux":
+            # A name without a file: it is gone when this process is, however that ends.
+            sign.bind(f"\0tonnage-e2e-port-{port}")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        sign.close()
+        return False
+    _reserved.append(sign)
+    return True
+
+
 def wait_until(
     condition: Callable[[], bool],
     *,
     what: str,
-    within: float = 60.0,
+    within: float = 180.0,
+    every: float = 0.1,
     late: Callable[[], str] = str,
 ) -> None:
     """Wait, looking often, until something is so; `late` has more to say if it never is."""
@@ -387,7 +423,7 @@ def wait_until(
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"after {within:.0f} s it is not so that {what}\n{late()}")
-        time.sleep(0.1)
+        time.sleep(every)
 
 
 def _list(manifests: tuple[Mapping[str, object], ...]) -> str:

@@ -1,7 +1,10 @@
 """A control plane whose scheduler asks our extender, configured by the files we ship."""
 
 import os
+import re
+import ssl
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from tests.e2e import deployed
 from tests.e2e.controlplane import (
     REPOSITORY,
     SCHEDULER,
@@ -29,9 +33,21 @@ _RUNS = ("Deployment", "Service")
 class Extended:
     """The cluster, and the extender, which can be ended and started again."""
 
-    def __init__(self, cluster: ControlPlane, extender: Program) -> None:
+    def __init__(self, cluster: ControlPlane, extender: Program, port: int) -> None:
         self.cluster = cluster
         self.extender = extender
+        self._metrics = f"https://127.0.0.1:{port}/metrics"
+
+    def knows(self, kind: str) -> int:
+        """How many objects of a kind the extender has heard of."""
+        context = ssl.create_default_context(cafile=self.cluster.authority)
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        with opener.open(self._metrics, timeout=30.0) as answer:
+            told = answer.read().decode()
+        found = re.search(rf'^tonnage_cache_objects{{.*kind="{kind}".*}} (\d+)', told, re.MULTILINE)
+        return int(found[1]) if found is not None else 0
 
     def restart(self) -> None:
         """As after a crash; what was in its memory is gone."""
@@ -53,7 +69,7 @@ def extended(directory: Path, config: str) -> Iterator[Extended]:
             extender.start()
             try:
                 _wait_ready(extender)
-                yield Extended(cluster, extender)
+                yield Extended(cluster, extender, port)
             finally:
                 extender.kill()
         finally:
@@ -75,7 +91,7 @@ def _configured(config: str, cluster: ControlPlane, port: int) -> dict[str, Any]
 def _extender(cluster: ControlPlane, directory: Path, port: int, watchdog: Watchdog) -> Program:
     rendered = yaml.safe_load_all(cluster.kubectl("kustomize", str(SHIPPED)))
     rights = [one for one in rendered if one and one["kind"] not in _RUNS]
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
+    deployed.install(cluster, rights, account=ACCOUNT, namespace=NAMESPACE)
     certificate, key = cluster.certificate
     return Program(
         "extender",

@@ -75,11 +75,15 @@ class Fleet:
 
     def wait_machines(self, count: int) -> set[str]:
         """So many machines that all have their node."""
-        wait_until(
-            lambda: len(self.machines()) == count and self.machines() <= self.nodes(),
-            what=f"{count} machines have a node",
-        )
-        return self.machines()
+        found: set[str] = set()
+
+        def all_there() -> bool:
+            nonlocal found
+            found = self.machines()
+            return len(found) == count and found <= self.nodes()
+
+        wait_until(all_there, what=f"{count} machines have a node")
+        return found
 
     def patch(self, kind: str, name: str, change: Json) -> None:
         self.cluster.kubectl(
@@ -91,13 +95,10 @@ class Fleet:
         self._arguments.append(argument)
 
     def remove(self) -> None:
-        for kind in KINDS.split(","):
-            listed = self.cluster.kubectl("get", kind, "-n", self.namespace, "-o", "name")
-            for one in listed.split():
-                self.cluster.kubectl(
-                    "patch", one, "-n", self.namespace, "--type=merge",
-                    "-p", '{"metadata":{"finalizers":[]}}',
-                )  # fmt: skip
+        listed = self.cluster.kubectl("get", KINDS, "-n", self.namespace, "-o", "json")
+        for one in json.loads(listed)["items"]:
+            if one["metadata"].get("finalizers"):
+                self.patch(one["kind"], one["metadata"]["name"], {"metadata": {"finalizers": []}})
         now = ("--wait=false", "--ignore-not-found")
         self.cluster.kubectl("delete", KINDS, "--all", "-n", self.namespace, *now)
         self.cluster.kubectl("delete", "nodes", "-l", GROUP_LABEL, *now)

@@ -28,6 +28,8 @@ class Held:
         self.answered = answered
         self.arrived = asyncio.Event()
         self.released = asyncio.Event()
+        self.answer_passed = asyncio.Event()
+        """The answer is with whoever asked, or its machine at least."""
 
 
 class Gate:
@@ -63,7 +65,7 @@ class Gate:
 
         return self._background.call(arm)
 
-    def wait_arrived(self, held: Held, *, within: float = 60.0) -> None:
+    def wait_arrived(self, held: Held, *, within: float = 240.0) -> None:
         async def arrived() -> None:
             async with asyncio.timeout(within):
                 await held.arrived.wait()
@@ -71,7 +73,17 @@ class Gate:
         self._background.run(arrived(), within=within + 5)
 
     def release(self, held: Held) -> None:
-        self._background.call(held.released.set)
+        """Let it go on; whoever asked has the answer, also if it cannot look at it now."""
+
+        async def released() -> None:
+            held.released.set()
+            await held.answer_passed.wait()
+
+        self._background.run(released())
+
+    def watches(self) -> int:
+        """Connections on which changes are being told."""
+        return self._background.call(lambda: len(self._watches))
 
     def cut_watches(self) -> int:
         """Close all connections on which changes are being told; how many those were."""
@@ -109,6 +121,15 @@ class Gate:
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         held = self._stopping(request)
+        try:
+            return await self._answered(request, body, held)
+        finally:
+            if held is not None:
+                held.answer_passed.set()
+
+    async def _answered(
+        self, request: web.Request, body: bytes, held: Held | None
+    ) -> web.StreamResponse:
         if held is not None and not held.answered:
             held.arrived.set()
             await held.released.wait()

@@ -4,13 +4,15 @@ All objects of a server are written by one etcd, and a resource version is the n
 so "before" and "after" are facts, however late the watches tell of them.
 """
 
+import asyncio
 import json
 import random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.e2e import deployed
 from tonnage.clock import SystemClock
-from tonnage.cluster.client import Client, Selection
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.client import EVERYTHING, Client, Selection
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.records import ConfigMap
 from tonnage.cluster.watching import Change, EventType
@@ -34,26 +36,49 @@ class History:
     """Follows one namespace and all nodes; to be asked in the loop that runs it."""
 
     def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
         self.mirror = Mirror(client, clock=SystemClock(), rng=random.Random(1))
-        self._nodes = self.mirror.add(Node, Selection(labels=GROUP_LABEL))
-        self._pods = self.mirror.add(Pod, Selection(namespace=namespace))
-        csi_nodes = self.mirror.add(CSINode)
-        claims = self.mirror.add(PersistentVolumeClaim, Selection(namespace=namespace))
-        books = self.mirror.add(
-            ConfigMap, Selection(namespace=deployed.NAMESPACE, fields=f"metadata.name={LEDGER}")
-        )
+        here = Selection(namespace=namespace)
+        book = Selection(namespace=deployed.NAMESPACE, fields=f"metadata.name={LEDGER}")
+        self._selections: dict[type[Any], Selection] = {
+            Node: Selection(labels=GROUP_LABEL),
+            Pod: here,
+            CSINode: EVERYTHING,
+            PersistentVolumeClaim: here,
+            ConfigMap: book,
+        }
+        self._caches: dict[type[Any], Cache[Any]] = {
+            kind: self.mirror.add(kind, selection) for kind, selection in self._selections.items()
+        }
+        self._nodes: Cache[Node] = self._caches[Node]
+        self._pods: Cache[Pod] = self._caches[Pod]
         self._pods.subscribe(self._pod_changed)
-        claims.subscribe(self._claim_changed)
-        csi_nodes.subscribe(self._csi_node_changed)
-        books.subscribe(self._book_changed)
-        self._caches = (self._nodes, self._pods, csi_nodes, claims, books)
+        self._caches[PersistentVolumeClaim].subscribe(self._claim_changed)
+        self._caches[CSINode].subscribe(self._csi_node_changed)
+        self._caches[ConfigMap].subscribe(self._book_changed)
         self._registered: dict[tuple[str, str], int] = {}
         self._placed: dict[str, Placed] = {}
         self._sizes: dict[str, list[int]] = {}
 
     async def synced(self) -> None:
-        for cache in self._caches:
+        for cache in self._caches.values():
             await cache.wait_synced()
+
+    async def caught_up(self, *kinds: type[Any]) -> None:
+        """Until it knows of these kinds what the server has by now: watches lag behind it."""
+        for kind in kinds:
+            while not await self._knows(kind):
+                await asyncio.sleep(0.05)
+
+    async def _knows(self, kind: type[Any]) -> bool:
+        listing = await self._client.list(kind, self._selections[kind])
+        there = {_key(one): int(one.metadata.resource_version) for one in listing.items}
+        known = {_key(one): int(one.metadata.resource_version) for one in self._caches[kind]}
+        gone = {key: version for key, version in known.items() if key not in there}
+        # What is not in the list and newer than it has been made since.
+        return all(known.get(key, 0) >= version for key, version in there.items()) and all(
+            version > int(listing.resource_version) for version in gone.values()
+        )
 
     def nodes(self, group: str, *, ready: bool = False) -> list[str]:
         """The nodes there are, or only those that are ready."""
@@ -74,6 +99,10 @@ class History:
 
     def uids(self) -> dict[str, str]:
         return {pod.metadata.name: pod.metadata.uid for pod in self._pods}
+
+    def has_registered(self, node: str, driver: str) -> bool:
+        """Whether it ever has."""
+        return (node, driver) in self._registered
 
     def sizes(self, group: str) -> list[int]:
         """Every size the group was asked to have, in order."""
@@ -120,3 +149,7 @@ class History:
             sizes = self._sizes.setdefault(group, [])
             if not sizes or sizes[-1] != size:
                 sizes.append(size)
+
+
+def _key(one: Any) -> tuple[str, str]:
+    return one.metadata.namespace, one.metadata.name

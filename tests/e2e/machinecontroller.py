@@ -5,12 +5,14 @@ It talks through the official client, so that nothing of what is tested plays th
 
 import threading
 from collections.abc import Iterable
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import kubernetes
 from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 from tests.e2e.crds.cluster_api import GROUP
 from tonnage.providers.kwok_objects import GROUP_LABEL
@@ -53,22 +55,24 @@ class MachineController:
         while not self._stop.wait(0.2):
             try:
                 self._reconcile()
-            except ApiException:
-                # Overtaken, as controllers are; the next time it will be right.
+            except (ApiException, HTTPError):
+                # Overtaken, as controllers are, or not answered; the next time it will be right.
                 continue
 
     def _reconcile(self) -> None:
-        sets = self._list("machinesets")
-        for one in filter(_is_reconciled, self._list("machinedeployments")):
-            self._set_of(one, sets)
+        deployments = self._list("machinedeployments")
+        sets, pools = self._list("machinesets"), self._list("machinepools")
+        # Machines last: whoever marks one and then asks for fewer is not seen to ask unmarked.
         machines = self._list("machines")
-        for one in filter(_is_reconciled, self._list("machinesets")):
-            self._fill(one, _owned(machines, by=one), group=_owner(one) or _name(one))
-        for one in filter(_is_reconciled, self._list("machinepools")):
-            self._fill(one, _owned(machines, by=one), group=_name(one))
         for one in machines:
-            if "providerID" not in one["spec"]:
+            if "nodeRef" not in one.get("status", {}):
                 self._begin(one)
+        for one in filter(_is_reconciled, deployments):
+            self._set_of(one, sets)
+        for one in filter(_is_reconciled, sets):
+            self._fill(one, _owned(machines, by=one), group=_owner(one) or _name(one))
+        for one in filter(_is_reconciled, pools):
+            self._fill(one, _owned(machines, by=one), group=_name(one))
 
     def _set_of(self, deployment: Json, sets: Iterable[Json]) -> None:
         wanted = deployment["spec"]["replicas"]
@@ -90,7 +94,8 @@ class MachineController:
     def _begin(self, machine: Json) -> None:
         name, group = _name(machine), machine["metadata"]["labels"]["group"]
         given = f"cloud:///zone/{name}"
-        self._patch("machines", machine, {"spec": {"providerID": given}})
+        if "providerID" not in machine["spec"]:
+            self._patch("machines", machine, {"spec": {"providerID": given}})
         if group in self.without_nodes:
             return
         meta = {
@@ -103,7 +108,11 @@ class MachineController:
         }
         status = {"capacity": OFFERED, "allocatable": OFFERED}
         node: Any = {"metadata": meta, "spec": {"providerID": given}, "status": status}
-        self._core.create_node(node)
+        try:
+            self._core.create_node(node)
+        except ApiException as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
         self._patch("", machine, {"status": {"phase": "Running", "nodeRef": {"name": name}}})
 
     def _delete(self, machine: Json) -> None:
@@ -113,7 +122,7 @@ class MachineController:
         try:
             self._core.delete_node(meta["name"])
         except ApiException as error:
-            if error.status != 404:
+            if error.status != HTTPStatus.NOT_FOUND:
                 raise
 
     def _list(self, plural: str) -> list[Json]:

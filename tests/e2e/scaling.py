@@ -1,5 +1,6 @@
 """A stage for the autoscaler: node groups, somebody who plays their nodes, and `tonnage run`."""
 
+import asyncio
 import contextlib
 import json
 import random
@@ -14,23 +15,39 @@ from tests.e2e import deployed, manifests
 from tests.e2e.autoscaler import Autoscaler, Settings
 from tests.e2e.background import Background
 from tests.e2e.connecting import connected
-from tests.e2e.controlplane import wait_until
+from tests.e2e.controlplane import NO_KUBELET, wait_until
 from tests.e2e.gate import Gate
-from tests.e2e.history import History
+from tests.e2e.history import History, Placed
 from tests.e2e.manifests import Manifest
 from tests.e2e.processes import Watchdog
 from tests.e2e.workspace import Workspace
 from tonnage.clock import SystemClock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
+from tonnage.cluster.records import ConfigMap
 from tonnage.embedded.world import World
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour, WorldBehaviour
-from tonnage.objects.storage import PersistentVolume, VolumeAttachment
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
 from tonnage.providers.kwok_objects import CSI_NODE_ANNOTATION, GROUP_LABEL
 
 DRIVER = "disk.example.com"
 STORAGE_CLASS = "disk"
-QUICK: dict[str, object] = {"scanInterval": 1, "batchWindow": 0.5, "claimBindWait": 0}
+PATIENCE = 240.0
+"""Seconds that anything may take; long, because only what fails ever takes them."""
+QUICK: dict[str, object] = {
+    "scanInterval": 1,
+    "batchWindow": 0.5,
+    # Pods that come together are decided on together, however slowly they come.
+    "batchWindowMax": 120,
+    "claimBindWait": 0,
+}
 """Settings of an autoscaler that nobody has to wait for."""
 
 
@@ -108,14 +125,7 @@ class Stage:
 
     def create_with_volume(self, pod: str) -> None:
         """A pod with a volume that exists, which nobody has to make on its node first."""
-        namespace = self.work.namespace
-        claim = manifests.claim(pod, STORAGE_CLASS, namespace=namespace, volume=pod)
-        # The volume first: a claim for one that is not there yet is looked at again much later.
-        self.work.create(
-            manifests.volume(pod, STORAGE_CLASS, driver=DRIVER, claim=claim),
-            claim,
-            manifests.pod(pod, namespace=namespace, claims=[pod]),
-        )
+        self.work.create_with_volume(pod, driver=DRIVER, storage_class=STORAGE_CLASS)
 
     def take_right(self, role: str, *, resource: str, verbs: set[str]) -> None:
         """Change one of the shipped ClusterRoles."""
@@ -133,7 +143,7 @@ class Stage:
         autoscaler = self.replica("tonnage", settings or self.settings(**others), gate=gate)
         autoscaler.start()
         autoscaler.wait_leading()
-        self.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")
+        self.wait_healthy(autoscaler)
         return autoscaler
 
     def settings(self, **settings: object) -> Settings:
@@ -164,8 +174,14 @@ class Stage:
 
     # Looking
 
-    def see(self, look: Callable[[History], Any]) -> Any:
-        return self.background.call(lambda: look(self._history))
+    def see(self, look: Callable[[History], Any], *kinds: type[Any]) -> Any:
+        """What has been told so far; of these kinds, of all that the server has by now."""
+
+        async def looked() -> Any:
+            await self._history.caught_up(*kinds)
+            return look(self._history)
+
+        return self.background.run(looked())
 
     def running(self) -> dict[str, str]:
         """The pods that run, each with its node."""
@@ -178,16 +194,28 @@ class Stage:
         return found
 
     def nodes(self, group: str) -> list[str]:
-        found: list[str] = self.see(lambda history: history.nodes(group))
+        found: list[str] = self.see(lambda history: history.nodes(group), Node)
         return found
 
     def ready_nodes(self, group: str) -> list[str]:
-        found: list[str] = self.see(lambda history: history.nodes(group, ready=True))
+        found: list[str] = self.see(lambda history: history.nodes(group, ready=True), Node)
         return found
 
     def sizes(self, group: str) -> list[int]:
         """Every size the group was asked to have, in order."""
-        found: list[int] = self.see(lambda history: list(history.sizes(group)))
+        found: list[int] = self.see(lambda history: list(history.sizes(group)), ConfigMap)
+        return found
+
+    def placed(self) -> list[Placed]:
+        """Pods that were bound, and claims whose volume was wanted on a node."""
+        kinds = (Pod, PersistentVolumeClaim)
+        found: list[Placed] = self.see(History.placed, *kinds)
+        return found
+
+    def too_early(self) -> list[Placed]:
+        """Those that were given a node on which the driver had not registered yet."""
+        kinds = (Pod, PersistentVolumeClaim, CSINode)
+        found: list[Placed] = self.see(lambda history: history.too_early(DRIVER), *kinds)
         return found
 
     def grown_to(self, group: str, size: int) -> bool:
@@ -195,7 +223,7 @@ class Stage:
         sizes = self.sizes(group)
         return sizes[-1] == size and sizes == sorted(sizes)
 
-    def wait_running(self, pods: int, *, within: float = 90.0) -> None:
+    def wait_running(self, pods: int, *, within: float = PATIENCE) -> None:
         wait_until(
             lambda: len(self.running()) == pods,
             within=within,
@@ -203,8 +231,30 @@ class Stage:
             late=self._told,
         )
 
-    def wait(self, condition: Callable[[], bool], what: str, *, within: float = 90.0) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, *, within: float = PATIENCE) -> None:
         wait_until(condition, what=what, within=within, late=self._told)
+
+    def wait_healthy(self, autoscaler: Autoscaler) -> None:
+        self.wait(lambda: autoscaler.healthy, f"{autoscaler.program.name} is healthy")
+
+    def wait_registered(self, *nodes: str) -> None:
+        """Until the driver has registered on these nodes."""
+
+        def registered(history: History) -> bool:
+            return all(history.has_registered(node, DRIVER) for node in nodes)
+
+        self.wait(lambda: bool(self.see(registered)), f"{DRIVER} has registered on {nodes}")
+
+    def wait_event(self, node: str, reason: str) -> None:
+        """Until a node's event has been written, which is nothing that anybody waits for."""
+
+        def told() -> bool:
+            chosen = f"involvedObject.name={node},reason={reason}"
+            return bool(
+                self.cluster.kubectl("get", "events", "-A", "--field-selector", chosen, "-oname")
+            )
+
+        self.wait(told, f"an event of {node} says {reason}")
 
     def stays(self, condition: Callable[[], bool], *, seconds: float) -> bool:
         """Whether it is so all the while."""
@@ -229,11 +279,9 @@ class Stage:
         for gate in self._gates:
             gate.close()
         self.background.cancel()
-        kubectl, namespace = self.cluster.kubectl, self.work.namespace
-        now = ("--wait=false", "--ignore-not-found", "--grace-period=0", "--force")
-        kubectl("delete", "statefulsets,pods,pvc", "--all", "-n", namespace, *now)
-        kubectl("delete", "nodes", "-l", GROUP_LABEL, *now)
-        kubectl("delete", "configmaps,leases", "--all", "-n", deployed.NAMESPACE, *now)
+        kubectl = self.cluster.kubectl
+        kubectl("delete", "nodes", "-l", GROUP_LABEL, *NO_KUBELET)
+        kubectl("delete", "configmaps,leases", "--all", "-n", deployed.NAMESPACE, *NO_KUBELET)
         if self._rights_taken:
             self.give_rights_back()
         self.background.run(self._remove_volumes())
@@ -243,11 +291,17 @@ class Stage:
         """Also what somebody would still have to let go of, who plays no more after this."""
         free: dict[str, object] = {"metadata": {"finalizers": []}}
         kinds: tuple[type[Any], ...] = (VolumeAttachment, PersistentVolume)
-        for kind in kinds:
-            for one in (await self._client.list(kind)).items:
+        places = asyncio.Semaphore(8)
+
+        async def removed(kind: type[Any], name: str) -> None:
+            async with places:
                 with contextlib.suppress(errors.NotFound):
-                    await self._client.delete(kind, one.metadata.name)
-                    await self._client.patch(kind, one.metadata.name, free)
+                    await self._client.delete(kind, name)
+                    await self._client.patch(kind, name, free)
+
+        for kind in kinds:
+            listing = await self._client.list(kind)
+            await asyncio.gather(*(removed(kind, one.metadata.name) for one in listing.items))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tonnage.autoscaler import state
 from tonnage.embedded.world.behaviour import DriverBehaviour
 from tonnage.providers.kwok import LEDGER
 
-pytestmark = pytest.mark.patience(240)
+pytestmark = pytest.mark.patience(600)
 
 BOOK = f"/api/v1/namespaces/{deployed.NAMESPACE}/configmaps/{LEDGER}"
 """Where the provider writes down how many nodes are asked for."""
@@ -56,7 +56,7 @@ def test_killed_between_deciding_and_acting_it_buys_once(
     gate.release(held)
     assert stage.stays(lambda: len(stage.nodes("db")) == 2, seconds=3)
     assert stage.grown_to("db", 2)
-    assert autoscaler.healthy
+    stage.wait_healthy(autoscaler)
 
 
 def test_an_api_server_that_restarts_loses_nothing(stage: Stage) -> None:
@@ -71,7 +71,7 @@ def test_an_api_server_that_restarts_loses_nothing(stage: Stage) -> None:
     stage.wait_running(15)
     assert stage.grown_to("db", 3)
     assert {name: stage.uids()[name] for name in before} == before
-    stage.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")
+    stage.wait_healthy(autoscaler)
 
 
 def test_an_etcd_that_stands_still_costs_the_lead_for_a_while_and_nothing_else(
@@ -86,28 +86,28 @@ def test_an_etcd_that_stands_still_costs_the_lead_for_a_while_and_nothing_else(
     create(stage, "more", 10)
     with stage.cluster.paused(ETCD):
         stage.wait(lambda: autoscaler.says("leadership lost") > 0, "the lead was given up")
-    stage.wait_running(15, within=90)
+    stage.wait_running(15)
     assert stage.grown_to("db", 3)
     assert {name: stage.uids()[name] for name in before} == before
     assert autoscaler.requests("delete") == []
-    stage.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")
+    stage.wait_healthy(autoscaler)
 
 
 def test_watches_that_are_cut_again_and_again_hide_no_pod(stage: Stage) -> None:
     set_up(stage)
     gate = stage.gate()
     autoscaler = stage.autoscaler(gate=gate)
-    kinds = gate.cut_watches()
+    stage.wait(lambda: gate.watches() > 5, "it watches many kinds")
+    gate.cut_watches()
     create(stage, "db", 10)
     until = time.monotonic() + 6
     while time.monotonic() < until:
         time.sleep(0.5)
         gate.cut_watches()
     stage.wait_running(10)
-    assert kinds > 5
     assert len(stage.nodes("db")) == 2
     assert stage.grown_to("db", 2)
-    stage.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")
+    stage.wait_healthy(autoscaler)
 
 
 def test_of_two_replicas_one_that_wakes_up_after_the_other_took_over_buys_nothing(
@@ -125,14 +125,13 @@ def test_of_two_replicas_one_that_wakes_up_after_the_other_took_over_buys_nothin
     with sleeper.program.paused():
         other.wait_leading()
         # What the sleeper was about to do stands written, and may have happened out of sight.
-        stage.wait_running(10, within=120)
+        stage.wait_running(10)
         # The answer to its request is there when it wakes up, before it has looked at the time.
         gate.release(held)
-        time.sleep(0.2)
     stage.wait(lambda: sleeper.says("leadership lost") > 0, "the sleeper has noticed")
     assert stage.stays(lambda: len(stage.nodes("db")) == 2, seconds=3)
     assert stage.grown_to("db", 2)
-    assert other.healthy
+    stage.wait_healthy(other)
 
     other.program.stop()
     stage.wait(lambda: sleeper.says("leading") == 2, "the sleeper leads again")
@@ -164,4 +163,4 @@ def test_a_right_to_create_nodes_that_is_taken_and_given_back_costs_only_time(
     assert len(stage.nodes("db")) == 3
     assert stage.stays(lambda: stage.sizes("db")[-1] == 3, seconds=2)
     assert {name: stage.running()[name] for name in before} == before
-    stage.wait(lambda: autoscaler.healthy, "the autoscaler is healthy")
+    stage.wait_healthy(autoscaler)

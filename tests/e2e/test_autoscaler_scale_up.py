@@ -10,12 +10,12 @@ from tests.e2e.scaling import DRIVER, Stage, group, old_node, stateful_set
 from tonnage.autoscaler.config import Config
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour
 
-pytestmark = pytest.mark.patience(180)
+pytestmark = pytest.mark.patience(600)
 
 Tell = Callable[[str], None]
 
-BATCH = 10
-"""Seconds in which a hundred pods are made and refused, on a machine that has other work too."""
+BATCH = 5
+"""Seconds without a new pod after which all have come, on a machine that has other work too."""
 
 
 def a_hundred_run(stage: Stage, figure: Tell) -> None:
@@ -23,7 +23,7 @@ def a_hundred_run(stage: Stage, figure: Tell) -> None:
     autoscaler = stage.autoscaler(batchWindow=BATCH)
     created = time.time()
     stage.cluster.create(stateful_set("db", 100, namespace=stage.work.namespace))
-    stage.wait_running(100, within=200)
+    stage.wait_running(100, within=400)
     running = time.time() - created
     assert autoscaler.requests() == [("db", 10)]
     requested = autoscaler.requested_at()[0].timestamp() - created
@@ -56,7 +56,7 @@ def test_by_default_a_hundred_pods_get_ten_nodes_in_a_few_requests(
     )
     created = time.time()
     stage.cluster.create(stateful_set("db", 100, namespace=stage.work.namespace))
-    stage.wait_running(100, within=200)
+    stage.wait_running(100, within=400)
     asked = [nodes for _, nodes in autoscaler.requests()]
     moments = [one.timestamp() - created for one in autoscaler.requested_at()]
     assert sum(asked) == 10
@@ -68,7 +68,6 @@ def test_by_default_a_hundred_pods_get_ten_nodes_in_a_few_requests(
     )
 
 
-@pytest.mark.patience(300)
 def test_with_the_opt_in_no_pod_is_ever_bound_to_a_node_before_its_driver_has_registered(
     stage: Stage, figure: Tell
 ) -> None:
@@ -77,27 +76,31 @@ def test_with_the_opt_in_no_pod_is_ever_bound_to_a_node_before_its_driver_has_re
     stage.storage(opt_in=True)
     a_hundred_run(stage, lambda text: figure(f"opted in, drivers 20 s late: {text}"))
     assert stage.sizes("db") == [0, 10]
-    assert stage.see(lambda history: history.too_early(DRIVER)) == []
+    assert stage.too_early() == []
     # Each pod and each claim.
-    assert stage.see(lambda history: len(history.placed())) >= 200
+    assert len(stage.placed()) >= 200
 
 
 def test_with_the_opt_in_pods_wait_while_their_new_node_has_no_csinode_at_all(
     stage: Stage,
 ) -> None:
-    late = DriverBehaviour(name=DRIVER, limit=5, registers_after=Delay(6.0))
-    stage.play(late, csi_node_at_start=False)
+    not_yet = DriverBehaviour(name=DRIVER, limit=5, never_on=("*",))
+    stage.play(not_yet, csi_node_at_start=False)
     stage.groups(group("db", limit=5, csi_node="absent"))
     stage.storage(opt_in=True)
     autoscaler = stage.autoscaler()
     stage.cluster.create(stateful_set("db", 10, namespace=stage.work.namespace))
     stage.wait(lambda: len(stage.ready_nodes("db")) == 2, "both nodes are ready")
-    assert stage.cluster.kubectl("get", "csinodes", "-o", "name") == ""
+    nodes = stage.nodes("db")
+    assert stage.cluster.kubectl("get", "csinodes", *nodes, "--ignore-not-found") == ""
+    assert stage.stays(lambda: stage.running() == {}, seconds=3)
 
+    for node in nodes:
+        stage.background.run(stage.world.drivers.register(node, DRIVER))
     stage.wait_running(10)
-    assert stage.see(lambda history: history.too_early(DRIVER)) == []
+    assert stage.too_early() == []
     assert stage.grown_to("db", 2)
-    assert autoscaler.healthy
+    stage.wait_healthy(autoscaler)
 
 
 def test_from_one_the_limit_of_the_live_node_counts_where_the_provider_knows_none(
@@ -105,34 +108,37 @@ def test_from_one_the_limit_of_the_live_node_counts_where_the_provider_knows_non
 ) -> None:
     stage.groups(group("db"))
     stage.storage()
-    stage.work.create(old_node("db-1", group="db"), manifests.csinode("db-1", {DRIVER: 5}))
+    first = stage.work.name("db-1")
+    stage.work.create(old_node(first, group="db"), manifests.csinode(first, {DRIVER: 5}))
+    # Only now: kubelets that play would make a CSINode for the node themselves.
     stage.play(DriverBehaviour(name=DRIVER, limit=5))
     autoscaler = stage.autoscaler(batchWindow=2)
     stage.cluster.create(stateful_set("db", 12, namespace=stage.work.namespace))
     stage.wait_running(12)
     assert stage.grown_to("db", 3)
     limit = {"group": "db", "driver": DRIVER, "count": 5, "source": "live"}
-    assert autoscaler.status["tonnage"]["limits"] == [limit]
+    stage.wait(lambda: autoscaler.tells("limits") == [limit], "the status tells the limit")
 
 
 def test_a_limit_that_changes_while_pods_run_counts_from_then_on(stage: Stage) -> None:
     stage.groups(group("db", limit=10, csi_node="empty"))
     stage.storage(opt_in=True)
-    stage.work.create(old_node("db-1", group="db"), manifests.csinode("db-1", {DRIVER: 10}))
+    first = stage.work.name("db-1")
+    stage.work.create(old_node(first, group="db"), manifests.csinode(first, {DRIVER: 10}))
     # Only now: kubelets that play would make a CSINode for the node themselves.
     stage.play(DriverBehaviour(name=DRIVER, limit=5))
     autoscaler = stage.autoscaler(batchWindow=2)
     stage.cluster.create(stateful_set("db", 5, namespace=stage.work.namespace))
     stage.wait_running(5)
 
-    stage.background.run(stage.world.drivers.set_limit("db-1", DRIVER, 5))
+    stage.background.run(stage.world.drivers.set_limit(first, DRIVER, 5))
     stage.work.cluster.kubectl(
         "scale", "statefulset", "db", "--replicas=15", "-n", stage.work.namespace
     )
     stage.wait_running(15)
     assert stage.grown_to("db", 3)
     assert sum(nodes for _, nodes in autoscaler.requests()) == 2
-    assert list(stage.running().values()).count("db-1") == 5
+    assert list(stage.running().values()).count(first) == 5
 
 
 def test_without_csi_awareness_too_few_are_bought_until_a_reload_turns_it_on(stage: Stage) -> None:
@@ -141,7 +147,7 @@ def test_without_csi_awareness_too_few_are_bought_until_a_reload_turns_it_on(sta
     settings = stage.settings(csiAware=False)
     autoscaler = stage.autoscaler(settings)
     stage.cluster.create(stateful_set("db", 50, namespace=stage.work.namespace))
-    stage.wait(lambda: autoscaler.status["tonnage"]["waitingPods"] == 50, "all pods were seen")
+    stage.wait(lambda: autoscaler.tells("waitingPods") == 50, "all pods were seen")
     assert autoscaler.requests() == [("db", 1)]
 
     settings.change(csiAware=True)
@@ -156,10 +162,14 @@ def test_a_node_whose_driver_never_registers_is_replaced(stage: Stage) -> None:
     stage.play(DriverBehaviour(name=DRIVER, limit=10, never_on=("*",)))
     stage.groups(group("db", limit=10, csi_node="empty"))
     stage.storage(opt_in=True)
-    autoscaler = stage.autoscaler(driverRegistrationTimeout=6, replaceUnreadyDrivers=True)
+    settings = stage.settings(driverRegistrationTimeout=8, replaceUnreadyDrivers=True)
+    autoscaler = stage.autoscaler(settings)
     stage.cluster.create(stateful_set("db", 3, namespace=stage.work.namespace))
     stage.wait(lambda: len(stage.nodes("db")) == 1, "there is a node")
     (first,) = stage.nodes("db")
+    stage.wait(lambda: autoscaler.requests("delete") == [("db", 1)], "it is to be deleted")
+    # Its successor has all the time that this test takes to register the driver there.
+    settings.change(driverRegistrationTimeout=600)
     stage.wait(lambda: bool({*stage.ready_nodes("db")} - {first}), "there is another node")
     (second,) = {*stage.ready_nodes("db")} - {first}
 
@@ -167,10 +177,7 @@ def test_a_node_whose_driver_never_registers_is_replaced(stage: Stage) -> None:
     stage.wait_running(3)
     assert stage.nodes("db") == [second]
     assert autoscaler.requests("delete") == [("db", 1)]
-    events = stage.work.cluster.kubectl(
-        "get", "events", "-A", "--field-selector", f"involvedObject.name={first}"
-    )
-    assert "CSIDriverNotRegistered" in events
+    stage.wait_event(first, "CSIDriverNotRegistered")
 
 
 def test_pods_wait_for_a_driver_that_opts_in_and_no_longer_once_it_opts_out(stage: Stage) -> None:
@@ -205,7 +212,8 @@ def test_a_role_without_volumeattachments_is_named_and_costs_nothing_else(stage:
     stage.cluster.create(stateful_set("db", 12, namespace=stage.work.namespace))
     stage.wait_running(12)
     assert stage.grown_to("db", 3)
-    missing = autoscaler.status["tonnage"]["missingRights"]
+    stage.wait(lambda: bool(autoscaler.tells("missingRights")), "the status tells of a right")
+    missing = autoscaler.tells("missingRights")
     assert [(one["kind"], one["group"]) for one in missing] == [
         ("VolumeAttachment", "storage.k8s.io")
     ]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e import manifests
+from tests.e2e import deployed, manifests
 from tests.e2e.connecting import connected
 from tests.e2e.controlplane import REPOSITORY, ControlPlane, wait_until
 from tests.e2e.manifests import Manifest
@@ -42,7 +42,8 @@ GROUP = "capacity.example.com/group"
 KIND = "csistoragecapacities"
 
 CLOCK = SystemClock()
-QUICK = Timing(lease_duration=5.0, renew_deadline=3.0, retry_period=0.5)
+QUICK = Timing(retry_period=0.5)
+"""To take a lease that was given back; one that is held is not lost on a machine that is slow."""
 
 
 class Counting:
@@ -73,6 +74,10 @@ class Counting:
             for name, count in sorted(self.counts.items())
             if name.endswith(KIND)
         }
+
+    def writes(self) -> dict[str, int]:
+        """Those that change something: a list may be asked for again at any time."""
+        return {method: count for method, count in self.of_objects().items() if method != "GET"}
 
 
 class Stage:
@@ -123,9 +128,10 @@ class Stage:
         )
 
     def objects(self) -> list[Manifest]:
+        """Capacity of the storage classes of this test."""
         listed = self.cluster.kubectl("get", KIND, "-n", NAMESPACE, "-o", "json")
         found: list[Manifest] = json.loads(listed)["items"]
-        return found
+        return [one for one in found if one["storageClassName"].startswith(self.name(""))]
 
     def pairs(self, convention: Convention = OURS) -> dict[tuple[str, str], str]:
         """What is published: the size, by class without its prefix and group."""
@@ -147,7 +153,7 @@ def shipped(cluster: ControlPlane) -> str:
         for one in yaml.safe_load_all(rendered)
         if one and one["kind"] not in ("Deployment", "PodDisruptionBudget")
     ]
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(wanted))
+    deployed.install(cluster, wanted, account=ACCOUNT, namespace=NAMESPACE)
     return ACCOUNT
 
 
@@ -210,7 +216,7 @@ async def controlling(stage: Stage, **more: Any) -> AsyncIterator[tuple[Program,
                 await task
 
 
-async def until(condition: Callable[[], bool], *, within: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], *, within: float = 180.0) -> None:
     """Off the loop: the condition may ask kubectl while the controller goes on."""
     deadline = time.monotonic() + within
     while not await asyncio.to_thread(condition):
@@ -264,15 +270,17 @@ async def test_what_somebody_edits_or_deletes_is_put_back(stage: Stage) -> None:
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         await kubectl(stage, "delete", KIND, name, "-n", NAMESPACE)
         await until(lambda: stage.pairs() == {("fast", "m5"): "100Gi"})
-        events = await kubectl(
-            stage, "get", "events", "-n", "default", "-o", "json", "--field-selector",
-            f"involvedObject.name={stage.name('fast')},reason=CapacityTemplateRestored",
-        )  # fmt: skip
-        messages = [one["message"] for one in json.loads(events)["items"]]
-        assert sorted(message.partition(" was ")[2][:7] for message in messages) == [
-            "changed",
-            "deleted",
-        ]
+        await until(lambda: restored(stage, "fast") == ["changed", "deleted"])
+
+
+def restored(stage: Stage, name: str) -> list[str]:
+    """What the events of a class say that its objects were when they were put back."""
+    listed = stage.cluster.kubectl(
+        "get", "events", "-n", "default", "-o", "json", "--field-selector",
+        f"involvedObject.name={stage.name(name)},reason=CapacityTemplateRestored",
+    )  # fmt: skip
+    messages = [str(one["message"]) for one in json.loads(listed)["items"]]
+    return sorted(message.partition(" was ")[2][:7] for message in messages)
 
 
 async def test_an_object_whose_selector_is_wrong_is_replaced(stage: Stage) -> None:
@@ -296,7 +304,7 @@ async def test_an_object_whose_selector_is_wrong_is_replaced(stage: Stage) -> No
         await until(lambda: [one["metadata"]["uid"] != uid for one in stage.objects()] == [True])
         (after,) = stage.objects()
         assert after["nodeTopology"]["matchLabels"] == {GROUP: "m5", TEMPLATE_NODE_LABEL: "true"}
-        assert counting.of_objects() == {"DELETE": 1, "POST": 1}
+        assert counting.writes() == {"DELETE": 1, "POST": 1}
 
 
 async def test_pairs_that_would_share_a_vendors_name_both_have_an_object(stage: Stage) -> None:
@@ -346,16 +354,19 @@ async def test_objects_of_others_are_left_alone_and_reported(stage: Stage) -> No
     before = stage.cluster.get(KIND, "csisc-x", namespace=NAMESPACE)
     async with controlling(stage) as (program, _):
         await until(lambda: len(stage.objects()) == 2)
-        await until(lambda: program.syncer.report is not None)
-        assert program.syncer.report is not None
-        reported = [one.reason for one in program.syncer.report.problems]
-        assert "CapacityTemplateConflict" in reported
+        await until(lambda: "CapacityTemplateConflict" in problems(program))
     async with client_of(stage) as (client, _):
         assert await uninstall(client, settings(), clock=CLOCK, rng=random.Random()) == 1
     assert stage.cluster.get(KIND, "csisc-x", namespace=NAMESPACE) == before
 
 
-@pytest.mark.patience(400)
+def problems(program: Program) -> list[str]:
+    """What its last look found to complain of."""
+    report = program.syncer.report
+    return [one.reason for one in report.problems] if report is not None else []
+
+
+@pytest.mark.patience(900)
 async def test_two_hundred_groups_and_twenty_classes_converge_through_a_restart(
     stage: Stage, figure: Callable[[str], None]
 ) -> None:
@@ -363,7 +374,7 @@ async def test_two_hundred_groups_and_twenty_classes_converge_through_a_restart(
     stage.apply_groups(*(f"g{n}" for n in range(200)))
     fast = Rate(per_second=500, burst=50)
     async with controlling(stage, rate=fast) as (_, first):
-        await until(lambda: first.of_objects().get("POST", 0) >= 1000, within=150)
+        await until(lambda: first.of_objects().get("POST", 0) >= 1000, within=300)
     began = time.monotonic()
     async with controlling(stage, rate=fast, resync=2.0) as (program, second):
         await until(
@@ -372,17 +383,17 @@ async def test_two_hundred_groups_and_twenty_classes_converge_through_a_restart(
                 and program.syncer.report.steps == {}
                 and not program.syncer.report.failing
             ),
-            within=300,
+            within=400,
         )
         seconds = time.monotonic() - began
         assert len(await asyncio.to_thread(stage.objects)) == 4000
-        sent = dict(second.of_objects())
+        sent = second.writes()
         looks = program.metrics.registry.get_sample_value
         before = looks("tonnage_capacity_template_sync_seconds_count") or 0
         await until(
             lambda: (looks("tonnage_capacity_template_sync_seconds_count") or 0) >= before + 3
         )
-        assert second.of_objects() == sent
+        assert second.writes() == sent
         figure(
             f"capacity templates, 200 groups x 20 classes: first replica stopped after"
             f" {first.of_objects()}, second finished in {seconds:.0f} s with {sent};"

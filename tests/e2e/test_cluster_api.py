@@ -69,7 +69,13 @@ def definitions(cluster: ControlPlane) -> None:
         "apply", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": made})
     )
     names = [f"crd/{one['metadata']['name']}" for one in made]
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=150s", *names)
+    wanted = {one["metadata"]["name"] for one in made}
+    # What is established is told to whoever asks for kinds a moment later.
+    wait_until(
+        lambda: wanted <= {*cluster.kubectl("api-resources", "-o", "name").split()},
+        what="the kinds can be found",
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -297,7 +303,7 @@ async def test_of_every_kind_the_chosen_machine_goes_and_no_other(
     async with provider(fleet) as made:
         await made.delete(group, [chosen])
         assert (await only(made)).target == 2
-    wait_until(lambda: len(fleet.machines()) == 2, what="a machine went")
+    wait_until(lambda: len(fleet.machines()) < 3, what="a machine went")
     assert fleet.machines() == before - {chosen}
     wait_until(lambda: chosen not in fleet.nodes(), what="its node went")
     assert fleet.replicas("db", kind=kind.lower()) == 2
@@ -332,7 +338,7 @@ async def test_sizes_add_up_while_a_controller_writes_to_the_same_object(
 # The whole program
 
 
-@pytest.mark.patience(240)
+@pytest.mark.patience(600)
 def test_a_stateful_set_gets_its_machines_from_zero(fleet: Fleet, played: Stage) -> None:
     group = fleet.create("db", annotations=FROM_ZERO)
     autoscaler = played.autoscaler(batchWindow=3)
@@ -342,11 +348,12 @@ def test_a_stateful_set_gets_its_machines_from_zero(fleet: Fleet, played: Stage)
     assert fleet.replicas("db") == 3
 
 
-@pytest.mark.patience(240)
+@pytest.mark.patience(600)
 def test_from_one_the_limit_of_the_live_node_counts(fleet: Fleet, played: Stage) -> None:
     group = fleet.create("db", replicas=1)
-    fleet.wait_machines(1)
-    played.wait(lambda: len(played.ready_nodes("db")) == 1, "the first node is ready")
+    (machine,) = fleet.wait_machines(1)
+    played.wait(lambda: played.ready_nodes("db") == [machine], "the first node is ready")
+    played.wait_registered(machine)
     autoscaler = played.autoscaler(batchWindow=3)
     fleet.cluster.create(stateful_set("db", 12, namespace=fleet.namespace))
     played.wait_running(12)
@@ -354,7 +361,7 @@ def test_from_one_the_limit_of_the_live_node_counts(fleet: Fleet, played: Stage)
     assert fleet.replicas("db") == 3
 
 
-@pytest.mark.patience(240)
+@pytest.mark.patience(600)
 def test_a_machine_pool_grows(fleet: Fleet, played: Stage) -> None:
     group = fleet.create("pool", kind="MachinePool", annotations=FROM_ZERO)
     autoscaler = played.autoscaler(batchWindow=3)
@@ -364,7 +371,7 @@ def test_a_machine_pool_grows(fleet: Fleet, played: Stage) -> None:
     assert fleet.replicas("pool", kind="machinepool") == 2
 
 
-@pytest.mark.patience(240)
+@pytest.mark.patience(600)
 def test_a_management_cluster_apart_is_reached_by_its_own_kubeconfig(
     fleet: Fleet, played: Stage
 ) -> None:
@@ -391,13 +398,13 @@ def test_a_management_cluster_apart_is_reached_by_its_own_kubeconfig(
     assert fleet.replicas("foreign") == 0
 
 
-@pytest.mark.patience(240)
+@pytest.mark.patience(600)
 def test_a_machine_that_never_registers_is_deleted(
     fleet: Fleet, controller: MachineController, played: Stage
 ) -> None:
     controller.without_nodes.add("db")
     fleet.create("db", annotations={**FROM_ZERO, KEYS.option("maxnodeprovisiontime"): "10s"})
-    played.work.create(manifests.node("elsewhere", cpu="0"))
+    played.work.create(manifests.node(played.work.name("elsewhere"), cpu="0"))
     autoscaler = played.autoscaler()
     fleet.cluster.create(stateful_set("db", 3, namespace=fleet.namespace))
     played.wait(lambda: fleet.replicas("db") == 1, "a machine is asked for")
@@ -406,7 +413,7 @@ def test_a_machine_that_never_registers_is_deleted(
     assert [nodes for _, nodes in autoscaler.requests("delete")] == [1]
 
 
-@pytest.mark.patience(180)
+@pytest.mark.patience(600)
 def test_a_malformed_annotation_is_an_event_and_a_line_of_the_status(
     fleet: Fleet, played: Stage
 ) -> None:
@@ -414,7 +421,7 @@ def test_a_malformed_annotation_is_an_event_and_a_line_of_the_status(
     autoscaler = played.autoscaler()
     found = f'found "{DRIVER}=many"; not used'
     line = f"group {group}: {CSI_DRIVER}: expected DRIVER=LIMIT, a whole number, {found}"
-    played.wait(lambda: line in autoscaler.status["tonnage"]["problems"], "the status says it")
+    played.wait(lambda: line in (autoscaler.tells("problems") or ()), "the status says it")
 
     def events() -> str:
         return fleet.cluster.kubectl(

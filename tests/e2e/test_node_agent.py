@@ -2,9 +2,12 @@
 
 import json
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +16,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e import manifests
+from tests.e2e import deployed, manifests
 from tests.e2e.connecting import connected
-from tests.e2e.controlplane import REPOSITORY, ControlPlane, KubectlError, wait_until
+from tests.e2e.controlplane import (
+    NO_KUBELET,
+    REPOSITORY,
+    ControlPlane,
+    KubectlError,
+    wait_until,
+)
 from tests.e2e.workspace import Workspace
 from tests.nodeagent.csidriver import CsiDriver
 from tests.nodeagent.hosts import FakeHost, ec2
@@ -28,13 +37,16 @@ EBS = "ebs.csi.aws.com"
 KEY = "attachable-volumes-csi-ebs.csi.aws.com"
 ANNOTATION = "tonnage.dev/attach-limits"
 MOST_MEMORY = 90 * 1000**2
+LAST_WRITTEN = "node.alpha.kubernetes.io/ttl"
+"""An annotation that a controller puts on every new node."""
+ONLY_LIMITS = "may only change attach limits"
 
 _TONNAGE = str(Path(sys.executable).with_name("tonnage"))
 _QUICK = {
     "apiVersion": "tonnage.dev/v1alpha1",
     "kind": "NodeAgentConfig",
     "pollInterval": "1s",
-    "driverTimeout": "2s",
+    "driverTimeout": "30s",
     "driverAttempts": 1,
     "settleLower": 0,
     "settleHigher": 0,
@@ -126,9 +138,16 @@ class Stage:
             late=lambda: f"{self.published}\n{(self.kubelet_dir / 'agent.log').read_text()}",
         )
 
-    def until_logged(self, words: str) -> None:
-        log = self.kubelet_dir / "agent.log"
-        wait_until(lambda: words in log.read_text(), what=f"it says {words!r}", late=log.read_text)
+    def logged(self, words: str) -> int:
+        """How often it has said this."""
+        return (self.kubelet_dir / "agent.log").read_text().count(words)
+
+    def until_logged(self, words: str, *, more_than: int = 0) -> None:
+        wait_until(
+            lambda: self.logged(words) > more_than,
+            what=f"it says {words!r}",
+            late=(self.kubelet_dir / "agent.log").read_text,
+        )
 
     def events(self, reason: str) -> list[str]:
         chosen = f"involvedObject.name={self.name},reason={reason}"
@@ -179,18 +198,15 @@ def stage(work: Workspace, tmp_path: Path) -> Iterator[Stage]:
         try:
             yield made
         finally:
-            work.cluster.kubectl(
-                *("delete", "pod", made.name, "-n", NAMESPACE),
-                *("--wait=false", "--grace-period=0", "--force"),
-            )
+            work.cluster.kubectl("delete", "pod", made.name, "-n", NAMESPACE, *NO_KUBELET)
 
 
 def _install(cluster: ControlPlane) -> None:
     """What is shipped, but for the DaemonSet: nobody here runs containers."""
     rendered = cluster.kubectl("kustomize", str(REPOSITORY / "deploy" / "node-agent"))
     shipped = [one for one in yaml.safe_load_all(rendered) if one and one["kind"] != "DaemonSet"]
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(shipped))
-    wait_until(lambda: _has_account(cluster), what="the account of the agent exists", within=30.0)
+    deployed.install(cluster, shipped, account=ACCOUNT, namespace=NAMESPACE)
+    wait_until(lambda: _has_account(cluster), what="the account of the agent exists")
 
 
 def _has_account(cluster: ControlPlane) -> bool:
@@ -221,6 +237,12 @@ def test_key_count_and_provenance_are_published(stage: Stage) -> None:
 def test_it_is_small_and_without_numpy_and_writes_once(stage: Stage) -> None:
     with CsiDriver(stage.kubelet_dir, EBS, limit=25), stage.agent() as process:
         stage.until_published({KEY: "25"})
+        wait_until(
+            lambda: (
+                LAST_WRITTEN in stage.cluster.get("node", stage.name)["metadata"]["annotations"]
+            ),
+            what="nobody else has anything to write to the new node",
+        )
         version = stage.cluster.get("node", stage.name)["metadata"]["resourceVersion"]
         wait_until(lambda: bool(stage.events("AttachLimitDrift")), what="drift is told")
         status = Path(f"/proc/{process.pid}/status").read_text()
@@ -236,18 +258,20 @@ def test_drift_between_driver_and_kubelet_is_an_event(stage: Stage) -> None:
     with CsiDriver(stage.kubelet_dir, EBS, limit=25), stage.agent():
         stage.until_published({KEY: "25"})
         wait_until(lambda: bool(stage.events("AttachLimitDrift")), what="drift is told")
-    assert stage.events("AttachLimitDrift") == [f"{EBS}: the CSINode says 26, 25 is right"]
+        assert stage.events("AttachLimitDrift") == [f"{EBS}: the CSINode says 26, 25 is right"]
 
 
-@pytest.mark.patience(240)
+@pytest.mark.patience(600)
 def test_a_driver_that_changes_hangs_fails_and_restarts(stage: Stage) -> None:
+    stage.configure(driverTimeout="2s")
     with CsiDriver(stage.kubelet_dir, EBS, limit=25) as driver, stage.agent():
         stage.until_published({KEY: "25"})
         driver.tell(limit=24)
         stage.until_published({KEY: "24"})
         for behave, words in (("hang", "no answer within"), ("error", "INTERNAL")):
+            before = stage.logged(words)
             driver.tell(behave=behave)
-            stage.until_logged(words)
+            stage.until_logged(words, more_than=before)
             assert stage.published == {KEY: "24"}
         driver.stop()
         stage.until_logged("driver gone")
@@ -320,7 +344,38 @@ async def _patch(stage: Stage, node: str, status: dict[str, object]) -> None:
         await client.patch(Node, node, {"status": status}, subresource="status")
 
 
-async def test_an_agent_may_not_write_to_other_nodes(stage: Stage) -> None:
+@pytest.fixture
+def guarded(stage: Stage) -> Stage:
+    """The policy is in force: a server hears of a new one a second or two later."""
+    wait_until(lambda: ONLY_LIMITS in _tried(stage), what="the policy is in force")
+    return stage
+
+
+def _tried(stage: Stage) -> str:
+    """What the server would say if the agent changed something else than limits; nothing is."""
+    token = json.loads(stage.kubeconfig.read_text())["users"][0]["user"]["token"]
+    request = urllib.request.Request(
+        f"{stage.cluster.server}/api/v1/nodes/{stage.name}/status?dryRun=All",
+        data=json.dumps({"status": {"capacity": {"cpu": "64"}}}).encode(),
+        headers={
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/merge-patch+json",
+        },
+        method="PATCH",
+    )
+    context = ssl.create_default_context(cafile=stage.cluster.authority)
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+    )
+    try:
+        with opener.open(request, timeout=30.0) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        return str(error.read().decode())
+
+
+async def test_an_agent_may_not_write_to_other_nodes(guarded: Stage) -> None:
+    stage = guarded
     other = f"{stage.name}-2"
     stage.work.create(manifests.node(other))
     with pytest.raises(errors.ApiError, match="may only write to the node it runs on"):
@@ -340,7 +395,7 @@ async def test_an_agent_may_not_write_to_other_nodes(stage: Stage) -> None:
     ids=["more cpu", "no cpu", "devices", "conditions", "addresses"],
 )
 async def test_an_agent_may_change_nothing_of_its_node_but_limits(
-    stage: Stage, status: dict[str, object]
+    guarded: Stage, status: dict[str, object]
 ) -> None:
-    with pytest.raises(errors.ApiError, match="may only change attach limits"):
-        await _patch(stage, stage.name, status)
+    with pytest.raises(errors.ApiError, match=ONLY_LIMITS):
+        await _patch(guarded, guarded.name, status)

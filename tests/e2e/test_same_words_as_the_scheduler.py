@@ -61,8 +61,10 @@ def disk(work: Workspace, *, opt_in: bool | None = None) -> list[Manifest]:
 
 def bound(work: Workspace, claim: str) -> list[Manifest]:
     """A claim and the volume it is bound to."""
-    asked = manifests.claim(claim, "disk", namespace=work.namespace, volume=f"pv-{claim}")
-    return [asked, manifests.volume(f"pv-{claim}", "disk", driver=DRIVER, claim=asked)]
+    name = work.name(claim)
+    asked = manifests.claim(claim, "disk", namespace=work.namespace, volume=name)
+    # The volume first: a claim for one that is not there yet is looked at again much later.
+    return [manifests.volume(name, "disk", driver=DRIVER, claim=asked), asked]
 
 
 def asking(work: Workspace, **wishes: object) -> Manifest:
@@ -176,12 +178,18 @@ def both_say_the_same(work: Workspace, case: Case, heard: Callable[[], Iterable[
     *world, asked = case(work)
     work.create(*world)
     work.create(asked)
-    ours = tonnage_says(work.cluster, f"{work.namespace}/asked")
+    ours = ""
+
+    def same() -> bool:
+        """Asked anew each time: controllers may have come to the objects in between."""
+        nonlocal ours
+        ours = tonnage_says(work.cluster, f"{work.namespace}/asked")
+        return any(agree(theirs, ours) for theirs in heard())
+
     # The scheduler may have looked before it heard of every object, and looks again when it has.
     wait_until(
-        lambda: any(agree(theirs, ours) for theirs in heard()),
+        same,
         what="both say the same",
-        within=30.0,
         late=lambda: f"tonnage:        {ours}\nkube-scheduler: {' | '.join(heard())}",
     )
 

@@ -7,10 +7,10 @@ import pytest
 from tests.e2e import manifests
 from tests.e2e.controlplane import FEATURE_GATES, ControlPlane, wait_until
 from tests.e2e.scaling import DRIVER, STORAGE_CLASS, Stage, group, stateful_set
-from tests.e2e.workspace import Workspace, workspace
+from tests.e2e.workspace import workspace
 from tonnage.embedded.world.behaviour import DriverBehaviour
 
-pytestmark = pytest.mark.patience(300)
+pytestmark = pytest.mark.patience(600)
 
 NOT_INSTALLED = f"{DRIVER} CSI driver is not installed on the node"
 
@@ -21,12 +21,12 @@ def test_awareness_that_is_turned_off_and_on_again_counts_slots_as_before(stage:
     settings = stage.settings(batchWindow=2)
     autoscaler = stage.autoscaler(settings)
     stage.cluster.create(stateful_set("db", 20, namespace=stage.work.namespace))
-    stage.wait(lambda: autoscaler.requests() == [("db", 2)], "two nodes were asked for")
+    stage.wait(lambda: autoscaler.requests() == [("db", 2)], "two nodes were asked for at once")
 
     settings.change(csiAware=False)
     stage.wait(lambda: autoscaler.says("configuration reloaded") == 1, "awareness is off")
     stage.cluster.create(stateful_set("more", 40, namespace=stage.work.namespace))
-    stage.wait(lambda: autoscaler.status["tonnage"]["waitingPods"] == 60, "all pods were seen")
+    stage.wait(lambda: autoscaler.tells("waitingPods") == 60, "all pods were seen")
     # Without their slots two nodes are enough for all of them.
     assert autoscaler.requests() == [("db", 2)]
 
@@ -36,17 +36,7 @@ def test_awareness_that_is_turned_off_and_on_again_counts_slots_as_before(stage:
     stage.wait_running(60)
     assert autoscaler.requests() == [("db", 2), ("db", 4)]
     assert stage.grown_to("db", 6)
-    assert autoscaler.healthy
-
-
-def create_with_volume(work: Workspace, pod: str) -> None:
-    """A pod whose volume exists, so that a node is all it waits for."""
-    claim = manifests.claim(pod, STORAGE_CLASS, namespace=work.namespace, volume=pod)
-    work.create(
-        manifests.volume(pod, STORAGE_CLASS, driver=DRIVER, claim=claim),
-        claim,
-        manifests.pod(pod, namespace=work.namespace, claims=[pod]),
-    )
+    stage.wait_healthy(autoscaler)
 
 
 def test_a_gate_that_is_turned_off_and_on_again_keeps_the_opt_in_and_who_runs(
@@ -59,7 +49,7 @@ def test_a_gate_that_is_turned_off_and_on_again_keeps_the_opt_in_and_who_runs(
             manifests.node("n1"),
             manifests.csinode("n1"),
         )
-        create_with_volume(work, "first")
+        work.create_with_volume("first", driver=DRIVER, storage_class=STORAGE_CLASS)
         wait_until(lambda: NOT_INSTALLED in work.scheduler_says("first"), what="it is refused")
 
         cluster.switch(dict.fromkeys(FEATURE_GATES, False))
@@ -67,6 +57,6 @@ def test_a_gate_that_is_turned_off_and_on_again_keeps_the_opt_in_and_who_runs(
 
         cluster.switch(FEATURE_GATES)
         assert work.get("csidriver", DRIVER)["spec"]["preventPodSchedulingIfMissing"] is True
-        create_with_volume(work, "second")
+        work.create_with_volume("second", driver=DRIVER, storage_class=STORAGE_CLASS)
         wait_until(lambda: NOT_INSTALLED in work.scheduler_says("second"), what="it is refused")
         assert work.node_of("first") == "n1"

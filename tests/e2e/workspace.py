@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tests.e2e.controlplane import ControlPlane, wait_until
-
-NO_KUBELET = ("--wait=false", "--ignore-not-found", "--grace-period=0", "--force")
-"""Nobody confirms that a pod has ended."""
+from tests.e2e import manifests
+from tests.e2e.controlplane import NO_KUBELET, ControlPlane, wait_until
 
 
 class Workspace:
@@ -19,16 +17,36 @@ class Workspace:
         self.namespace = namespace
         self._made: list[str] = []
 
-    def create(self, *manifests: Mapping[str, Any]) -> None:
+    def name(self, name: str) -> str:
+        """A name of this test alone, for what has no namespace.
+
+        Under one that was used before, what controllers still know or have not yet removed of the
+        former object would be taken for the new one's.
+        """
+        return f"{self.namespace}-{name}"
+
+    def create(self, *objects: Mapping[str, Any]) -> None:
         """Create objects. Nodes have lost the taint of the unready when this returns."""
-        for manifest in manifests:
+        for manifest in objects:
             meta = manifest["metadata"]
             if "namespace" not in meta:
                 self._made.append(f"{manifest['kind'].lower()}/{meta['name']}")
-        self.cluster.create(*manifests)
-        for manifest in manifests:
+        self.cluster.create(*objects)
+        for manifest in objects:
             if manifest["kind"] == "Node":
                 self._wait_untainted(manifest["metadata"]["name"])
+
+    def create_with_volume(self, pod: str, *, driver: str, storage_class: str) -> None:
+        """A pod with a volume that exists and is bound, so that a node is all it waits for."""
+        volume = self.name(pod)
+        claim = manifests.claim(pod, storage_class, namespace=self.namespace, volume=volume)
+        # The volume first: a claim for one that is not there yet is looked at again much later.
+        self.create(manifests.volume(volume, storage_class, driver=driver, claim=claim), claim)
+        wait_until(
+            lambda: self.get("pvc", pod).get("status", {}).get("phase") == "Bound",
+            what=f"claim {pod} is bound",
+        )
+        self.create(manifests.pod(pod, namespace=self.namespace, claims=[pod]))
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
         return self.cluster.get(kind, name, namespace=self.namespace)
@@ -39,7 +57,11 @@ class Workspace:
 
     def scheduler_says(self, pod: str) -> str:
         """Why the pod has no node, in its own status; empty if nobody said anything yet."""
-        for condition in self.get("pod", pod)["status"].get("conditions", ()):
+        found = self.cluster.kubectl(
+            "get", "pod", pod, "-n", self.namespace, "--ignore-not-found", "-o", "json"
+        )
+        # Not there, if its controller has not made it yet.
+        for condition in json.loads(found or '{"status": {}}')["status"].get("conditions", ()):
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 return str(condition.get("message", ""))
         return ""
@@ -53,10 +75,9 @@ class Workspace:
         return [str(event["message"]) for event in json.loads(listed)["items"]]
 
     def remove(self) -> None:
-        kubectl = self.cluster.kubectl
-        kubectl("delete", "pods", "--all", "-n", self.namespace, *NO_KUBELET)
+        """Remove what has no namespace; the rest goes with the namespace."""
         if self._made:
-            kubectl("delete", *self._made, *NO_KUBELET)
+            self.cluster.kubectl("delete", *self._made, *NO_KUBELET)
 
     def _wait_untainted(self, node: str) -> None:
         def untainted() -> bool:
