@@ -36,16 +36,19 @@ class Extended:
     def __init__(self, cluster: ControlPlane, extender: Program, port: int) -> None:
         self.cluster = cluster
         self.extender = extender
-        self._metrics = f"https://127.0.0.1:{port}/metrics"
+        self._url = f"https://127.0.0.1:{port}"
+
+    def ready(self) -> bool:
+        """Whether it answers. Until then the scheduler does without it, and lets pods pass."""
+        try:
+            self._read("/readyz")
+        except OSError:
+            return False
+        return True
 
     def knows(self, kind: str) -> int:
         """How many objects of a kind the extender has heard of."""
-        context = ssl.create_default_context(cafile=self.cluster.authority)
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-        )
-        with opener.open(self._metrics, timeout=30.0) as answer:
-            told = answer.read().decode()
+        told = self._read("/metrics")
         found = re.search(rf'^tonnage_cache_objects{{.*kind="{kind}".*}} (\d+)', told, re.MULTILINE)
         return int(found[1]) if found is not None else 0
 
@@ -53,6 +56,15 @@ class Extended:
         """As after a crash; what was in its memory is gone."""
         self.extender.kill()
         self.extender.start()
+
+    def _read(self, path: str) -> str:
+        context = ssl.create_default_context(cafile=self.cluster.authority)
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        with opener.open(self._url + path, timeout=30.0) as answer:
+            told: str = answer.read().decode()
+        return told
 
 
 @contextmanager
@@ -68,8 +80,9 @@ def extended(directory: Path, config: str) -> Iterator[Extended]:
             extender = _extender(cluster, directory, port, watchdog)
             extender.start()
             try:
-                _wait_ready(extender)
-                yield Extended(cluster, extender, port)
+                made = Extended(cluster, extender, port)
+                wait_until(made.ready, what="the extender is ready", late=extender.last_words)
+                yield made
             finally:
                 extender.kill()
         finally:
@@ -105,12 +118,4 @@ def _extender(cluster: ControlPlane, directory: Path, port: int, watchdog: Watch
         log=directory / "extender.log",
         environ={"PATH": os.defpath, "HOME": str(directory)},
         watchdog=watchdog,
-    )
-
-
-def _wait_ready(extender: Program) -> None:
-    wait_until(
-        lambda: '"message":"listening"' in extender.log.read_text(),
-        what="the extender listens",
-        late=extender.last_words,
     )
