@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tests.cluster.apiserver import ApiServer, Json
+from tests.embedded.playing import AT_ONCE
 from tonnage.embedded.world import Delay, DriverBehaviour, World, WorldBehaviour
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.testing import builders
@@ -106,17 +107,7 @@ class Stage:
 @asynccontextmanager
 async def played(clock: VirtualClock, *, seed: int = 1, **behaviour: Any) -> AsyncIterator[Stage]:
     """A world with nodes that start after 10 s and nothing else that takes time."""
-    at_once = Delay()
-    chosen = {
-        "start": Delay(10.0),
-        "pod_start": at_once,
-        "pod_stop": at_once,
-        "provision": at_once,
-        "attach": at_once,
-        "detach": at_once,
-        "heartbeat": None,
-        **behaviour,
-    }
+    chosen = {"start": Delay(10.0), **AT_ONCE, **behaviour}
     async with ApiServer() as server:
         world = World(
             server.client(clock), clock, WorldBehaviour(**chosen), rng=random.Random(seed)

@@ -30,6 +30,11 @@ from tonnage.testing.provider_contract import declared
 Json = dict[str, Any]
 
 DRIVER = "disk.example.com"
+AT_ONCE = {
+    **dict.fromkeys(("pod_start", "pod_stop", "provision", "attach", "detach"), Delay()),
+    "heartbeat": None,
+}
+"""A world in which nothing takes time but the start of nodes."""
 PATHS = {
     "nodes": "/api/v1/nodes",
     "pods": "/api/v1/namespaces/default/pods",
@@ -243,15 +248,9 @@ async def living(
     **behaviour: Any,
 ) -> AsyncIterator[Cluster]:
     """A cluster with controllers in which little takes time, unless the test says so."""
-    at_once = Delay()
     chosen = {
         "start": Delay(1.0),
-        "pod_start": at_once,
-        "pod_stop": at_once,
-        "provision": at_once,
-        "attach": at_once,
-        "detach": at_once,
-        "heartbeat": None,
+        **AT_ONCE,
         "controllers": True,
         **behaviour,
     }

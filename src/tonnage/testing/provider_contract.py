@@ -250,13 +250,13 @@ class ReadingProviderContract(ProviderContract):
 
     @_in_a_loop
     async def test_a_group_that_can_no_longer_be_read_is_named(self) -> None:
-        provider = await self._with(declared("a", nodes=["n1"]), declared("b"))
-        await self.spoil("a")
+        provider = await self._with(declared("ledgers", nodes=["n1"]), declared("b"))
+        await self.spoil("ledgers")
         await provider.refresh()
         listed = [problem for group in await provider.groups() for problem in group.problems]
         problems = [*await provider.problems(), *listed]
         assert problems
-        assert all("a" in problem for problem in problems)
+        assert all("ledgers" in problem for problem in problems)
 
     @_in_a_loop
     async def test_a_group_that_can_no_longer_be_read_keeps_nodes_and_target(self) -> None:
