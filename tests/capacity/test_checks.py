@@ -1,8 +1,14 @@
 """Findings about capacity objects, whoever published them."""
 
+import msgspec
+
 from tests.capacity.making import RULES, a_class, a_group, a_node, its_disk, published, world
 from tonnage.capacity import checks
+from tonnage.capacity.grouping import INSTANCE_TYPE
+from tonnage.groups.model import TEMPLATE_NODE_LABEL
+from tonnage.objects.meta import LabelRequirement
 from tonnage.objects.storage import CSIStorageCapacity
+from tonnage.testing import builders
 
 
 def of_templates(*objects: object) -> list[CSIStorageCapacity]:
@@ -56,3 +62,34 @@ def test_a_size_far_from_what_live_nodes_have_is_found() -> None:
 def test_a_size_near_what_live_nodes_have_is_fine() -> None:
     here = (a_class("fast", "100Gi"), a_node("n1"), its_disk("n1", "95Gi"))
     assert checks.differing(world(*here, *published(*here))) == []
+
+
+def expressed(key: str, operator: str, *values: str) -> CSIStorageCapacity:
+    """An object for template nodes, which it knows by an expression, as it does their type."""
+    topology = builders.selecting(
+        {},
+        LabelRequirement(key=TEMPLATE_NODE_LABEL, operator="Exists"),
+        LabelRequirement(key=key, operator=operator, values=values),
+    )
+    made = builders.capacity("by-hand", "fast", free="100Gi")
+    return msgspec.structs.replace(made, node_topology=topology)
+
+
+def test_an_object_that_selects_by_expressions_is_held_against_groups_too() -> None:
+    here = (a_class("fast", None), a_node("n1", "m5"))
+    matching = expressed(INSTANCE_TYPE, "In", "m5", "c5")
+    other = expressed(INSTANCE_TYPE, "NotIn", "m5")
+    assert checks.unmatched(world(*here, matching)) == []
+    assert [one.object for one in checks.unmatched(world(*here, other))] == [other]
+
+
+def test_an_object_that_selects_by_expressions_covers_the_groups_it_matches() -> None:
+    here = (a_class("fast", None), a_node("n1"), its_disk("n1", "1Gi"))
+    now = world(*here, expressed("diskless", "DoesNotExist"))
+    assert checks.uncovered(now, RULES.groupings) == []
+
+
+def test_a_size_far_off_is_found_in_an_object_that_selects_by_expressions() -> None:
+    here = (a_class("fast", None), a_node("n1"), its_disk("n1", "50Gi"))
+    (found,) = checks.differing(world(*here, expressed(INSTANCE_TYPE, "In", "m5", "c5")))
+    assert (found.published, found.live, found.node) == ("100Gi", "50Gi", "n1")

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.doctor import ailing
 from tests.doctor.ailing import EBS, found
 from tonnage.doctor import codes
+from tonnage.groups.model import TEMPLATE_NODE_LABEL
+from tonnage.objects.meta import LabelRequirement
 from tonnage.testing import builders
 
 OPTED_IN = builders.csidriver(EBS, opt_in=True)
@@ -130,6 +133,18 @@ def test_the_worst_comes_first() -> None:
 def test_a_taint_for_a_driver_that_is_not_in_the_cluster_waits_for_ever() -> None:
     (finding,) = found("TON401", ailing.tainted("gone.example.com"))
     assert "not in the cluster" in finding.message
+
+
+def test_capacity_for_new_nodes_is_known_by_expressions_too() -> None:
+    by_label = ailing.for_templates("100Gi")
+    topology = builders.selecting(
+        {},
+        LabelRequirement(key=TEMPLATE_NODE_LABEL, operator="Exists"),
+        LabelRequirement(key=ailing.TYPE, operator="NotIn", values=("m5.large",)),
+    )
+    by_expression = msgspec.structs.replace(by_label, node_topology=topology)
+    assert found("TON702", *ailing.local(), by_label) == []
+    assert len(found("TON702", *ailing.local(), by_expression)) == 1
 
 
 def test_a_limit_below_what_full_interfaces_leave_is_told() -> None:

@@ -25,6 +25,7 @@ from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects import checking
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.scenarios import NodeGroup, StorageCapacity
 from tonnage.scaleup import deciding
 from tonnage.scaleup import options as settings
@@ -279,6 +280,82 @@ def test_an_object_published_for_template_nodes_is_used() -> None:
     )
 
     assert sources(plan) == {"g": (75, "published")}
+    assert bought(plan) == {"g": 2}
+
+
+def requirement(key: str, operator: str, *values: str) -> LabelRequirement:
+    return LabelRequirement(key=key, operator=operator, values=values)
+
+
+TYPE = "node.kubernetes.io/instance-type"
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        pytest.param(
+            make.selecting({TEMPLATE_NODE_LABEL: "true"}, requirement(TYPE, "In", "m5d", "i3")),
+            id="one of several instance types",
+        ),
+        pytest.param(
+            make.selecting({TYPE: "m5d"}, requirement(TEMPLATE_NODE_LABEL, "Exists")),
+            id="whatever the value of the template label",
+        ),
+        pytest.param(
+            make.selecting({}, requirement(TEMPLATE_NODE_LABEL, "In", "true")),
+            id="all template nodes",
+        ),
+        pytest.param(
+            make.selecting({TEMPLATE_NODE_LABEL: "true"}, requirement(TYPE, "NotIn", "m5")),
+            id="all but an instance type",
+        ),
+        pytest.param(
+            make.selecting({TEMPLATE_NODE_LABEL: "true"}, requirement("diskless", "DoesNotExist")),
+            id="all without a label",
+        ),
+        pytest.param(
+            make.selecting(
+                {},
+                requirement(TEMPLATE_NODE_LABEL, "Exists"),
+                requirement(TYPE, "Exists"),
+                requirement("zone", "NotIn", "b"),
+            ),
+            id="expressions only",
+        ),
+    ],
+)
+def test_each_new_node_has_what_an_object_for_template_nodes_says_however_it_selects(
+    topology: LabelSelector,
+) -> None:
+    published = msgspec.structs.replace(
+        make.capacity("for-new", "local", free="75Gi"), node_topology=topology
+    )
+
+    plan = decide(BASE, published, group("g", kind="m5d"), pods("db", 4, "70Gi"))
+
+    assert sources(plan) == {"g": (75, "published")}
+    assert bought(plan) == {"g": 4}
+
+
+def test_an_object_that_excludes_a_groups_nodes_says_nothing_about_them() -> None:
+    topology = make.selecting({TEMPLATE_NODE_LABEL: "true"}, requirement(TYPE, "NotIn", "m5d"))
+    published = msgspec.structs.replace(
+        make.capacity("for-new", "local", free="75Gi"), node_topology=topology
+    )
+
+    plan = decide(BASE, published, group("g", kind="m5d"), pods("db", 1, "70Gi"))
+
+    assert bought(plan) == {}
+
+
+def test_the_disk_of_a_node_is_its_own_when_an_expression_names_the_host() -> None:
+    named = make.selecting({}, requirement(HOST, "In", "n1"))
+    own = msgspec.structs.replace(make.capacity("disk", "local", free="100Gi"), node_topology=named)
+
+    plan = decide(BASE, make.node("n1"), own, group("g", nodes=["n1"]), pods("db", 3, "80Gi"))
+
+    assert sources(plan) == {"g": (100, "live")}
+    assert len(on_existing(plan)) == 1
     assert bought(plan) == {"g": 2}
 
 

@@ -11,7 +11,7 @@ from tonnage.capacity.desired import World
 from tonnage.capacity.grouping import Grouping
 from tonnage.capacity.learning import LabelIndex
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
-from tonnage.objects import quantities
+from tonnage.objects import quantities, selectors
 from tonnage.objects.meta import Quantity, Record
 from tonnage.objects.storage import CSIStorageCapacity
 
@@ -115,8 +115,7 @@ def _of_templates(capacities: Iterable[CSIStorageCapacity]) -> list[CSIStorageCa
 
 
 def _is_of_templates(obj: CSIStorageCapacity) -> bool:
-    topology = obj.node_topology
-    return topology is not None and topology.match_labels.get(TEMPLATE_NODE_LABEL) == "true"
+    return selectors.requires(obj.node_topology, TEMPLATE_NODE_LABEL)
 
 
 def _samples(world: World) -> dict[str, dict[str, str]]:

@@ -31,7 +31,10 @@ class LabelIndex:
         ]
 
     def _candidates(self, selector: LabelSelector) -> list[str]:
-        lists = [self._under(key).get(value, []) for key, value in selector.match_labels.items()]
+        lists = [
+            [name for value in sorted(values) for name in self._under(key).get(value, ())]
+            for key, values in selectors.accepted_values(selector).items()
+        ]
         return min(lists, key=len) if lists else list(self._labelled)
 
     def _under(self, key: str) -> dict[str, list[str]]:

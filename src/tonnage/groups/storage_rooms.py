@@ -140,12 +140,17 @@ def _together(rooms: Iterable[Room]) -> list[Room]:
 
 
 class _Published:
-    """Capacity objects of the classes, found by a label and value of the nodes they speak of."""
+    """Capacity objects of the classes, found by a label and value of the nodes they speak of.
+
+    Those for template nodes that no value leads to, say because they only exclude some, are looked
+    at one by one.
+    """
 
     def __init__(self, storage: StorageState, classes: Mapping[str, StorageClass]) -> None:
         self._classes = classes
         self._by_label: dict[tuple[str, str], list[CSIStorageCapacity]] = defaultdict(list)
         self._of_templates: dict[tuple[str, str], list[CSIStorageCapacity]] = defaultdict(list)
+        self._of_any_template: list[CSIStorageCapacity] = []
         for name in classes:
             for capacity in storage.capacities_of(name):
                 self._keep(capacity)
@@ -157,12 +162,15 @@ class _Published:
 
     def for_template(self, node: Node) -> list[Room]:
         """What is published for template nodes like this one, each class from the best object."""
-        return _best(_rooms(self._matching(self._of_templates, node, node.metadata.labels)))
+        labels = node.metadata.labels
+        led_to = (one for label in labels.items() for one in self._of_templates.get(label, ()))
+        return _best(_rooms(_matching((*led_to, *self._of_any_template), node)))
 
     def of_node(self, node: Node, host_keys: Sequence[str]) -> Iterator[Room]:
         """What a node that runs had when it was empty, by objects that speak of it alone."""
         here = {key: node.metadata.labels[key] for key in host_keys if key in node.metadata.labels}
-        left = _together(_rooms(self._matching(self._by_label, node, here)))
+        led_to = (one for label in here.items() for one in self._by_label.get(label, ()))
+        left = _together(_rooms(_matching(led_to, node)))
         for room in left:
             sharing = [other for other in left if self._share(room, other)]
             taken = max(
@@ -185,14 +193,19 @@ class _Published:
         topology = capacity.node_topology
         if topology is None or not selectors.is_valid(topology):
             return
-        labels = dict(topology.match_labels)
-        if TEMPLATE_NODE_LABEL not in labels:
-            for label in labels.items():
-                self._by_label[label].append(capacity)
+        accepted = selectors.accepted_values(topology)
+        if not selectors.requires(topology, TEMPLATE_NODE_LABEL):
+            for key, values in accepted.items():
+                if len(values) == 1:
+                    self._by_label[key, next(iter(values))].append(capacity)
             return
-        others = [label for label in labels.items() if label[0] != TEMPLATE_NODE_LABEL]
-        first = others[0] if others else (TEMPLATE_NODE_LABEL, labels[TEMPLATE_NODE_LABEL])
-        self._of_templates[first].append(capacity)
+        accepted.pop(TEMPLATE_NODE_LABEL, None)
+        if not accepted:
+            self._of_any_template.append(capacity)
+            return
+        key, values = next(iter(accepted.items()))
+        for value in values:
+            self._of_templates[key, value].append(capacity)
 
     def _keep_volume(self, volume: PersistentVolume) -> None:
         affinity = affinity_of(volume)
@@ -203,18 +216,11 @@ class _Published:
             if one.operator == "In" and len(one.values) == 1:
                 self._volumes[volume.class_name, one.key, one.values[0]] += size
 
-    @staticmethod
-    def _matching(
-        index: Mapping[tuple[str, str], list[CSIStorageCapacity]],
-        node: Node,
-        labels: Mapping[str, str],
-    ) -> Iterator[CSIStorageCapacity]:
-        found = {
-            id(capacity): capacity for label in labels.items() for capacity in index.get(label, ())
-        }
-        for capacity in found.values():
-            if selectors.matches(capacity.node_topology, node.metadata.labels):
-                yield capacity
+
+def _matching(capacities: Iterable[CSIStorageCapacity], node: Node) -> Iterator[CSIStorageCapacity]:
+    for capacity in {id(one): one for one in capacities}.values():
+        if selectors.matches(capacity.node_topology, node.metadata.labels):
+            yield capacity
 
 
 def _rooms(capacities: Iterable[CSIStorageCapacity]) -> Iterator[Room]:

@@ -74,6 +74,35 @@ def canonical(selector: LabelSelector | None) -> CanonicalSelector | None:
     return tuple(sorted(labels | {_canonical(r) for r in selector.match_expressions}))
 
 
+def accepted_values(selector: LabelSelector) -> dict[str, frozenset[str]]:
+    """The labels that a selector wants to have one of certain values, each with these values."""
+    found = {key: frozenset((value,)) for key, value in selector.match_labels.items()}
+    for requirement in selector.match_expressions:
+        if requirement.operator == "In":
+            values = frozenset(requirement.values)
+            found[requirement.key] = found.get(requirement.key, values) & values
+    return found
+
+
+def single_label(selector: LabelSelector) -> tuple[str, str] | None:
+    """The label and value if a selector asks for just that, in either notation."""
+    match canonical(selector):
+        case ((key, "In", (value,)),):
+            return key, value
+    return None
+
+
+def requires(selector: LabelSelector | None, key: str) -> bool:
+    """Whether a selector matches only what carries the label, whatever its value."""
+    return selector is not None and (
+        key in selector.match_labels
+        or any(
+            requirement.key == key and requirement.operator in ("In", "Exists")
+            for requirement in selector.match_expressions
+        )
+    )
+
+
 def requirement_matches(
     key: str, operator: str, values: tuple[str, ...], labels: Mapping[str, str]
 ) -> bool:

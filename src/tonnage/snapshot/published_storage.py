@@ -129,10 +129,10 @@ class _Published:
         room, topology = room_of(capacity), capacity.node_topology
         if room is None or topology is None or not selectors.is_valid(topology):
             return
-        labels = topology.match_labels
-        if len(labels) == 1 and not topology.match_expressions:
+        label = selectors.single_label(topology)
+        if label is not None:
             # Local storage publishes an object per node: these are looked at all at once.
-            ((key, value),) = labels.items()
+            key, value = label
             by_value = self._by_label.setdefault(key, {})
             amount, largest = by_value.get(value, (0, NOTHING))
             amount = min(amount + room.capacity, PLENTY)

@@ -143,9 +143,9 @@ class CapacityIndex:
             topology = capacity.node_topology
             if limit is None or topology is None or not selectors.is_valid(topology):
                 continue
-            labels = topology.match_labels
-            if len(labels) == 1 and not topology.match_expressions:
-                ((key, value),) = labels.items()
+            label = selectors.single_label(topology)
+            if label is not None:
+                key, value = label
                 limits = self.by_label.setdefault(key, ValueTable(default=NO_LIMIT))
                 limits.set(value, max(limits.get(value), limit))
             else:

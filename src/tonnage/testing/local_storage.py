@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup, StorageCapacity
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, PersistentVolumeClaim
@@ -49,8 +50,20 @@ def laid_over(dice: Dice, objects: Iterable[KubeObject]) -> Iterator[KubeObject]
             topology = {builders.ZONE: zone}
             yield builders.capacity(f"ebs-{zone}", "ebs", free=free, topology=topology)
     if dice.chance(0.3):
-        topology = {_TEMPLATE_NODE: "true", "disk": dice.pick(("ssd", "hdd"))}
-        yield builders.capacity("templates", "local", free=dice.pick(_SIZES), topology=topology)
+        published = builders.capacity("templates", "local", free=dice.pick(_SIZES))
+        yield msgspec.structs.replace(published, node_topology=_of_templates(dice))
+
+
+def _of_templates(dice: Dice) -> LabelSelector:
+    """Template nodes with a certain disk, by labels or by expressions."""
+    disk = dice.pick(("ssd", "hdd"))
+    if dice.chance(0.5):
+        return builders.selecting({_TEMPLATE_NODE: "true", "disk": disk})
+    return builders.selecting(
+        {},
+        LabelRequirement(key=_TEMPLATE_NODE, operator="Exists"),
+        LabelRequirement(key="disk", operator=dice.pick(("In", "NotIn")), values=(disk,)),
+    )
 
 
 def _checking(driver: CSIDriver) -> CSIDriver:
