@@ -20,6 +20,7 @@ from tests.groups.making import (
 )
 from tonnage.groups import limits
 from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.model import Limit
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.nodes import Node
 from tonnage.testing.builders import csinode, node
@@ -216,18 +217,16 @@ def test_with_csi_awareness_off_nothing_is_known():
 
 
 numbers = st.one_of(st.none(), st.integers(0, 100))
-listings = st.lists(
-    st.tuples(st.text("abc", min_size=1), st.dictionaries(st.sampled_from(["d", "e"]), numbers))
+told = st.lists(
+    st.builds(Limit, driver=st.just("d"), count=numbers, source=st.text("abc", min_size=1))
 )
 
 
-@given(listings)
-def test_a_limit_is_the_first_number_or_else_the_first_listing(given_sources):
-    listed = [(source, found["d"]) for source, found in given_sources if "d" in found]
-    numbered = [(source, count) for source, count in listed if count is not None]
-    source, count = [*numbered, *listed, ("unknown", None)][0]
-    found = limits.resolve("d", given_sources)
-    assert (found.source, found.count) == (source, count)
+@given(told)
+def test_a_limit_is_the_first_number_or_else_the_first_listing(given_limits):
+    numbered = [limit for limit in given_limits if limit.count is not None]
+    unknown = Limit(driver="d", count=None, source="unknown")
+    assert limits.resolve("d", given_limits) == [*numbered, *given_limits, unknown][0]
 
 
 @given(st.lists(numbers))

@@ -282,4 +282,7 @@ def _limit(limit: GroupLimit) -> tuple[str, str]:
     """A limit in one of its three states, and who says so."""
     if limit.source == UNKNOWN:
         return "unknown", "nobody"
-    return "unlimited" if limit.count is None else f"{limit.count:,}", limit.source
+    said_by = limit.source
+    if limit.votes != limit.voters:
+        said_by += f", {limit.votes} of {limit.voters} nodes"
+    return "unlimited" if limit.count is None else f"{limit.count:,}", said_by

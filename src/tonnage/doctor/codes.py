@@ -121,6 +121,8 @@ ALL = MappingProxyType(
                     "Nodes of one instance type, or of one group, say different numbers for one"
                     " driver. Usual causes: the driver counted volumes that were attached when it"
                     " was restarted, interfaces that share the slots, or another version of it."
+                    " New nodes are taken to have what most of the group's stable nodes say, the"
+                    " lower number if as many say another."
                 ),
                 fix=(
                     "Restart the driver on the odd nodes when few volumes are attached, or run"

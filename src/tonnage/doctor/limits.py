@@ -1,11 +1,12 @@
 """Attach limits that are missing, odd, impossible, or exceeded."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding, listed
 from tonnage.groups import catalogue
+from tonnage.groups.limits import typical
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver
 from tonnage.snapshot.slots import UNLIMITED
@@ -61,8 +62,9 @@ def differing(evidence: Evidence) -> Iterator[Finding]:
             if driver.limit is not None:
                 numbers[(driver.name, *alike)][name] = driver.limit
     for (driver_name, type_, group), of_nodes in sorted(numbers.items()):
-        usual, count = Counter(of_nodes.values()).most_common(1)[0]
+        usual = typical(of_nodes.values())
         odd = {name: number for name, number in of_nodes.items() if number != usual}
+        count = len(of_nodes) - len(odd)
         if odd:
             kind = " ".join(filter(None, (type_, f"of group {group}" if group else "")))
             shown = listed([f"{name} ({number})" for name, number in odd.items()])

@@ -6,7 +6,7 @@ limit, and the node the labels its drivers would set. None of this is upstream's
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ import msgspec
 from tonnage.groups import drivers, limits, sanitising, topology
 from tonnage.groups.drivers import Evidence
 from tonnage.groups.learned import Lesson, Lessons
-from tonnage.groups.limits import Learned, Listing
+from tonnage.groups.limits import Learned
 from tonnage.groups.memory import RememberedDriver
 from tonnage.groups.model import (
     CATALOGUE,
@@ -29,12 +29,15 @@ from tonnage.groups.model import (
     Limit,
     Template,
 )
+from tonnage.groups.votes import Vote
 from tonnage.objects.storage import (
     MIGRATED_PLUGINS_ANNOTATION,
     CSINode,
     CSINodeSpec,
     NodeDriver,
 )
+
+_SHOWN = 3
 
 RegisteredNodes: TypeAlias = Callable[[], Iterable[limits.Registered]]
 
@@ -78,6 +81,7 @@ class _Known(NamedTuple):
     template: Template
     evidence: Evidence
     past: dict[str, RememberedDriver]
+    votes: Mapping[str, Vote]
     surroundings: Surroundings
 
     @property
@@ -116,42 +120,49 @@ class _Known(NamedTuple):
         kind = limits.instance_type(self.template.node)
         return self.surroundings.lessons.ceiling(kind, driver)
 
-    def sources(self, driver: str, *, is_own: bool) -> Iterator[tuple[str, Listing]]:
-        """The sources of a limit, in order; the later ones are worked out only if they are reached.
+    def told(self, driver: str, *, is_own: bool) -> Iterator[Limit]:
+        """What is told of a limit, in order; the later ones are worked out only if reached.
 
         Where a machine of this type refused a volume, no number but the operator's goes above it.
         """
-        yield OVERRIDE, self.group.limits
-        yield OVERRIDE, limits.listing(self.overridden.values())
+        yield from limits.listed_in(self.group.limits, driver, OVERRIDE)
+        overridden = limits.listing(self.overridden.values())
+        yield from limits.listed_in(overridden, driver, OVERRIDE)
         ceiling = self.ceiling(driver)
-        for source, listing in self._reported(driver, is_own=is_own):
-            count = listing.get(driver)
-            if ceiling is not None and count is not None and count > ceiling:
-                yield LEARNED, {driver: ceiling}
-            yield source, listing
+        for limit in self._reported(driver, is_own=is_own):
+            if ceiling is not None and limit.count is not None and limit.count > ceiling:
+                yield Limit(driver=driver, count=ceiling, source=LEARNED)
+            yield limit
 
-    def _reported(self, driver: str, *, is_own: bool) -> Iterator[tuple[str, Listing]]:
+    def _reported(self, driver: str, *, is_own: bool) -> Iterator[Limit]:
         """What nodes, the provider and the catalogue say, and at last where a machine refused.
 
         Where the group's nodes had time to register a driver and list others instead, it will not
         be on the next one either, whatever is known of the machine.
         """
+        vote = self.votes.get(driver)
+        if vote is not None:
+            slots, votes, voters, _ = vote
+            yield Limit(driver=driver, count=slots, source=LIVE, votes=votes, voters=voters)
         if self.template.source == LIVE and self.template.csinode is not None:
-            yield LIVE, limits.listing(self.template.csinode.spec.drivers)
-        yield LIVE, limits.listing(self.evidence.seen.values())
-        yield PROVIDER, limits.listing(self.provided.values())
+            listing = limits.listing(self.template.csinode.spec.drivers)
+            yield from limits.listed_in(listing, driver, LIVE)
+        seen = dict.fromkeys(self.evidence.seen)
+        yield from limits.listed_in(seen, driver, LIVE)
+        yield from limits.listed_in(limits.listing(self.provided.values()), driver, PROVIDER)
         if self.evidence.conclusive and not is_own:
             return
-        yield REMEMBERED, {name: remembered.count for name, remembered in self.past.items()}
+        if driver in self.past:
+            yield Limit(driver=driver, count=self.past[driver].count, source=REMEMBERED)
         learned = self.elsewhere(driver)
         if learned is not None:
-            yield LEARNED, {driver: learned.limit}
+            yield Limit(driver=driver, count=learned.limit, source=LEARNED)
         number = limits.from_catalogue(driver, self.template.node)
         if number is not None:
-            yield CATALOGUE, {driver: number}
+            yield Limit(driver=driver, count=number, source=CATALOGUE)
         ceiling = self.ceiling(driver)
         if ceiling is not None:
-            yield LEARNED, {driver: ceiling}
+            yield Limit(driver=driver, count=ceiling, source=LEARNED)
 
 
 def complete(
@@ -160,13 +171,14 @@ def complete(
     group: Group,
     evidence: Evidence,
     past: dict[str, RememberedDriver],
+    votes: Mapping[str, Vote],
     surroundings: Surroundings,
 ) -> tuple[Template, list[str]]:
-    """The template with all drivers, limits and labels, and what is not known about it."""
-    known = _Known(group, template, evidence, past, surroundings)
+    """The template with all drivers, limits and labels, and what is not known or odd about it."""
+    known = _Known(group, template, evidence, past, votes, surroundings)
     own = known.own
     found = [
-        limits.resolve(driver, known.sources(driver, is_own=driver in own))
+        limits.resolve(driver, known.told(driver, is_own=driver in own))
         for driver in sorted({*own, *surroundings.wanted})
     ]
     csinode = _csinode(known, own, found)
@@ -186,7 +198,7 @@ def complete(
         expected_drivers=tuple(sorted(expected)),
         host_keys=(*template.host_keys, *named),
     )
-    return completed, [_unknown(limit, evidence) for limit in found if limit.source == UNKNOWN]
+    return completed, [*_unknown(found, evidence), *_odd(found, known)]
 
 
 def _csinode(known: _Known, own: dict[str, NodeDriver], found: Iterable[Limit]) -> CSINode:
@@ -214,10 +226,28 @@ def _csinode(known: _Known, own: dict[str, NodeDriver], found: Iterable[Limit]) 
     )
 
 
-def _unknown(limit: Limit, evidence: Evidence) -> str:
-    if evidence.conclusive:
-        return f"its nodes do not register driver {limit.driver}, which pending pods want"
-    return (
-        f"nothing tells how many volumes of driver {limit.driver} a new node can attach; unless "
-        "the driver is opted in, any number is taken to fit"
-    )
+def _unknown(found: Iterable[Limit], evidence: Evidence) -> Iterator[str]:
+    for limit in found:
+        if limit.source != UNKNOWN:
+            continue
+        if evidence.conclusive:
+            yield f"its nodes do not register driver {limit.driver}, which pending pods want"
+        else:
+            yield (
+                f"nothing tells how many volumes of driver {limit.driver} a new node can attach; "
+                "unless the driver is opted in, any number is taken to fit"
+            )
+
+
+def _odd(found: Iterable[Limit], known: _Known) -> Iterator[str]:
+    """Where nodes disagree about a driver that pods want, and new nodes are taken for most."""
+    for limit in found:
+        if limit.votes == limit.voters or limit.driver not in known.surroundings.wanted:
+            continue
+        odd = known.votes[limit.driver].odd
+        shown = ", ".join(f"{node} ({number})" for node, number in sorted(odd.items())[:_SHOWN])
+        more = f" and {len(odd) - _SHOWN} more" if len(odd) > _SHOWN else ""
+        yield (
+            f"new nodes are taken to have {limit.count} slots of driver {limit.driver}, as"
+            f" {limit.votes} of {limit.voters} nodes say; not {shown}{more}"
+        )

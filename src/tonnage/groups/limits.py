@@ -7,7 +7,7 @@ nobody lists is unknown.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from tonnage.groups import catalogue
@@ -27,18 +27,20 @@ _TypeAndDriver: TypeAlias = tuple[str, str]
 _Votes: TypeAlias = Counter[int | None]
 
 
-def resolve(driver: str, sources: Iterable[tuple[str, Listing]]) -> Limit:
-    """The limit from the first source that has a number; sources are asked one by one."""
-    listed_by = UNKNOWN
-    for source, listing in sources:
-        if driver not in listing:
-            continue
-        count = listing[driver]
-        if count is not None:
-            return Limit(driver=driver, count=count, source=source)
-        if listed_by == UNKNOWN:
-            listed_by = source
-    return Limit(driver=driver, count=None, source=listed_by)
+def resolve(driver: str, told: Iterable[Limit]) -> Limit:
+    """The first that has a number, else the first there is; they are asked for one by one."""
+    listed = None
+    for limit in told:
+        if limit.count is not None:
+            return limit
+        listed = listed or limit
+    return listed or Limit(driver=driver, count=None, source=UNKNOWN)
+
+
+def listed_in(listing: Listing, driver: str, source: str) -> Iterator[Limit]:
+    """What a source says of a driver, if it lists it."""
+    if driver in listing:
+        yield Limit(driver=driver, count=listing[driver], source=source)
 
 
 def as_listed(csinode: CSINode | None, source: str, wanted: Iterable[str]) -> tuple[Limit, ...]:

@@ -47,12 +47,15 @@ class Group(Record, frozen=True, kw_only=True):
 class Limit(Record, frozen=True, kw_only=True):
     """The slots a new node has for a driver, and where the number comes from.
 
-    A count of `None` is unlimited, unless the source is unknown.
+    A count of `None` is unlimited, unless the source is unknown. Where live nodes tell, `votes`
+    of `voters` nodes say this number.
     """
 
     driver: str
     count: int | None
     source: str
+    votes: int | None = None
+    voters: int | None = None
 
 
 class StorageRoom(Record, frozen=True, kw_only=True):

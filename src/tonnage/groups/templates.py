@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonnage.groups import completing, daemons, drivers, limits, nodestate, sanitising, topology
+from tonnage.groups import (
+    completing,
+    daemons,
+    drivers,
+    limits,
+    nodestate,
+    sanitising,
+    topology,
+    votes,
+)
 from tonnage.groups import memory as memories
 from tonnage.groups.completing import Surroundings
 from tonnage.groups.drivers import Evidence, Member
@@ -18,6 +27,7 @@ from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.model import LIVE, OVERRIDE, PROVIDER, REMEMBERED, Group, Template
 from tonnage.groups.nodestate import NodeState
 from tonnage.groups.policy import GroupPolicy
+from tonnage.groups.votes import Vote
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -147,7 +157,12 @@ def _make(
         or _from_unfit(group, members, evidence, cluster, problems)
     )
     seen = {**evidence.seen, **drivers.by_name(live.csinode if live is not None else None)}
-    remembered = memories.renewed(past, live, seen.values(), now=cluster.now)
+    shown = _votes(chosen, members, cluster)
+    told = (
+        drivers.with_count(driver, shown[name].slots) if name in shown else driver
+        for name, driver in seen.items()
+    )
+    remembered = memories.renewed(past, live, told, now=cluster.now)
     if chosen is None:
         problems.append(
             "no template: it has no node, had none before, and its provider describes none"
@@ -163,6 +178,7 @@ def _make(
             group=group,
             evidence=evidence,
             past=past.drivers if past is not None else {},
+            votes=shown,
             surroundings=surroundings,
         )
         problems.extend(unknown)
@@ -182,6 +198,16 @@ def _evidence(
         policy=cluster.policy,
         now=cluster.now,
     )
+
+
+def _votes(
+    chosen: Template | None, members: Sequence[Member], cluster: _Cluster
+) -> Mapping[str, Vote]:
+    """What nodes like the chosen one say of limits; upstream goes by the one it copies."""
+    if cluster.policy.as_upstream or not cluster.policy.csi_aware:
+        return {}
+    kind = limits.instance_type(chosen.node) if chosen is not None else ""
+    return votes.of_group(members, kind=kind, now=cluster.now)
 
 
 def _still_true(

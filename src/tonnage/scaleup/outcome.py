@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -78,9 +79,7 @@ def reason(chosen: Option, options: Sequence[Option], expander: str) -> str:
 
 def group_limits(candidates: Candidates) -> tuple[GroupLimit, ...]:
     return tuple(
-        GroupLimit(
-            group=candidate.name, driver=limit.driver, count=limit.count, source=limit.source
-        )
+        GroupLimit(group=candidate.name, **msgspec.structs.asdict(limit))
         for candidate in candidates
         for limit in candidate.template.limits
     )

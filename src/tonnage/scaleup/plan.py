@@ -74,11 +74,18 @@ class NotHelped(_Whole, frozen=True, kw_only=True):
     reasons: tuple[GroupReason, ...] = ()
 
 
-class GroupLimit(_Whole, frozen=True, kw_only=True):
+class GroupLimit(Record, frozen=True, kw_only=True):
+    """The slots a new node of a group has for a driver, and who says so.
+
+    Where live nodes do, `votes` of `voters` nodes say this number.
+    """
+
     group: str
     driver: str
     count: int | None
     source: str
+    votes: int | None = None
+    voters: int | None = None
 
 
 class GroupStorage(_Whole, frozen=True, kw_only=True):

@@ -1,0 +1,67 @@
+"""Plans by what the nodes of a group say of their limits, when they do not all say the same."""
+
+import pytest
+
+from tests.scaleup.asking import CLASS, EBS, UPSTREAM, bought, decide, group, stateful
+from tonnage.objects.kinds import KubeObject
+from tonnage.scaleup.plan import Plan
+from tonnage.testing import builders as make
+
+
+def full_nodes(*slots: int) -> list[KubeObject]:
+    """Nodes with no CPU left, each with its number of slots; and their group."""
+    made: list[KubeObject] = []
+    for number, count in enumerate(slots, start=1):
+        name = f"n{number}"
+        made += [make.node(name, cpu="4"), make.csinode(name, {EBS: count})]
+        made.append(make.pod(f"busy-{number}", cpu="4", on=name))
+    names = [f"n{number}" for number in range(1, len(slots) + 1)]
+    return [*made, group("g", nodes=names, described=False)]
+
+
+def said(plan: Plan) -> list[tuple[int | None, str, int | None, int | None]]:
+    return [(one.count, one.source, one.votes, one.voters) for one in plan.limits]
+
+
+@pytest.mark.parametrize(
+    ("slots", "pods", "nodes"),
+    [
+        pytest.param((2, 26, 26), 12, 1, id="the first says too little"),
+        pytest.param((26, 2, 26), 12, 1, id="another says too little"),
+        pytest.param((10, 3, 3, 3, 3), 20, 7, id="the first says too much"),
+        pytest.param((26, 2), 12, 6, id="as many say one as the other: the lower"),
+    ],
+)
+def test_what_most_nodes_of_a_group_say_holds_for_new_ones(
+    slots: tuple[int, ...], pods: int, nodes: int
+) -> None:
+    plan = decide(CLASS, full_nodes(*slots), stateful("db", pods, cpu="10m"))
+
+    assert bought(plan) == {"g": nodes}
+
+
+def test_a_plan_says_how_many_nodes_agree_and_names_the_odd_one() -> None:
+    plan = decide(CLASS, full_nodes(2, 26, 26), stateful("db", 12, cpu="10m"))
+
+    assert said(plan) == [(26, "live", 2, 3)]
+    (warning,) = plan.warnings
+    assert warning == (
+        f"group g: new nodes are taken to have 26 slots of driver {EBS}, as 2 of 3 nodes say;"
+        " not n1 (2)"
+    )
+
+
+def test_a_plan_does_not_warn_where_all_agree() -> None:
+    plan = decide(CLASS, full_nodes(26, 26), stateful("db", 12, cpu="10m"))
+
+    assert said(plan) == [(26, "live", 2, 2)]
+    assert plan.warnings == ()
+
+
+def test_upstream_goes_by_the_node_it_copies() -> None:
+    plan = decide(
+        CLASS, full_nodes(2, 26, 26), stateful("db", 12, cpu="10m"), compatibility=UPSTREAM
+    )
+
+    assert bought(plan) == {"g": 6}
+    assert said(plan) == [(2, "live", None, None)]
