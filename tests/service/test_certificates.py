@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from tonnage.errors import InputError
 from tonnage.service.certificates import Certificates
-from tonnage.service.serving import Reply, Server
+from tonnage.service.questions import Reply
+from tonnage.service.serving import Server
 
 NAME = "extender.example.com"
 

@@ -1,16 +1,13 @@
 import asyncio
-import io
-import logging
 import os
 import signal
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
-from tonnage.service import logs, running
+from tonnage.service import running
 from tonnage.service.addresses import split
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.steadytime import SteadyTime
@@ -46,61 +43,6 @@ async def test_a_step_of_the_clock_is_caught_up_with_in_the_end(clock: VirtualCl
     clock.step(60)
     await clock.sleep(10_000)
     assert steady.now() == pytest.approx(clock.now().timestamp())
-
-
-# Logs
-
-
-def logged(form: logs.Form, *, error: bool = False) -> str:
-    record = logging.makeLogRecord(
-        {"name": "tonnage", "levelno": logging.INFO, "levelname": "INFO", "msg": "nodes asked for"}
-    )
-    record.__dict__.update({"group": "g", "path": Path("x")})
-    if error:
-        try:
-            raise ValueError("odd")
-        except ValueError as caught:
-            record.exc_info = (ValueError, caught, caught.__traceback__)
-    formatter = logs.JsonFormatter() if form == "json" else logs.TextFormatter()
-    return formatter.format(record)
-
-
-def test_a_line_of_json_has_the_events_own_fields() -> None:
-    line = msgspec.json.decode(logged("json"))
-    assert (line["message"], line["level"], line["group"]) == ("nodes asked for", "info", "g")
-    assert line["path"] == "x"
-
-
-def test_a_traceback_stays_on_the_line() -> None:
-    text = logged("json", error=True)
-    assert "\n" not in text
-    assert "ValueError: odd" in msgspec.json.decode(text)["traceback"]
-
-
-def test_a_line_of_text_ends_with_the_fields() -> None:
-    assert logged("text").endswith("info nodes asked for group=g path=x")
-
-
-def test_a_text_of_several_lines_stays_on_one() -> None:
-    record = logging.makeLogRecord({"msg": "oh\nno", "levelname": "INFO", "why": "a\nb", "n": 3})
-    line = logs.TextFormatter().format(record)
-    assert line.endswith(r' info "oh\nno" why="a\nb" n=3')
-
-
-def test_all_logs_go_to_one_stream() -> None:
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    try:
-        logs.set_up(form="json", level="warning", stream=stream)
-        logging.getLogger("a").info("quiet")
-        logging.getLogger("a").warning("loud")
-    finally:
-        root.handlers[:] = before
-        root.setLevel(level)
-    assert [msgspec.json.decode(line)["message"] for line in stream.getvalue().splitlines()] == [
-        "loud"
-    ]
 
 
 # The file

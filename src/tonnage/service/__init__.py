@@ -3,9 +3,13 @@
 addresses    where to listen, as it is written
 configfile   a YAML file that is read again when it changes
 logs         structured logs on standard error
-serving      health, readiness, metrics and status over HTTP; questions and answers, with TLS
+serving      health, readiness, metrics and status over HTTP
+questions    questions and answers over HTTP, bounded in size and number
+debug        the inside of a shell, told on loopback only
+listener     the connections of a port, bounded in number and patience
 certificates the certificate to serve with, read again when it changes
 cachemetrics the caches of a mirror as metrics
+connectionmetrics  the connections of a port as metrics
 connecting   a way to a cluster, for as long as it is needed
 leading      work that only the leader does
 running      signals, and helpers beside the work

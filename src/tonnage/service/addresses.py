@@ -1,5 +1,7 @@
 """Where a shell listens, as it is written: checked before anything is started."""
 
+import ipaddress
+
 from tonnage.errors import InputError
 
 _LAST_PORT = 65535
@@ -13,3 +15,12 @@ def split(address: str) -> tuple[str, int]:
             f"address {address!r}: expected HOST:PORT or :PORT, with a port of 0 to {_LAST_PORT}"
         )
     return host.strip("[]"), int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine, or this pod, reaches it. A name counts only if it is localhost."""
+    host, _ = split(address)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -29,7 +29,8 @@ from tonnage.service import connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.certificates import Certificates
 from tonnage.service.configfile import ConfigFile
-from tonnage.service.serving import LARGEST_BODY, Reply, Server, error_reply
+from tonnage.service.questions import LARGEST_BODY, Reply, error_reply
+from tonnage.service.serving import Server
 from tonnage.service.standing import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, StandingCluster
 from tonnage.service.steadytime import SteadyTime
 from tonnage.snapshot.snapshot import FINISHED

@@ -19,7 +19,7 @@ from tonnage.objects.scenarios import API_VERSION
 from tonnage.objects.storage import CSINode, PersistentVolumeClaim
 from tonnage.scheduler.extender import wire
 from tonnage.scheduler.extender.verbs import Verbs
-from tonnage.service.serving import Reply
+from tonnage.service.questions import Reply
 from tonnage.snapshot.snapshot import Snapshot
 
 EXTENDER = "Extender"

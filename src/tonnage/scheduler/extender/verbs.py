@@ -17,7 +17,7 @@ from tonnage.scheduler.extender.metrics import Metrics
 from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.wire import FilterResult, HostPriority, Question
-from tonnage.service.serving import Reply, error_reply
+from tonnage.service.questions import Reply, error_reply
 from tonnage.service.standing import StandingCluster
 
 _log = logging.getLogger(__name__)
