@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -19,6 +20,7 @@ from tonnage.cli.app import program
 from tonnage.errors import TonnageError
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import PodAffinityTerm
+from tonnage.objects.storage import OPT_IN_ANNOTATION
 from tonnage.testing import builders as make
 
 ORACLE = Path(__file__).parent.parent / "data" / "oracle"
@@ -308,3 +310,24 @@ list(parallel.ordered(kill_parent, iter(range(1)), jobs=2))
     # Its output ends only when nobody is left to write any.
     ended = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=10)
     assert ended.returncode == -signal.SIGKILL
+
+
+def test_verdicts_are_those_of_kube_scheduler_whoever_else_enforces_the_opt_in(
+    tmp_path: Path,
+) -> None:
+    driver = make.csidriver("disk.example.com")
+    annotations = {OPT_IN_ANNOTATION: "true"}
+    meta = msgspec.structs.replace(driver.metadata, annotations=annotations)
+    line = scenario(
+        "s",
+        make.node("n1"),
+        make.csinode("n1"),
+        make.pod("x", on="n1", labels={"app.kubernetes.io/name": "tonnage-extender"}),
+        msgspec.structs.replace(driver, metadata=meta),
+        make.storage_class("disks", "disk.example.com"),
+        make.pvc("data", storage_class="disks"),
+        make.pod("db", pvcs=["data"]),
+        options={"enforceOptIn": "always"},
+    )
+    (answer,) = answers(run(batch(tmp_path, line)))
+    assert [one["code"] for one in answer["verdicts"]] == ["Success"]

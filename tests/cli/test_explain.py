@@ -283,6 +283,46 @@ def test_version_and_gates_decide(written: Written, options: tuple[str, ...], fi
     assert ("1/1 nodes are available" in result.stdout) is fits
 
 
+def extender() -> KubeObject:
+    return make.pod("x", on="n1", labels={"app.kubernetes.io/name": "tonnage-extender"})
+
+
+@pytest.mark.parametrize(
+    ("options", "fits"),
+    [
+        pytest.param((), False, id="auto: it is seen"),
+        pytest.param(("--enforce-opt-in", "auto"), False, id="auto, said aloud"),
+        pytest.param(("--enforce-opt-in", "as-server"), True, id="as 1.36 does"),
+    ],
+)
+def test_beside_our_extender_the_opt_in_holds_on_every_version(
+    written: Written, options: tuple[str, ...], fits: bool
+) -> None:
+    file = written(*opted_in(), extender())
+    result = run("db", "-f", file, "--kubernetes-version", "1.36", *options)
+    assert ("1/1 nodes are available" in result.stdout) is fits
+    assert ("pod default/x is tonnage extender" in result.stderr) is not fits
+
+
+def test_whoever_knows_better_says_that_the_opt_in_holds(written: Written) -> None:
+    options = ("--kubernetes-version", "1.36", "--enforce-opt-in", "always")
+    assert "not installed on the node" in run("-f", written(*opted_in()), *options).stdout
+
+
+def test_a_scenario_may_say_who_enforces_the_opt_in(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.json"
+    spec = {
+        "kubernetesVersion": "1.36",
+        "options": {"enforceOptIn": "always"},
+        "objects": [manifest(one) for one in opted_in()],
+    }
+    kind = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "Scenario"}
+    path.write_text(json.dumps({**kind, "metadata": {"name": "s"}, "spec": spec}))
+    assert "not installed on the node" in run("-f", str(path)).stdout
+    overruled = run("-f", str(path), "--enforce-opt-in", "as-server")
+    assert "1/1 nodes are available" in overruled.stdout
+
+
 def test_a_gate_of_no_effect_is_a_warning(written: Written) -> None:
     result = run("-f", written(*opted_in()), "--feature-gates", "WatchList=true")
     assert result.exit_code == 0

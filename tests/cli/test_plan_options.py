@@ -210,3 +210,49 @@ def test_every_field_of_a_node_group_is_documented(field: str) -> None:
     text = (Path(__file__).parent.parent.parent / "docs" / "planning.md").read_text()
     section = text.partition("## Node groups\n")[2].partition("\n## ")[0]
     assert re.search(rf"^\| .*`{field}[`.]", section, re.MULTILINE)
+
+
+def lacking(*more: KubeObject) -> list[KubeObject]:
+    """A node with room and without the driver, which opted in, and a group whose nodes have it."""
+    driver = make.csidriver(DRIVER, opt_in=True)
+    return [*cluster(pods=5), make.node("n1"), make.csinode("n1"), driver, *more]
+
+
+EXTENDER = make.pod("x", on="n1", labels={"app.kubernetes.io/name": "tonnage-extender"})
+
+
+@pytest.mark.parametrize(
+    ("more", "flags", "expected"),
+    [
+        pytest.param([], [], {}, id="1.36 does not look at the opt-in"),
+        pytest.param([EXTENDER], [], {"g": 1}, id="our extender does"),
+        pytest.param([EXTENDER], ["--enforce-opt-in", "as-server"], {}, id="it is not asked"),
+        pytest.param([], ["--enforce-opt-in", "always"], {"g": 1}, id="somebody does"),
+        pytest.param([], ["--option", "enforceOptIn=always"], {"g": 1}, id="as an option"),
+        pytest.param(
+            [EXTENDER],
+            ["--enforce-opt-in", "always", "--option", "compatibility=cluster-autoscaler-1.37"],
+            {},
+            id="upstream knows of nobody but kube-scheduler",
+        ),
+    ],
+)
+def test_a_node_is_bought_for_pods_that_whoever_enforces_the_opt_in_keeps_off(
+    written: Written, more: list[KubeObject], flags: list[str], expected: dict[str, int]
+) -> None:
+    file = written(*lacking(*more))
+    result = run("-f", file, "--kubernetes-version", "1.36", "-o", "json", *flags)
+    assert bought(result) == expected
+
+
+def test_it_is_said_why_the_opt_in_counts(written: Written) -> None:
+    result = run("-f", written(*lacking(EXTENDER)), "--kubernetes-version", "1.36")
+    assert f"note: pods are kept off nodes without {DRIVER}" in result.stderr
+    assert "pod default/x is tonnage extender" in result.stderr
+
+
+def test_an_unknown_answer_to_who_enforces_is_refused(tmp_path: Path) -> None:
+    result = run("-f", scenario(tmp_path, *cluster(), options={"enforceOptIn": "sometimes"}))
+    assert result.exit_code == 2
+    assert "options.enforceOptIn" in result.stderr
+    assert 'expected auto or always or as-server, found "sometimes"' in result.stderr

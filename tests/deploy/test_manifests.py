@@ -11,7 +11,10 @@ import yaml
 from tests.deploy.manifests import DEPLOY, container, deployment, documents, of_kind, pod_spec
 from tonnage.autoscaler.config import Config
 from tonnage.cli.app import COMMANDS
+from tonnage.filters import opt_in
 from tonnage.objects import decoding, kinds
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.pods import Pod
 
 REPOSITORY = DEPLOY.parent
 OVERLAYS = sorted(path.parent.name for path in DEPLOY.glob("*/kustomization.yaml"))
@@ -49,6 +52,24 @@ def test_what_an_overlay_may_add_to_the_base_is_nothing_it_has_already() -> None
     added = {(one["kind"], one["metadata"]["name"]) for one in documents(component)}
     for overlay in ("base", "kwok", "cluster-api"):
         assert not added & {(one["kind"], one["metadata"]["name"]) for one in documents(overlay)}
+
+
+@pytest.mark.parametrize("overlay", [opt_in.EXTENDER, opt_in.SCHEDULER])
+def test_whoever_enforces_the_opt_in_is_known_by_the_label_of_its_pods(overlay: str) -> None:
+    made = next(
+        one
+        for one in documents(overlay.removeprefix("tonnage-"))
+        if one["kind"] == "Deployment" and one["metadata"]["name"] == overlay
+    )
+    labels = made["spec"]["template"]["metadata"]["labels"]
+    pod = Pod(metadata=ObjectMeta(name="x", namespace="default", labels=labels))
+    assert opt_in.enforcing(pod) == f"pod default/x is {overlay.replace('-', ' ')}"
+
+
+def test_the_scheduler_is_shipped_under_the_name_it_is_known_by() -> None:
+    (shipped,) = of_kind("Deployment", "scheduler")
+    (container,) = shipped["spec"]["template"]["spec"]["containers"]
+    assert f"--scheduler-name={opt_in.SCHEDULER_NAME}" in container["args"]
 
 
 def test_two_replicas_run_so_that_one_can_take_over() -> None:

@@ -10,6 +10,7 @@ from tests.doctor.ailing import EBS, found
 from tonnage.doctor import codes
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.meta import LabelRequirement
+from tonnage.objects.storage import OPT_IN_ANNOTATION
 from tonnage.testing import builders
 
 OPTED_IN = builders.csidriver(EBS, opt_in=True)
@@ -119,6 +120,25 @@ def test_what_is_wrong_is_found(code: str) -> None:
 def test_what_is_right_is_left_alone(code: str) -> None:
     objects, more = WELL[code]
     assert found(code, *objects, **more) == []
+
+
+@pytest.mark.parametrize("program", ["tonnage-extender", "tonnage-scheduler"])
+def test_a_pod_of_ours_enforces_the_opt_in_as_a_deployment_does(program: str) -> None:
+    pod = builders.pod("x", labels={"app.kubernetes.io/name": program})
+    assert found("TON103", OPTED_IN, pod, version="1.36") == []
+    assert found("TON105", ailing.opted_in_by_annotation(), pod) == []
+
+
+def test_a_field_that_was_dropped_is_made_up_for_by_the_annotation() -> None:
+    dropped = ailing.applied_with_the_field()
+    annotations = {**dropped.metadata.annotations, OPT_IN_ANNOTATION: "true"}
+    assert found("TON104", ailing.annotated(dropped, **annotations)) == []
+
+
+def test_the_remedy_for_a_dropped_field_says_who_reads_the_annotation() -> None:
+    fix = codes.explained("TON104").fix
+    assert "run tonnage extender or tonnage scheduler" in fix
+    assert "kube-scheduler does not read it" in fix
 
 
 def test_the_worst_comes_first() -> None:

@@ -4,7 +4,9 @@ import msgspec
 import pytest
 
 from tests.filters.asking import FITS, answer, reasons, version
+from tonnage.filters import opt_in
 from tonnage.filters.causes import Cause
+from tonnage.filters.features import Features
 from tonnage.filters.node_volume_limits import NodeVolumeLimits
 from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver
 from tonnage.objects.volumesources import AWSElasticBlockStoreSource, VolumeSource
@@ -25,6 +27,11 @@ def annotated(value: str) -> CSIDriver:
     plain = csidriver(EBS)
     meta = msgspec.structs.replace(plain.metadata, annotations={OPT_IN_ANNOTATION: value})
     return msgspec.structs.replace(plain, metadata=meta)
+
+
+def enforced(kubernetes: str, gates: dict[str, bool] | None = None) -> Features:
+    """As beside our extender or scheduler."""
+    return opt_in.settled(version(kubernetes, gates), "always", seen="")
 
 
 @pytest.mark.parametrize("kubernetes", ["1.36", "1.37"])
@@ -110,16 +117,33 @@ def test_1_34_cannot_switch_on_a_gate_it_does_not_have() -> None:
         pytest.param("True", FITS, id="nor does any other spelling"),
     ],
 )
-def test_an_annotation_opts_in_where_the_server_drops_the_field(value, expected) -> None:
+def test_an_annotation_opts_in_where_we_enforce(value, expected) -> None:
     objects = [*CLUSTER, WITHOUT_DRIVERS, annotated(value)]
 
-    assert answer(NodeVolumeLimits(), WANTS, objects) == expected
+    assert answer(NodeVolumeLimits(), WANTS, objects, of=enforced("1.34")) == expected
 
 
-def test_the_annotation_needs_the_gate_as_the_field_does() -> None:
-    of = version("1.37", {"VolumeLimitScaling": False})
+@pytest.mark.parametrize("gate", [True, False])
+def test_kube_scheduler_does_not_read_the_annotation(gate) -> None:
+    of = version("1.37", {"VolumeLimitScaling": gate})
 
     assert answer(NodeVolumeLimits(), WANTS, [*CLUSTER, annotated("true")], of=of) == FITS
+
+
+@pytest.mark.parametrize("kubernetes", ["1.34", "1.35", "1.36", "1.37"])
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        pytest.param(OPTED_IN, MISSING, id="opted in"),
+        pytest.param(csidriver(EBS, opt_in=False), FITS, id="opted out"),
+        pytest.param(csidriver(EBS), FITS, id="said nothing"),
+    ],
+)
+def test_where_we_enforce_the_field_counts_on_every_version(kubernetes, driver, expected) -> None:
+    objects = [*CLUSTER, WITHOUT_DRIVERS, driver]
+    of = enforced(kubernetes, {"VolumeLimitScaling": False})
+
+    assert answer(NodeVolumeLimits(), WANTS, objects, of=of) == expected
 
 
 def test_the_missing_driver_is_the_first_by_name() -> None:

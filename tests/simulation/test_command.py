@@ -57,6 +57,16 @@ def test_options_may_be_set() -> None:
     assert document["summary"]["nodesBought"] == 1
 
 
+def test_an_option_that_is_text_may_look_like_a_number() -> None:
+    document = json.loads(run(SCENARIO, *SHORT, "-o", "json", "--set", "kubernetesVersion=1.37"))
+    assert document["options"]["kubernetesVersion"] == "1.37"
+
+
+def test_who_enforces_the_opt_in_is_an_option_of_its_own() -> None:
+    document = json.loads(run(SCENARIO, *SHORT, "-o", "json", "--enforce-opt-in", "always"))
+    assert document["options"]["enforceOptIn"] == "always"
+
+
 def test_a_seed_is_explored_and_what_was_excused_is_told() -> None:
     excused = exploring.explored(1).excused
     assert excused

@@ -9,8 +9,9 @@ import msgspec
 from tonnage import files
 from tonnage.api import slots, stranding
 from tonnage.errors import InputError
-from tonnage.filters import features, pipeline
+from tonnage.filters import features, opt_in, pipeline
 from tonnage.filters.framework import Code
+from tonnage.filters.opt_in import Enforcement
 from tonnage.filters.pipeline import Verdict
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
@@ -19,6 +20,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSINode
 from tonnage.objects.volumes import VolumeUse
+from tonnage.scaleup import options
 from tonnage.snapshot import limits
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
 
@@ -52,12 +54,13 @@ def load(
     feature_gates: Mapping[str, bool] | None = None,
     legacy_attach_limits: bool = False,
     count_returning_volumes_once: bool = False,
+    enforce_opt_in: Enforcement | None = None,
 ) -> "Cluster":
     """The cluster that manifests describe: files, directories, `-` for standard input.
 
-    Version and gates given here go before those of a Scenario in the files. Leniently, objects
-    that cannot be used are left out and listed in the cluster's `problems`; otherwise the first
-    one is an `InputError`.
+    Version, gates and who enforces the opt-in of drivers go before what a Scenario in the files
+    says. Leniently, objects that cannot be used are left out and listed in the cluster's
+    `problems`; otherwise the first one is an `InputError`.
     """
     return Cluster.of(
         read(paths, lenient=lenient),
@@ -65,6 +68,7 @@ def load(
         feature_gates=feature_gates,
         legacy_attach_limits=legacy_attach_limits,
         count_returning_volumes_once=count_returning_volumes_once,
+        enforce_opt_in=enforce_opt_in,
     )
 
 
@@ -110,8 +114,10 @@ class Cluster:
         feature_gates: Mapping[str, bool] | None = None,
         legacy_attach_limits: bool = False,
         count_returning_volumes_once: bool = False,
+        enforce_opt_in: Enforcement = "auto",
     ) -> None:
         """Take the objects as they are: nothing is assumed beside them."""
+        held = list(objects)
         self.problems: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
         self._features = features.of_version(
@@ -120,6 +126,9 @@ class Cluster:
             legacy_attach_limits=legacy_attach_limits,
             returning_volume_once=count_returning_volumes_once,
         )
+        self.enforcement_remark = opt_in.remark(held, self._features, enforce_opt_in)
+        """Why drivers count as opted in that kube-scheduler alone would not look at."""
+        self._features = opt_in.settled(self._features, enforce_opt_in, seen=opt_in.seen_in(held))
         # With the gate of the KEP of 2018 off, its accounting is as good as not asked for.
         legacy = legacy_attach_limits and self._features.attach_volume_limit
         self._snapshot = Snapshot(
@@ -129,7 +138,7 @@ class Cluster:
         self._finished: dict[str, str] = {}
         self._csinodes: list[CSINode] = []
         self._node_groups: list[NodeGroup] = []
-        for one in objects:
+        for one in held:
             self._snapshot.apply("ADDED", one)
             if isinstance(one, CSINode):
                 self._csinodes.append(one)
@@ -148,8 +157,9 @@ class Cluster:
         feature_gates: Mapping[str, bool] | None = None,
         legacy_attach_limits: bool = False,
         count_returning_volumes_once: bool = False,
+        enforce_opt_in: Enforcement | None = None,
     ) -> "Cluster":
-        """A cluster of what was read; version and gates given here go before its Scenario's."""
+        """A cluster of what was read; what is given here goes before what its Scenario says."""
         scenario = loaded.scenario or files.ScenarioOptions()
         cluster = cls(
             loaded.objects,
@@ -157,6 +167,7 @@ class Cluster:
             feature_gates={**scenario.feature_gates, **(feature_gates or {})},
             legacy_attach_limits=legacy_attach_limits,
             count_returning_volumes_once=count_returning_volumes_once,
+            enforce_opt_in=enforce_opt_in or options.of(scenario.options).enforcement,
         )
         cluster.problems = tuple(map(str, loaded.problems))
         cluster.notes = tuple(loaded.notes)

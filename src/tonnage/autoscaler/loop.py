@@ -431,7 +431,16 @@ class Autoscaler:
             "identity": self._identity,
             "dryRun": self._hands.dry_run,
             "configProblem": self._config.problem,
+            "optInEnforcedBy": self._enforcer(),
         }
+
+    def _enforcer(self) -> str:
+        """Who keeps pods off nodes that lack a driver which opted in."""
+        config = self._config.current
+        seen = self._world.enforces_opt_in if config.enforcement == "auto" else ""
+        if seen:
+            return f"Tonnage: {seen}"
+        return "Tonnage: enforceOptIn" if config.enforcement == "always" else "kube-scheduler"
 
     async def _pause(self) -> None:
         """Until a pod finds no node, and a moment longer for its siblings; or the scan interval."""

@@ -17,6 +17,7 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
 from tonnage.cluster.reflector import Pace
 from tonnage.filters import features as gates
+from tonnage.filters import opt_in
 from tonnage.filters.features import Features
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -72,7 +73,7 @@ class Program:
         self._clock = clock
         self._version = server_version
         self.metrics = Metrics(clock=clock)
-        features = self._features(config.current)
+        features = features_of(config.current, server_version)
         self.world = World(
             client, clock=clock, rng=rng, options=config.current, features=features, pace=pace
         )
@@ -216,7 +217,8 @@ class Program:
         }
 
     def _features(self, config: Config) -> Features:
-        return features_of(config, self._version)
+        features = features_of(config, self._version)
+        return opt_in.settled(features, config.enforcement, seen=self.world.enforces_opt_in)
 
 
 async def start(

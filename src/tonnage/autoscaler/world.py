@@ -10,6 +10,7 @@ from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import Pace
 from tonnage.cluster.watching import Change, EventType
+from tonnage.filters import opt_in
 from tonnage.filters.features import Features
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
@@ -69,6 +70,7 @@ class World(StandingCluster):
         self._without_node: dict[str, None] = {}
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
+        self._enforcers: dict[str, str] = {}
         self._noticing = Noticing(self.batch.call)
         self.cache(Pod).subscribe(self._take_pod)
         self.cache(Pod).subscribe(self._noticing.pod)
@@ -88,6 +90,11 @@ class World(StandingCluster):
     def volumes_are_refused(self) -> bool:
         """Whether some machine has no room for a volume it should attach."""
         return bool(self._noticing.refusals)
+
+    @property
+    def enforces_opt_in(self) -> str:
+        """What shows that our extender or scheduler enforces the opt-in; empty if nothing does."""
+        return opt_in.annotated(self.cache(CSIDriver)) or next(iter(self._enforcers.values()), "")
 
     @property
     def size(self) -> int:
@@ -136,8 +143,9 @@ class World(StandingCluster):
         pod = change.object
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         node = pod.spec.node_name
+        enforcing = opt_in.enforcing(pod)
         if change.type is EventType.DELETED or pod.status.phase in FINISHED:
-            node = ""
+            node = enforcing = ""
             self.waiting.pop(key, None)
             self._without_node.pop(key, None)
         else:
@@ -146,6 +154,10 @@ class World(StandingCluster):
                 self._without_node.pop(key, None)
             else:
                 self._without_node[key] = None
+        if enforcing:
+            self._enforcers[key] = enforcing
+        elif self._enforcers:
+            self._enforcers.pop(key, None)
         before = self._node_of.pop(key, "")
         if before and before != node:
             held = self.pods_by_node[before]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @click.argument("pods", metavar="[POD]...", nargs=-1)
 @reading.takes_cluster
 @reading.returning_option
+@reading.enforcement_option
 @click.option("-n", "--namespace", metavar="NAME", default="", help="Only pods of this namespace.")
 @printing.output_option
 def explain(
@@ -35,6 +36,8 @@ def explain(
       kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns -A -o json |
         tonnage explain -n shop -f -
     """
+    if cluster.enforcement_remark:
+        printing.note(cluster.enforcement_remark)
     chosen = _chosen(cluster, pods, namespace)
     if form in ("json", "yaml"):
         documents = [_document(cluster.explain(pod)) for pod in chosen]

@@ -116,16 +116,14 @@ def plan(
             filenames, lenient=lenient, kubeconfig=kubeconfig, context=context, beside=node_groups
         )
     _refuse_without_groups(loaded.objects)
-    question = _Question(
-        plan_settings.of_scenario(loaded, settings),
-        plan_settings.features_of(
-            loaded,
-            version=kubernetes_version,
-            gates=feature_gates,
-            legacy_attach_limits=legacy_attach_limits,
-        ),
-        now,
+    options = plan_settings.of_scenario(loaded, settings)
+    features = plan_settings.features_of(
+        loaded,
+        version=kubernetes_version,
+        gates=feature_gates,
+        legacy_attach_limits=legacy_attach_limits,
     )
+    question = _Question(options, _enforced(loaded.objects, options, features), now)
     objects, memory = loaded.objects, None
     if changes:
         objects = _changed(loaded.objects, changes, question.features)
@@ -142,6 +140,18 @@ def plan(
     if failures:
         printing.note(f"ends with code 1: {', '.join(failures)}")
         ctx.exit(1)
+
+
+def _enforced(
+    objects: "Iterable[KubeObject]", options: "Options", features: "Features"
+) -> "Features":
+    """The features with the opt-in enforced by whoever is seen to; said if that is not obvious."""
+    from tonnage.filters import opt_in
+
+    remark = opt_in.remark(objects, features, options.enforcement)
+    if remark:
+        printing.note(remark)
+    return opt_in.settled(features, options.enforcement, seen=opt_in.seen_in(objects))
 
 
 class _Question:
@@ -231,8 +241,12 @@ def _changed(
     changed = whatif.apply(objects, changes)
     for text in changed.notes:
         printing.note(text)
-    if any(isinstance(one, whatif.OptIn) for one in changes) and not features.volume_limit_scaling:
-        printing.note("what-if opt-in: of no effect while the gate VolumeLimitScaling is off")
+    enforced = features.volume_limit_scaling or features.enforce_opt_in
+    if any(isinstance(one, whatif.OptIn) for one in changes) and not enforced:
+        printing.note(
+            "what-if opt-in: of no effect while the gate VolumeLimitScaling is off, unless"
+            " --enforce-opt-in says always"
+        )
     return changed.objects
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.cli import reading
+
 if TYPE_CHECKING:
     from tonnage.files import Loaded
     from tonnage.filters.features import Features
@@ -44,6 +46,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         default=None,
         help="Count attach slots on nodes that do not exist yet.  [default: yes]",
     )
+    @reading.enforcement_option
     @click.option(
         "--max-nodes-total",
         type=click.IntRange(min=0),
@@ -77,6 +80,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         expander: str | None,
         balance: bool | None,
         csi_aware: bool | None,
+        enforce_opt_in: str | None,
         max_nodes_total: int | None,
         priorities: str | None,
         time_budget: float | None,
@@ -90,6 +94,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
             "expander": expander,
             "balanceSimilarNodeGroups": balance,
             "csiAware": csi_aware,
+            "enforceOptIn": enforce_opt_in,
             "maxNodesTotal": max_nodes_total,
             "priorities": plan_files.read_priorities(priorities) if priorities else None,
             "timeBudget": time_budget,

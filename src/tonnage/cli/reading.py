@@ -15,6 +15,7 @@ from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.files import Loaded
+    from tonnage.filters.opt_in import Enforcement
 
 
 def gates_of(
@@ -91,6 +92,14 @@ returning_option = click.option(
     is_flag=True,
     help="Count a volume still attached for its returning pod once; kube-scheduler: twice.",
 )
+enforcement_option = click.option(
+    "--enforce-opt-in",
+    "enforce_opt_in",
+    type=click.Choice(["auto", "always", "as-server"]),
+    help="Whether pods are kept off nodes that lack a driver which opted in: always; as-server, by "
+    "kube-scheduler's version and gates; auto, always where Tonnage's annotation is used or its "
+    "extender or scheduler is seen.  [default: auto]",
+)
 
 
 def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
@@ -118,6 +127,7 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
         feature_gates: dict[str, bool],
         legacy_attach_limits: bool,
         count_returning_volumes_once: bool = False,
+        enforce_opt_in: "Enforcement | None" = None,
         node_groups: tuple[str, ...] = (),
         **options: Any,
     ) -> None:
@@ -135,6 +145,7 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
             feature_gates=feature_gates,
             legacy_attach_limits=legacy_attach_limits,
             count_returning_volumes_once=count_returning_volumes_once,
+            enforce_opt_in=enforce_opt_in,
         )
         command(cluster, *arguments, **options)
 

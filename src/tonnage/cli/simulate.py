@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tonnage.cli import reading
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def _options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     callback=_options,
     help="An option of the autoscaler, before those of the file; repeatable.",
 )
+@reading.enforcement_option
 @click.option("--seed", type=int, help="Other chances than the file's.")
 @click.option("--duration", metavar="TIME", help="Shorter or longer than the file says, as 90m.")
 @click.option(
@@ -79,6 +81,7 @@ def simulate(
     html_file: Path | None,
     compare: dict[str, str],
     given: dict[str, str],
+    enforce_opt_in: str | None,
     seed: int | None,
     duration: str | None,
     explore: int | None,
@@ -111,6 +114,8 @@ def simulate(
     if html_file is not None and not html_file.absolute().parent.is_dir():
         # Said before the play, which may take minutes.
         raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    if enforce_opt_in is not None:
+        given = {**given, "enforceOptIn": enforce_opt_in}
     _report(_runs(_read(scenario, given, seed, duration), compare), form, html_file)
 
 

@@ -75,8 +75,10 @@ ALL = MappingProxyType(
                 ),
                 fix=(
                     'Use the annotation tonnage.dev/prevent-pod-scheduling-if-missing: "true" on'
-                    " the CSIDriver, which tonnage run, extender and scheduler read on any"
-                    " version; or switch the gate VolumeLimitScaling of the API server on."
+                    " the CSIDriver, and run tonnage extender or tonnage scheduler, which enforce"
+                    " it on any version; kube-scheduler does not read it. tonnage run and plan"
+                    " count on them wherever the annotation is used (enforceOptIn: auto). Or"
+                    " switch the gate VolumeLimitScaling on, of the API server and kube-scheduler."
                 ),
             ),
             Code(

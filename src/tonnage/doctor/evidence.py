@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 
 from tonnage.doctor import programs
 from tonnage.doctor.programs import Program
+from tonnage.filters import opt_in
 from tonnage.filters.features import Features
-from tonnage.filters.node_volume_limits import opted_in
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.scaleup import deciding
 from tonnage.scaleup.options import Options
@@ -56,9 +57,14 @@ class Evidence:
     @cached_property
     def opted_in(self) -> list[CSIDriver]:
         """Drivers that ask for it, by field or annotation, whether or not anybody listens."""
-        # In 1.35 every driver counts as opted in; here the question is who asked.
-        asking = Features()
-        return [one for one in self.of(CSIDriver) if opted_in(one, asking)]
+        return [one for one in self.of(CSIDriver) if opt_in.asks(one)]
+
+    @cached_property
+    def enforced(self) -> bool:
+        """Whether our extender or scheduler is there, which need no gate for the opt-in."""
+        return any(one.does in ("scheduler", "extender") for one in self.programs) or any(
+            opt_in.enforcing(pod) for pod in self.of(Pod)
+        )
 
     @cached_property
     def csinodes(self) -> dict[str, CSINode]:
@@ -76,9 +82,8 @@ class Evidence:
     @cached_property
     def request(self) -> Request:
         """What a scale-up decision would be made from."""
-        return deciding.prepare(
-            self.objects, options=self.options, features=self.features, now=self.now
-        )
+        features = opt_in.settled(self.features, "always" if self.enforced else "auto", seen="")
+        return deciding.prepare(self.objects, options=self.options, features=features, now=self.now)
 
     @property
     def snapshot(self) -> Snapshot:

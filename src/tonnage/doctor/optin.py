@@ -7,6 +7,7 @@ import msgspec
 
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding
+from tonnage.filters import opt_in
 from tonnage.groups import drivers
 from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver, StorageClass
 
@@ -46,9 +47,7 @@ def templates_without_driver(evidence: Evidence) -> Iterator[Finding]:
 
 
 def gate_off(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.features.volume_limit_scaling:
-        return
-    if any(program.does in ("scheduler", "extender") for program in evidence.programs):
+    if evidence.features.volume_limit_scaling or evidence.enforced:
         return
     version = ".".join(map(str, evidence.features.version))
     for driver in evidence.opted_in:
@@ -64,7 +63,7 @@ def gate_off(evidence: Evidence) -> Iterator[Finding]:
 def dropped_field(evidence: Evidence) -> Iterator[Finding]:
     for driver in evidence.of(CSIDriver):
         wanted = _applied(driver).get(_FIELD) is True
-        if wanted and driver.spec.prevent_pod_scheduling_if_missing is not True:
+        if wanted and not opt_in.asks(driver):
             yield Finding(
                 code="TON104",
                 severity="error",
@@ -74,7 +73,7 @@ def dropped_field(evidence: Evidence) -> Iterator[Finding]:
 
 
 def annotation_only(evidence: Evidence) -> Iterator[Finding]:
-    if any(program.does in ("scheduler", "extender") for program in evidence.programs):
+    if evidence.enforced:
         return
     for driver in evidence.opted_in:
         if driver.spec.prevent_pod_scheduling_if_missing is not True:

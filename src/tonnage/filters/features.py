@@ -26,8 +26,8 @@ _MISSPELT = 0.8
 class Features(Record, frozen=True, kw_only=True):
     """How kube-scheduler of one version with these gates behaves.
 
-    `legacy_attach_limits` and `returning_volume_once` are ours, and off where we compare
-    with kube-scheduler.
+    `enforce_opt_in`, `legacy_attach_limits` and `returning_volume_once` are ours, and off where we
+    compare with kube-scheduler.
     """
 
     version: tuple[int, int] = NEWEST
@@ -35,6 +35,8 @@ class Features(Record, frozen=True, kw_only=True):
     node_declared_features: bool = True
     taint_comparison_operators: bool = False
     attach_volume_limit: bool = True
+    enforce_opt_in: bool = False
+    """Somebody of ours enforces the opt-in, whatever the version and its gates: see `opt_in`."""
     legacy_attach_limits: bool = False
     returning_volume_once: bool = False
 

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.filters.causes import Cause, Reason
-from tonnage.filters.features import Features
 from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, one
+from tonnage.filters.opt_in import opted_in
 from tonnage.objects import intree, volumes
-from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver
 from tonnage.objects.volumes import VolumeProblem, VolumeUse
 from tonnage.objects.volumesources import VolumeSource
 from tonnage.snapshot.rows import Bools, Ints
@@ -48,21 +47,9 @@ class Need(NamedTuple):
     exceeded: Bools
 
 
-def opted_in(driver: CSIDriver | None, features: Features) -> bool:
-    """Whether the driver wants pods kept off nodes it is not registered on."""
-    if driver is None:
-        return False
-    if features.opt_in_by_existence:
-        return True
-    return (
-        driver.spec.prevent_pod_scheduling_if_missing is True
-        or driver.metadata.annotations.get(OPT_IN_ANNOTATION) == "true"
-    )
-
-
 def missing_drivers(ask: Ask) -> dict[str, Bools]:
     """Opted-in drivers of the pod's volumes, each with the rows that lack it."""
-    if not ask.features.volume_limit_scaling:
+    if not (ask.features.volume_limit_scaling or ask.features.enforce_opt_in):
         return {}
     snapshot, size = ask.snapshot, ask.size
     plain = {use.driver for use in ask.slots.uses}

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator
 from functools import cache
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -30,6 +30,12 @@ _HEAD = ("apiVersion", "kind")
 def first_unknown(value: object, type_: Any, at: Path = ()) -> Fault | None:
     """The first field in plain values that their type does not have, `None` if it has all."""
     return next(_unknown(value, type_, at), None)
+
+
+def choices(type_: type[msgspec.Struct], path: Path) -> tuple[str, ...]:
+    """The words that a field of a record may be, if it is one of some words."""
+    option = _fields(type_).get(str(path[0])) if len(path) == 1 else None
+    return get_args(option) if get_origin(option) is Literal else ()
 
 
 def _unknown(value: object, type_: Any, at: Path) -> Iterator[Fault]:

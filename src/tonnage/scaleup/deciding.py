@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from tonnage.filters import opt_in
 from tonnage.filters.features import Features
-from tonnage.filters.node_volume_limits import opted_in
 from tonnage.groups import learned, slot_pools
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.readiness import Readiness
@@ -71,6 +71,7 @@ def prepare(
 ) -> Request:
     """Everything the decision needs: the snapshot, pods that count, templates, readiness."""
     held = list(objects)
+    features = opt_in.settled(features, options.enforcement, seen=opt_in.seen_in(held))
     features = as_decided(features, options)
     cluster = gathering.cluster_of(held, options, features)
     memory = _with_refusals(memory or TemplateMemory(), cluster, options, now)
@@ -207,9 +208,11 @@ def _warnings(found: Look, options: Options, features: Features) -> Iterator[str
         yield from slot_pools.problems(found.cluster.nodes)
     if not found.readiness.healthy:
         yield f"nothing is bought: {found.readiness.reason}"
-    if not options.csi_aware and features.volume_limit_scaling:
+    if not options.csi_aware:
         drivers = sorted(
-            driver.metadata.name for driver in found.cluster.drivers if opted_in(driver, features)
+            driver.metadata.name
+            for driver in found.cluster.drivers
+            if opt_in.opted_in(driver, features)
         )
         if drivers:
             yield (

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 import msgspec
 
 from tonnage.errors import InputError
+from tonnage.filters.opt_in import Enforcement
 from tonnage.groups.policy import GroupPolicy
-from tonnage.objects import decoding
+from tonnage.objects import decoding, strictness
+from tonnage.objects.checking import describe
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import SlotPool
 
@@ -20,6 +22,7 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expander: str = "least-waste"
     csi_aware: bool = True
     compatibility: str = "none"
+    enforce_opt_in: Enforcement = "auto"
     max_nodes_total: int = 0
     max_nodes_per_scale_up: int = msgspec.field(default=1000, name="maxNodesPerScaleUp")
     balance_similar_node_groups: bool = False
@@ -50,6 +53,11 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def as_upstream(self) -> bool:
         return self.compatibility == UPSTREAM
 
+    @property
+    def enforcement(self) -> Enforcement:
+        """Who is taken to enforce the opt-in of drivers; upstream knows of kube-scheduler alone."""
+        return "as-server" if self.as_upstream else self.enforce_opt_in
+
 
 def of(settings: Mapping[str, object]) -> Options:
     """Options from a scenario or a file; a wrong name or type says which and what is expected."""
@@ -62,11 +70,15 @@ def of(settings: Mapping[str, object]) -> Options:
         options = msgspec.convert(dict(settings), Options)
     except msgspec.ValidationError as error:
         message, _, field = str(error).partition(" - at `$.")
-        if message.startswith("Expected `"):
+        field = field.rstrip("`")
+        words = strictness.choices(Options, (field,))
+        if words:
+            message = f"expected {' or '.join(words)}, found {describe(settings[field])}"
+        elif message.startswith("Expected `"):
             fault = decoding.explained(str(error), dict(settings))
             field = decoding.render(fault.path)
             message = f"expected {fault.expected}, found {fault.found}"
-        raise InputError(f"options.{field.rstrip('`')}: {message}") from None
+        raise InputError(f"options.{field}: {message}") from None
     if options.compatibility not in ("none", UPSTREAM):
         raise InputError(
             f"options.compatibility: {options.compatibility!r}: expected none or {UPSTREAM}"

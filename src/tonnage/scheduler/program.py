@@ -10,6 +10,7 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
 from tonnage.cluster.reflector import Pace
 from tonnage.filters.features import NEWEST, Features
+from tonnage.filters.opt_in import SCHEDULER_NAME
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.loop import Scheduler
 from tonnage.scheduler.metrics import Metrics
@@ -36,7 +37,7 @@ class Settings(Candidate, frozen=True, kw_only=True):
     Without an address nothing is served.
     """
 
-    scheduler_name: str = "tonnage"
+    scheduler_name: str = SCHEDULER_NAME
     address: str = ":10269"
     lease_name: str = "tonnage-scheduler"
     together: bool = True
@@ -178,6 +179,7 @@ def features_of(config: SchedulerConfig, server_version: str) -> Features:
     except (IndexError, ValueError):
         minor = NEWEST[1]
     return Features(
+        enforce_opt_in=True,
         node_declared_features=minor >= 36,
         returning_volume_once=True,
         legacy_attach_limits=config.legacy_attach_limits,

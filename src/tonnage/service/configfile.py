@@ -11,7 +11,6 @@ from types import UnionType
 from typing import (
     Any,
     Generic,
-    Literal,
     Protocol,
     TypeVar,
     Union,
@@ -128,7 +127,7 @@ def _converted(settings: dict[str, object], type_: type[T]) -> T:
         except msgspec.ValidationError as error:
             fault = decoding.explained(str(error), in_seconds)
             message, _, place = str(error).partition(" - at ")
-            choices = _choices(type_, fault.path)
+            choices = strictness.choices(type_, fault.path)
             if choices:
                 found = describe(in_seconds[str(fault.path[0])])
                 fault = Fault(fault.path, " or ".join(choices), found)
@@ -138,14 +137,6 @@ def _converted(settings: dict[str, object], type_: type[T]) -> T:
     if fault.path and fault.path[0] in _times(type_):
         fault = msgspec.structs.replace(fault, expected=DURATION)
     raise _WrongFieldError(fault.path, f"expected {fault.expected}, found {fault.found}")
-
-
-def _choices(type_: type[msgspec.Struct], path: Steps) -> tuple[str, ...]:
-    """The words a setting may be, if it is one of some words."""
-    for field in msgspec.structs.fields(type_):
-        if path == (field.encode_name,) and get_origin(field.type) is Literal:
-            return get_args(field.type)
-    return ()
 
 
 def _in_seconds(settings: Mapping[str, object], type_: type[msgspec.Struct]) -> dict[str, object]:

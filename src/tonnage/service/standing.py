@@ -177,8 +177,10 @@ class StandingCluster:
 
     def settle(self, features: Features, *, recount: bool = False) -> None:
         """Build the snapshot anew if need be: other features, other pods, or half a change made."""
-        if recount or self._rebuild_wanted or features != self._features:
-            self._features = features
+        before, self._features = self._features, features
+        # Who enforces the opt-in is asked when a pod is judged, and may change at any time.
+        same = msgspec.structs.replace(before, enforce_opt_in=features.enforce_opt_in) == features
+        if recount or self._rebuild_wanted or not same:
             self._rebuild()
 
     @contextmanager

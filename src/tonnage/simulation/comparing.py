@@ -34,8 +34,12 @@ def compare(
 
 
 def options(written: Mapping[str, str]) -> dict[str, Any]:
-    """Values as YAML would read them: `false` is no word."""
-    return {name: yamltext.resolve(text) if text else "" for name, text in written.items()}
+    """Values as YAML would read them, `false` is no word; but where text is wanted, it is text."""
+    texts = {one.encode_name for one in msgspec.structs.fields(Config) if one.type is str}
+    return {
+        name: yamltext.resolve(text) if text and name not in texts else text
+        for name, text in written.items()
+    }
 
 
 def with_options(simulation: Simulation, values: dict[str, Any]) -> Simulation:

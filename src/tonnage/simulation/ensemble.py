@@ -17,7 +17,7 @@ from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import World
 from tonnage.errors import TonnageError
-from tonnage.filters import features
+from tonnage.filters import features, opt_in
 from tonnage.filters.features import Features
 from tonnage.groups import nodegroups
 from tonnage.report.timeline import Decided, Mark, Sample, Summary, Timeline
@@ -79,7 +79,11 @@ class Ensemble:
         self._config = ConfigFile(None, Config, given=reading.autoscaler_options(spec))
         self._scheduler_config = ConfigFile(None, SchedulerConfig, given=spec.scheduler)
         self._version = f"v{spec.kubernetes_version or '.'.join(map(str, features.NEWEST))}.0"
-        self._features = features.of_version(spec.kubernetes_version, spec.feature_gates)
+        self._features = opt_in.settled(
+            features.of_version(spec.kubernetes_version, spec.feature_gates),
+            "always" if spec.extender else "as-server",
+            seen="",
+        )
         self._programs: dict[ProgramName, asyncio.Task[None]] = {}
         self._starts = 0
         self.autoscaler: Program | None = None

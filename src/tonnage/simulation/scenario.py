@@ -160,7 +160,8 @@ class Spec(_Strict, frozen=True, kw_only=True):
     `options` are fields of the autoscaler's configuration, `scheduler` of the scheduler's. A pod
     that has a node and does not run for `stuck_after` is stuck. `files` are read relative to
     this one. Samples are taken `sample_every` so often and kept where something changed. With
-    `capacity_templates`, `tonnage capacity-templates` runs beside the autoscaler.
+    `capacity_templates`, `tonnage capacity-templates` runs beside the autoscaler; with `extender`,
+    the scheduler asks `tonnage extender`, so that the opt-in of drivers needs no gate.
     """
 
     description: str = ""
@@ -171,6 +172,7 @@ class Spec(_Strict, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     scheduler: dict[str, Any] = {}
     capacity_templates: bool = False
+    extender: bool = False
     world: WorldBehaviour = WorldBehaviour()
     cloud: CloudBehaviour = CloudBehaviour()
     stuck_after: float = 120.0

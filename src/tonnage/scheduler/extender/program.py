@@ -135,10 +135,7 @@ class Program:
             await asyncio.Event().wait()
 
     def features(self) -> Features:
-        """The rules of the cluster's version, and the opt-in whatever the version and its gates.
-
-        1.35 would take every CSIDriver object for an opt-in; here a driver opts in by saying so.
-        """
+        """The rules of the cluster's version, and the opt-in whatever the version and its gates."""
         config = self._config.current
         version = gates.nearest_version(config.kubernetes_version or self._version)
         found = gates.of_version(
@@ -147,8 +144,7 @@ class Program:
             legacy_attach_limits=config.legacy_attach_limits,
             returning_volume_once=config.returning_volume_once,
         )
-        number = (1, 36) if found.opt_in_by_existence else found.version
-        return msgspec.structs.replace(found, volume_limit_scaling=True, version=number)
+        return msgspec.structs.replace(found, enforce_opt_in=True)
 
     def withheld(self) -> str:
         """Why nothing is answered from the caches now; empty when it is."""
