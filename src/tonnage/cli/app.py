@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import click
 
+from tonnage.cli import printing
 from tonnage.cli.lazy import LazyCommand, LazyGroup
 from tonnage.errors import InputError, TonnageError
 
@@ -137,7 +138,7 @@ def main() -> None:
 
 def _complain(message: str) -> None:
     one_line = " ".join(message.split())
-    click.echo(f"tonnage: error: {one_line}", err=True)
+    printing.echo(f"tonnage: error: {one_line}", err=True)
 
 
 def _discard_output() -> None:

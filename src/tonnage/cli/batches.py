@@ -19,7 +19,7 @@ import msgspec
 from tonnage import files
 from tonnage.cli import parallel, printing
 from tonnage.errors import InputError
-from tonnage.objects import decoding
+from tonnage.objects import decoding, printable
 
 Answer: TypeAlias = Callable[[files.Loaded], dict[str, Any]]
 """What a command says of one scenario: fields of its line. A function of a module, so that
@@ -149,7 +149,8 @@ def _answer_piece(lines: _Lines, *, answer: Answer, name: str, lenient: bool) ->
                 return _Piece(b"".join(answers), len(answers), 0, f"{where}: {error}")
             document = {"scenario": scenario, "error": f"line {number}: {error}"}
             failed += 1
-        answers.append(msgspec.json.encode(document) + b"\n")
+        text = printable.escape_json(msgspec.json.encode(document).decode())
+        answers.append(text.encode() + b"\n")
     return _Piece(b"".join(answers), len(answers), failed, "")
 
 
@@ -188,8 +189,8 @@ class _Progress:
     def finish(self) -> None:
         if self._shown and self._said != self._started:
             self._say()
-            click.echo(err=True)
+            printing.echo(err=True)
 
     def _say(self) -> None:
         rate = self._count / max(time.monotonic() - self._started, 1e-9)
-        click.echo(f"\r{self._count:,} scenarios, {rate:,.0f}/s", err=True, nl=False)
+        printing.progress(f"{self._count:,} scenarios, {rate:,.0f}/s")

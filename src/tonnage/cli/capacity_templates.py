@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import services
+from tonnage.cli import printing, services
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def capacity_templates(
         client, clock, rng = cluster
         if uninstall:
             deleted = await program.uninstall(client, settings, clock=clock, rng=rng)
-            click.echo(f"{deleted} objects deleted from namespace {service.namespace}")
+            printing.echo(f"{deleted} objects deleted from namespace {service.namespace}")
             return
         await program.Program(
             client, settings=settings, files=files, clock=clock, rng=rng, new_id=services.new_id

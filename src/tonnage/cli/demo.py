@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli import printing
+
 if TYPE_CHECKING:
     from tonnage.report.timeline import Timeline
     from tonnage.simulation.demonstrating import Act
@@ -62,7 +64,8 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
         html_file.write_text(page(runs), encoding="utf-8")
     except OSError as error:
         raise InputError(f"--html {html_file}: {error.strerror or error}") from error
-    click.echo(f"\nCharts of both: {html_file}")
+    printing.echo()
+    printing.echo(f"Charts of both: {html_file}")
     if keep:
         _keep(chosen[0])
 
@@ -81,7 +84,7 @@ async def _played(act: "Act", *, number: int, of: int, plain: bool) -> "Timeline
 def _print_summary(runs: "list[Timeline]") -> None:
     from tonnage.cli import printing
 
-    click.echo()
+    printing.echo()
     rows = [
         ["pods running", *(str(run.samples[-1].pods.running) for run in runs)],
         ["pods stuck on a node", *(str(run.summary.stuck_at_end) for run in runs)],
@@ -120,8 +123,9 @@ def _keep(act: "Act") -> None:
             served.append(front)
             path = folder / "kubeconfig"
             path.write_text(kubeconfig.text(front.url))
-            click.echo(f"\nThe cluster runs on. Try: kubectl --kubeconfig {path} get pods,nodes")
-            click.echo("Ctrl-C ends it.")
+            printing.echo()
+            printing.echo(f"The cluster runs on. Try: kubectl --kubeconfig {path} get pods,nodes")
+            printing.echo("Ctrl-C ends it.")
 
         serving: list[asyncio.Task[None]] = []
 

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
+from tonnage.cli import printing
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -34,7 +34,9 @@ class PlainView:
         self._use: list[Use] = []
 
     def __enter__(self) -> "PlainView":
-        click.echo(f"\n{self._title}\n{self._about}")
+        printing.echo()
+        printing.echo(self._title)
+        printing.echo(self._about)
         return self
 
     def __exit__(
@@ -45,16 +47,16 @@ class PlainView:
     ) -> None:
         width = max((len(one.node) for one in self._use), default=0)
         for one in self._use:
-            click.echo(f"         {one.node.ljust(width)}  {one.driver}  {one.bar}")
+            printing.echo(f"         {one.node.ljust(width)}  {one.driver}  {one.bar}")
 
     def show(self, scene: "Scene") -> None:
         at = f"{scene.sample.at:5.1f} s"
         for one in scene.decisions[self._told :]:
-            click.echo(f"{at}  decided: {one.group} +{one.nodes} ({one.reason})")
+            printing.echo(f"{at}  decided: {one.group} +{one.nodes} ({one.reason})")
         self._told = len(scene.decisions)
         line = counts(scene)
         if line != self._last:
-            click.echo(f"{at}  {line}")
+            printing.echo(f"{at}  {line}")
             self._last = line
         self._use = uses(scene)
 

@@ -1,7 +1,5 @@
 """The difference of two plans for people: in one line, or in a few tables."""
 
-import click
-
 from tonnage.cli import podlists, printing
 from tonnage.cli.plan_table import money
 from tonnage.cli.podlists import counted, listed
@@ -37,12 +35,12 @@ def in_one_line(found: PlanDiff) -> str:
 def print_diff(found: PlanDiff) -> None:
     """Print what changed, each kind of change in its own part."""
     if found.equal:
-        click.echo("The plans are the same.")
+        printing.echo("The plans are the same.")
         return
-    click.echo(f"{in_one_line(found)}.")
+    printing.echo(f"{in_one_line(found)}.")
     if found.partial is not None:
         which = "second" if found.partial.after else "first"
-        click.echo(f"Only the {which} plan is partial: its time ran out.")
+        printing.echo(f"Only the {which} plan is partial: its time ran out.")
     if found.groups:
         rows = [
             [one.group, f"{one.before:,}", f"{one.after:,}", f"{one.after - one.before:+,}"]
@@ -78,7 +76,7 @@ def print_diff(found: PlanDiff) -> None:
 
 def _print_section(headings: list[str], rows: list[list[str]]) -> None:
     if rows:
-        click.echo()
+        printing.echo()
         printing.print_table(headings, rows)
 
 

@@ -120,9 +120,10 @@ def explain(code: str | None, form: printing.Format) -> None:
         printing.print_table(["CODE", "TITLE"], [[one.code, one.title] for one in chosen])
     else:
         (one,) = chosen
-        click.secho(f"{one.code}: {one.title}", bold=True)
-        click.echo(f"\n{click.wrap_text(one.meaning, 79)}\n")
-        click.echo(click.wrap_text(f"What to do: {one.fix}", 79))
+        printing.echo(f"{one.code}: {one.title}", bold=True)
+        printing.echo()
+        printing.print_lines(f"{click.wrap_text(one.meaning, 79)}\n\n")
+        printing.print_lines(click.wrap_text(f"What to do: {one.fix}", 79) + "\n")
 
 
 def gathered(
@@ -190,14 +191,15 @@ def _print_findings(findings: "list[Finding]", form: printing.Format) -> None:
         )
         return
     if not findings:
-        click.echo("Nothing found that will go wrong.")
+        printing.echo("Nothing found that will go wrong.")
         return
     printing.print_table(
         ["CODE", "SEVERITY", "OBJECT", "FINDING"],
         [[one.code, one.severity, one.object, one.message] for one in findings],
         alarming={at for at, one in enumerate(findings) if one.severity == "error"},
     )
-    click.echo('\nMeaning and remedy of each: "tonnage doctor explain CODE".')
+    printing.echo()
+    printing.echo('Meaning and remedy of each: "tonnage doctor explain CODE".')
 
 
 def _print_preview(found: "Preview", form: printing.Format) -> None:
@@ -217,20 +219,22 @@ def _print_preview(found: "Preview", form: printing.Format) -> None:
         )
         return
     if found.opted_in_already:
-        click.echo(f"{found.driver} has opted in already.")
-    click.echo(
+        printing.echo(f"{found.driver} has opted in already.")
+    printing.echo(
         f"{len(found.nodes)} of {found.nodes_in_all} nodes lack {found.driver} and would take no"
         " pod with its volumes" + _named(found.nodes)
     )
-    click.echo(f"{len(found.waiting)} waiting pods would fit on fewer nodes" + _end(found.waiting))
+    printing.echo(
+        f"{len(found.waiting)} waiting pods would fit on fewer nodes" + _end(found.waiting)
+    )
     if found.waiting:
         rows = [[one.pod, str(one.fits_now), str(one.fits_then)] for one in found.waiting]
         printing.print_table(["POD", "FITS NOW", "FITS THEN"], rows)
-    click.echo(
+    printing.echo(
         f"{len(found.running)} pods run on such nodes; they stay, and could not come back"
         + _named(found.running)
     )
-    click.echo(f"{len(found.groups)} node groups could not grow for it" + _named(found.groups))
+    printing.echo(f"{len(found.groups)} node groups could not grow for it" + _named(found.groups))
 
 
 def _named(names: tuple[str, ...], *, most: int = 10) -> str:

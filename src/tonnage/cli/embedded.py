@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli import printing
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ def _tell(url: str, kubeconfig: Path | None) -> None:
             kubeconfig.write_text(text)
         except OSError as error:
             raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
-    click.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
+    printing.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
     if kubeconfig is None:
-        click.echo(text, nl=False)
+        printing.print_lines(text)
     else:
-        click.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)
+        printing.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)

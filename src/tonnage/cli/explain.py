@@ -44,10 +44,10 @@ def explain(
         printing.print_document("Explanation", form=form, pods=documents)
         return
     if not chosen:
-        click.echo("No pending pods" + (f" in namespace {namespace}." if namespace else "."))
+        printing.echo("No pending pods" + (f" in namespace {namespace}." if namespace else "."))
     for position, pod in enumerate(chosen):
         if position:
-            click.echo()
+            printing.echo()
         _print(cluster.explain(pod), wide=form == "wide")
 
 
@@ -75,12 +75,12 @@ def _document(explanation: "Explanation") -> dict[str, object]:
 
 def _print(explanation: "Explanation", *, wide: bool) -> None:
     where = f" (runs on {explanation.node})" if explanation.node else ""
-    click.echo(f"{explanation.pod}{where}: {explanation.summary}")
+    printing.echo(f"{explanation.pod}{where}: {explanation.summary}")
     for warning in explanation.warnings:
-        click.echo(f"warning: {warning}")
+        printing.echo(f"warning: {warning}")
     if not explanation.verdicts:
         return
-    click.echo()
+    printing.echo()
     headings = ["NODE", "PLUGIN", "REASON"]
     if wide:
         headings = ["NODE", "PHASE", "PLUGIN", "CODE", "REASON", "CAUSE", "FACTS"]

@@ -3,13 +3,12 @@
 What was learned of them beside is in `limits_learned`.
 """
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import limits_learned
+from tonnage.cli import limits_learned, printing
 from tonnage.errors import InputError
 from tonnage.groups import catalogue
 from tonnage.objects import limitkeys, resources
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 Format: TypeAlias = Literal["table", "json", "yaml"]
 Row: TypeAlias = dict[str, str | int | bool]
-
-_API_VERSION = "tonnage.dev/v1alpha1"
 
 _output_option = click.option(
     "-o",
@@ -186,42 +183,11 @@ def _refuse_too_many_enis(instance_type: str, enis: int) -> None:
 
 
 def _print(kind: str, headings: Sequence[str], rows: list[Row], *, form: Format) -> None:
-    document = {"apiVersion": _API_VERSION, "kind": kind, "items": rows}
-    if form == "json":
-        import json
-
-        click.echo(json.dumps(document, indent=2))
-    elif form == "yaml":
-        import yaml
-
-        click.echo(yaml.safe_dump(document, sort_keys=False, width=1000), nl=False)
+    if form != "table":
+        printing.print_document(kind, form=form, items=rows)
     elif rows:
-        cells = [[_cell(value) for value in row.values()] for row in rows]
-        if sys.stdout.isatty():
-            _print_pretty(headings, cells)
-        else:
-            _print_plain(headings, cells)
+        printing.print_table(headings, [[_cell(value) for value in row.values()] for row in rows])
 
 
 def _cell(value: str | int | bool) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
-
-
-def _print_plain(headings: Sequence[str], cells: list[list[str]]) -> None:
-    lines = [list(headings), *cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(padded).rstrip())
-
-
-def _print_pretty(headings: Sequence[str], cells: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for line in cells:
-        table.add_row(*line)
-    Console().print(table)

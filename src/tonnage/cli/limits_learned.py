@@ -88,7 +88,7 @@ def learned(
             ],
         )
     else:
-        click.echo("Nothing was learned so far.")
+        printing.echo("Nothing was learned so far.")
 
 
 @click.command()
@@ -124,7 +124,7 @@ def forget(
         kubeconfig=kubeconfig,
         context=context,
     )
-    click.echo(f"{dropped} forgotten.")
+    printing.echo(f"{dropped} forgotten.")
 
 
 def _shown(seconds: float) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import connecting, services
+from tonnage.cli import connecting, printing, services
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def node_agent(
         if once:
             import json
 
-            click.echo(json.dumps(program.agent.document(), indent=2))
+            printing.print_json(json.dumps(program.agent.document(), indent=2))
 
     service.run(publish, read_only=dry_run)
 
@@ -182,9 +182,9 @@ def uninstall(service: services.Service, node_name: str | None, dry_run: bool) -
             found = True
             parts = [*one.keys, *(f"count of {driver} in the CSINode" for driver in one.csinode)]
             verb = "would remove" if dry_run else "removed"
-            click.echo(f"{one.node}: {verb} {', '.join(parts) or 'the annotation'}")
+            printing.echo(f"{one.node}: {verb} {', '.join(parts) or 'the annotation'}")
         if not found:
-            click.echo("nothing is published")
+            printing.echo("nothing is published")
 
     connecting.talk(
         remove, kubeconfig=service.kubeconfig, context=service.context, read_only=dry_run

@@ -274,7 +274,8 @@ def _print_table(
     plan_table.print_plan(made, background, wide=wide)
     if before is not None:
         found = comparing.compare(before, made)
-        click.echo(f"\nAgainst the cluster as it is: {diff_table.in_one_line(found)}.")
+        printing.echo()
+        printing.echo(f"Against the cluster as it is: {diff_table.in_one_line(found)}.")
     plan_table.print_warnings(made, wide=wide)
 
 

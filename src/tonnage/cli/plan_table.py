@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import click
-
 from tonnage.cli import podlists, printing
 from tonnage.cli.podlists import counted, listed
 from tonnage.groups.model import UNKNOWN
@@ -28,9 +26,9 @@ class Background(NamedTuple):
 
 def print_plan(plan: Plan, background: Background, *, wide: bool) -> None:
     """Print a plan as tables; `wide` leaves nothing out."""
-    click.echo(_summary(plan, background))
+    printing.echo(_summary(plan, background))
     if plan.partial:
-        click.secho(
+        printing.echo(
             "The plan is partial: time ran out before all groups were looked at.", bold=True
         )
     if plan.scale_ups:
@@ -97,7 +95,7 @@ def _print_purchases(plan: Plan, background: Background) -> None:
                 _why(one.group, plan, background.expander),
             ]
         )
-    click.echo()
+    printing.echo()
     printing.print_table(headings, rows)
 
 
@@ -143,7 +141,8 @@ def _print_bounds(plan: Plan, background: Background) -> None:
     if cheapest is not None and None not in prices:
         cost = sum(one.delta * background.prices[one.group] for one in plan.scale_ups)
         text += f", for {money(cost)} an hour where {money(cheapest)} is the least"
-    click.echo(f"\n{text}.")
+    printing.echo()
+    printing.echo(f"{text}.")
 
 
 def _print_placements(plan: Plan) -> None:
@@ -155,7 +154,7 @@ def _print_placements(plan: Plan) -> None:
         [node.name, one.group, _phrases(node.pods)] for one in plan.scale_ups for node in one.nodes
     ]
     if rows:
-        click.echo()
+        printing.echo()
         printing.print_table(["NODE", "NEW IN", "PENDING PODS THAT GO THERE"], rows)
 
 
@@ -183,10 +182,10 @@ def _print_left_out(plan: Plan, *, wide: bool) -> None:
             if example.never_fits:
                 alarming.add(len(rows))
             rows.append([series.phrase, why_left_out(example)])
-    click.echo()
+    printing.echo()
     printing.print_table(["LEFT OUT", "WHY"], rows, alarming=alarming)
     if hidden:
-        click.echo(f"… and {counted(hidden, 'more pod')}; -o wide has them all")
+        printing.echo(f"… and {counted(hidden, 'more pod')}; -o wide has them all")
     if wide:
         detail = [
             [listed([one.phrase for one in podlists.in_series(pods)]), *_verdict(reason)]
@@ -194,7 +193,7 @@ def _print_left_out(plan: Plan, *, wide: bool) -> None:
             for reason in example.reasons
         ]
         if detail:
-            click.echo()
+            printing.echo()
             printing.print_table(["LEFT OUT", "GROUP", "PLUGIN", "CODE", "REASON"], detail)
 
 
@@ -269,13 +268,15 @@ def _print_limits(plan: Plan, *, wide: bool) -> None:
     if not limits:
         return
     shown = limits if wide else limits[:_ROWS]
-    click.echo()
+    printing.echo()
     printing.print_table(
         ["GROUP", "DRIVER", "SLOTS PER NODE", "WHO SAYS SO"],
         [[one.group, one.driver, *_limit(one)] for one in shown],
     )
     if len(limits) > len(shown):
-        click.echo(f"… and {counted(len(limits) - len(shown), 'more limit')}; -o wide has them all")
+        printing.echo(
+            f"… and {counted(len(limits) - len(shown), 'more limit')}; -o wide has them all"
+        )
 
 
 def _limit(limit: GroupLimit) -> tuple[str, str]:

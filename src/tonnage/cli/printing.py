@@ -1,9 +1,15 @@
-"""How answers are printed: as a table for people, or as one versioned document for programs."""
+"""How answers are printed: as a table for people, or as one versioned document for programs.
+
+Everything that commands print goes through here, because here, and nowhere else, what came from a
+cluster or a file is made harmless to a terminal.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
 import click
+
+from tonnage.objects import printable
 
 Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
 
@@ -27,12 +33,36 @@ def print_document(kind: str, *, form: Format, **fields: object) -> None:
         import yaml
 
         dumper = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
-        text = yaml.dump(document, Dumper=dumper, sort_keys=False, width=1000, allow_unicode=True)
+        # Not everything that YAML takes for printable is harmless: letters of other scripts are
+        # escaped together with what turns the direction of writing.
+        text = yaml.dump(document, Dumper=dumper, sort_keys=False, width=1000, allow_unicode=False)
         click.echo(text, nl=False)
     else:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        print_json(msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def print_json(text: bytes | str) -> None:
+    """Print JSON that stands as it should; only escapes are added, which mean the same."""
+    click.echo(printable.escape_json(text.decode() if isinstance(text, bytes) else text))
+
+
+def print_lines(lines: str) -> None:
+    """Print text of several lines, each escaped, that ends its last line itself."""
+    click.echo("\n".join(map(printable.escape, lines.split("\n"))), nl=False)
+
+
+def echo(
+    line: str = "", *, err: bool = False, bold: bool | None = None, fg: str | None = None
+) -> None:
+    """Print one line; a line break in it is shown as an escape, like all that is not printable."""
+    click.secho(printable.escape(line), err=err, bold=bold, fg=fg)
+
+
+def progress(line: str) -> None:
+    """Replace the line of the terminal that standard error is on."""
+    click.echo(f"\r{printable.escape(line)}", err=True, nl=False)
 
 
 def print_table(
@@ -42,21 +72,22 @@ def print_table(
 
     Lines are as long as they need to be: folded into columns, reasons cannot be read.
     """
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    click.secho(_line(headings, widths), bold=True)
-    for position, row in enumerate(rows):
+    cells = [[printable.escape(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    echo(_line(headings, widths), bold=True)
+    for position, row in enumerate(cells):
         alarm = position in alarming
-        click.secho(_line(row, widths), bold=alarm or None, fg="red" if alarm else None)
+        echo(_line(row, widths), bold=alarm or None, fg="red" if alarm else None)
 
 
 def note(text: str) -> None:
     """Say something beside the answer, on standard error."""
-    click.echo(f"tonnage: note: {' '.join(text.split())}", err=True)
+    echo(f"tonnage: note: {' '.join(text.split())}", err=True)
 
 
 def warn(text: str) -> None:
     """Say what may make the answer wrong, on standard error."""
-    click.echo(f"tonnage: warning: {' '.join(text.split())}", err=True)
+    echo(f"tonnage: warning: {' '.join(text.split())}", err=True)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

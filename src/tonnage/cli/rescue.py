@@ -87,7 +87,7 @@ def _print(stuck: "list[Stuck]", form: printing.Format) -> None:
         printing.print_document("StuckPodList", form=form, pods=rows)
         return
     if not stuck:
-        click.echo("No pod is stuck for want of an attach slot.")
+        printing.echo("No pod is stuck for want of an attach slot.")
         return
     printing.print_table(
         ["POD", "NODE", "DRIVER", "VOLUMES", "WAITED", "TO EVICT"],

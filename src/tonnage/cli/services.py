@@ -157,7 +157,7 @@ def schema_option(settings: str) -> Decorator:
 
         module, _colon, name = settings.partition(":")
         schema = msgspec.json.encode(configfile.schema(getattr(import_module(module), name)))
-        click.echo(msgspec.json.format(schema, indent=2).decode())
+        printing.print_json(msgspec.json.format(schema, indent=2))
         ctx.exit()
 
     return click.option(

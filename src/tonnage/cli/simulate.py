@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import reading
+from tonnage.cli import printing, reading
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -163,14 +163,14 @@ def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> 
             html_file.write_text(page.page(runs), encoding="utf-8")
         except OSError as error:
             raise InputError(f"--html {html_file}: {error.strerror or error}") from None
-        click.echo(f"The report is in {html_file}.", err=True)
+        printing.echo(f"The report is in {html_file}.", err=True)
     if form == "json":
         document: Any = runs[0] if len(runs) == 1 else figures.compared(runs)
-        click.echo(timeline.encoded(document))
+        printing.print_json(timeline.encoded(document))
     elif form == "csv":
-        click.echo(csvtext.text(runs), nl=False)
+        printing.print_lines(csvtext.text(runs))
     else:
-        click.echo(text.text(runs), nl=False)
+        printing.print_lines(text.text(runs))
 
 
 def _explore(count: int, first: int) -> None:
@@ -184,12 +184,12 @@ def _explore(count: int, first: int) -> None:
             done += 1
             excused += outcome.excused
             for violation in outcome.violations:
-                click.echo(f"seed {outcome.seed}: {violation}")
+                printing.echo(f"seed {outcome.seed}: {violation}")
             if outcome.violations:
                 broken += 1
-                click.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
-    click.echo(f"seeds played: {count}; with violations: {broken}")
+                printing.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
+    printing.echo(f"seeds played: {count}; with violations: {broken}")
     for reason, times in excused.most_common():
-        click.echo(f"excused: {times:6} {reason}")
+        printing.echo(f"excused: {times:6} {reason}")
     if broken:
         raise click.exceptions.Exit(EXIT_VIOLATED)

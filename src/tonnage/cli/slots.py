@@ -72,11 +72,12 @@ def slots(
     if report.slots:
         _print_tables(report, wide=form == "wide")
     else:
-        click.echo("No node has a CSI driver.")
+        printing.echo("No node has a CSI driver.")
     if report.without_csinode:
         count = len(report.without_csinode)
         some = ", ".join(report.without_csinode[:5]) + (", ..." if count > 5 else "")
-        click.echo(f"\nWithout a CSINode: {some}" + (f" ({count:,} nodes)" if count > 5 else ""))
+        printing.echo()
+        printing.echo(f"Without a CSINode: {some}" + (f" ({count:,} nodes)" if count > 5 else ""))
     for warning in report.warnings:
         printing.warn(warning)
 
@@ -134,7 +135,7 @@ def _print_tables(report: "SlotReport", *, wide: bool) -> None:
         [_row(one, wide=wide) for one in report.slots],
         alarming={position for position, one in enumerate(report.slots) if one.over},
     )
-    click.echo()
+    printing.echo()
     printing.print_table(
         ["ALL NODES", "NODES", "LIMIT", "USED", "HELD", "FREE", "OVER BY"],
         [_total_row(one) for one in report.totals],

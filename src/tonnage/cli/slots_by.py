@@ -3,8 +3,6 @@
 import time
 from typing import TYPE_CHECKING, cast
 
-import click
-
 from tonnage.cli import printing
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ def show(cluster: "Cluster", by: str, *, drivers: tuple[str, ...], form: printin
     if shares:
         _print_table(shares, by)
     else:
-        click.echo("No node has a CSI driver.")
+        printing.echo("No node has a CSI driver.")
     for warning in report.warnings:
         printing.warn(warning)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import click
+from tonnage.cli import printing
 
 PATIENCE = 1.0
 """Seconds that nobody needs to be told about."""
@@ -38,6 +38,7 @@ def _tell(text: str | Callable[[], str], patience: float, over: threading.Event)
         said = text if isinstance(text, str) else text()
         line = f"{said}, {time.monotonic() - started:.0f} s"
         width = max(width, len(line))
-        click.echo(f"\r{line.ljust(width)}", err=True, nl=False)
+        printing.progress(line.ljust(width))
     if width:
-        click.echo(f"\r{' ' * width}\r", err=True, nl=False)
+        printing.progress(f"{' ' * width}")
+        printing.progress("")

@@ -169,8 +169,8 @@ def _document(one: Outcome) -> dict[str, object]:
 
 def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
     last = found[-1]
-    click.echo(f"{pod}: {last.outcome}, {last.reason}")
-    click.echo()
+    printing.echo(f"{pod}: {last.outcome}, {last.reason}")
+    printing.echo()
     # One that is decided again in every round says nothing new.
     told = found if wide else [one for one, before in _with_previous(found) if _news(one, before)]
     printing.print_table(
@@ -189,9 +189,9 @@ def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
         alarming=[number for number, one in enumerate(told) if one.result.startswith("failed")],
     )
     if len(told) < len(found):
-        click.echo(f"… {len(found)} decisions in all; -o wide has those that repeat")
+        printing.echo(f"… {len(found)} decisions in all; -o wide has those that repeat")
     if last.groups:
-        click.echo()
+        printing.echo()
         printing.print_table(
             ["GROUP", "PLUGIN", "CODE", "REASON"],
             [

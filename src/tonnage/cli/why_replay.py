@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
+from tonnage.cli import printing
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,21 +61,21 @@ def document(found: Replay) -> dict[str, object]:
 def show(found: Replay) -> None:
     import msgspec
 
-    click.echo()
+    printing.echo()
     if found.is_same:
-        click.echo(f"replayed the decision of {found.time}: the same plan")
+        printing.echo(f"replayed the decision of {found.time}: the same plan")
         return
-    click.echo(f"replayed the decision of {found.time}: another plan")
+    printing.echo(f"replayed the decision of {found.time}: another plan")
     for when, plan in (("then", found.then), ("now", found.now)):
-        click.echo(f"  {when}: {_summary(plan)}")
+        printing.echo(f"  {when}: {_summary(plan)}")
     differing = [
         field.encode_name
         for field in msgspec.structs.fields(found.then)
         if getattr(found.then, field.name) != getattr(found.now, field.name)
     ]
-    click.echo(f"  differing: {', '.join(differing)}")
+    printing.echo(f"  differing: {', '.join(differing)}")
     for doubt in found.doubts:
-        click.echo(f"  {doubt}")
+        printing.echo(f"  {doubt}")
 
 
 def _summary(plan: "Plan") -> str:

@@ -28,6 +28,9 @@ Progress: TypeAlias = Callable[[str, int], None]
 DEEPEST_LIST = 8
 """More lists than this inside each other are no manifest."""
 
+MOST_OBJECTS = 2_000_000
+"""More than this is no cluster: ten times the pods of the largest ones, and all that is around."""
+
 _STRIDE = 1000
 _Key: TypeAlias = tuple[type[KubeObject], str, str]
 
@@ -195,6 +198,8 @@ class Collector:
                 self._repeated[f"{row.kind} {one_line(name)}"] = None
         self._objects[key] = obj
         self._kept += 1
+        if self._kept > MOST_OBJECTS:
+            raise InputError(f"{place.file}: more than {MOST_OBJECTS:,} objects in the input")
         if self._on_progress is not None and self._kept % _STRIDE == 0:
             self._on_progress(place.file, self._kept)
 

@@ -6,10 +6,11 @@ names the file. Compression is told by the first bytes, because names lie.
 
 import gzip
 import io
+import itertools
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
@@ -21,6 +22,18 @@ from tonnage.errors import InputError
 PathLike: TypeAlias = str | Path
 
 STDIN = "-"
+
+MIB = 1 << 20
+LARGEST = 2048 * MIB
+"""Bytes that one file may have, unpacked; 150,000 pods with everything around them take half."""
+
+LARGEST_LINE = 512 * MIB
+"""Bytes that one line of a batch may have."""
+
+EXPANSION = 250
+"""How many times its size packed data may have unpacked, above `SMALL`. Alike pods come to 100."""
+
+SMALL = 64 * MIB
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 
 
@@ -53,9 +66,11 @@ def find(paths: Sequence[PathLike]) -> list[Source]:
 def read(source: Source, *, stdin: BinaryIO | None = None) -> bytes:
     """All of it, unpacked, as UTF-8 without a byte order mark."""
     with _failures(source.name), _opened(source, stdin=stdin) as stream:
-        data = stream.read()
+        data = stream.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise InputError(f"{source.name}: more than {LARGEST // MIB:,} MiB: split it")
         if data.startswith(_GZIP):
-            data = gzip.decompress(data)
+            data = _decompressed(data, source.name)
     if not data or data.isspace():
         raise InputError(f"{source.name}: empty, expected Kubernetes objects in YAML or JSON")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -73,7 +88,15 @@ def read(source: Source, *, stdin: BinaryIO | None = None) -> bytes:
 def lines(source: Source, *, stdin: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers from 1, blank ones left out; one line in memory at a time."""
     with _failures(source.name), _opened(source, stdin=stdin) as stream:
-        for number, line in enumerate(_unpacked(stream), start=1):
+        unpacked = _unpacked(stream)
+        for number in itertools.count(1):
+            line = unpacked.readline(LARGEST_LINE + 1)
+            if not line:
+                break
+            if len(line) > LARGEST_LINE:
+                raise InputError(
+                    f"{source.name}: line {number} has more than {LARGEST_LINE // MIB:,} MiB"
+                )
             text = line.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else line.strip()
             if text:
                 yield number, text
@@ -91,11 +114,23 @@ def _opened(source: Source, *, stdin: BinaryIO | None) -> Iterator[BinaryIO]:
             yield file
 
 
-def _unpacked(stream: BinaryIO) -> Iterable[bytes]:
-    """The lines of a stream, which is not read further than they are taken."""
+def _decompressed(data: bytes, name: str) -> bytes:
+    """All of the data, unless it grows beyond what is written: a few bytes can become gigabytes."""
+    most = min(LARGEST, max(SMALL, EXPANSION * len(data)))
+    unpacked = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
+    if len(unpacked) > most:
+        raise InputError(
+            f"{name}: {len(data):,} bytes of gzip unpack to more than {most // MIB:,} MiB: "
+            "unpack it yourself if that is meant"
+        )
+    return unpacked
+
+
+def _unpacked(stream: BinaryIO) -> io.BufferedIOBase:
+    """The stream itself or what is packed in it, not read further than it is asked to."""
     peekable = stream if hasattr(stream, "peek") else io.BufferedReader(cast(io.RawIOBase, stream))
     packed = peekable.peek(len(_GZIP)).startswith(_GZIP)
-    return gzip.GzipFile(fileobj=peekable) if packed else peekable
+    return gzip.GzipFile(fileobj=peekable) if packed else cast(io.BufferedIOBase, peekable)
 
 
 @contextmanager

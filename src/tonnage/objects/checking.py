@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tonnage.objects import quantities
+from tonnage.objects import printable, quantities
 from tonnage.objects.meta import Quantity, ResourceList
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import (
@@ -24,7 +24,7 @@ from tonnage.objects.pods import (
     ResourceRequirements,
     TopologySpreadConstraint,
 )
-from tonnage.objects.scenarios import NodeGroup
+from tonnage.objects.scenarios import MOST_NODES, NodeGroup
 from tonnage.objects.storage import (
     CSINode,
     CSIStorageCapacity,
@@ -50,6 +50,7 @@ SCALING = ("any", "zeroOrMax")
 
 _INT32 = 2**31
 _LAST_PORT = 65535
+_HIGHEST_PRICE = 10**9
 _LONGEST_NAME = 253
 _REMEMBERED = 200_000
 
@@ -85,11 +86,15 @@ def describe(value: object) -> str:
 
 def one_line(text: str) -> str:
     """Text from the input, fit for a message: not too long, control characters escaped."""
-    shown = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST_NAME])
+    shown = printable.escape(text[:_LONGEST_NAME])
     return shown if len(text) <= _LONGEST_NAME else f"{shown}..."
 
 
 def _quantity(value: Quantity, path: Path, *, signed: bool = False) -> Iterator[Fault]:
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        # No server writes it so, and on its way through a float it would be another number.
+        yield Fault(path, "a number of at most 64 bits, or a quantity in quotes", describe(value))
+        return
     try:
         negative = quantities.exact(value) < 0
     except ValueError:  # a QuantityError, or an integer of thousands of digits
@@ -115,10 +120,20 @@ def _requirements(
     yield from _resource_list(requirements.limits, (*at, "limits"), signed=signed)
 
 
-def _whole(value: int | None, path: Path, *, least: int = -_INT32) -> Iterator[Fault]:
-    if value is not None and not least <= value < _INT32:
+def _price(value: Quantity, path: Path) -> Iterator[Fault]:
+    for fault in _quantity(value, path):
+        yield fault
+        return
+    if quantities.exact(value) >= _HIGHEST_PRICE:
+        yield Fault(path, f"a price below {_HIGHEST_PRICE:,}", describe(value))
+
+
+def _whole(
+    value: int | None, path: Path, *, least: int = -_INT32, below: int = _INT32
+) -> Iterator[Fault]:
+    if value is not None and not least <= value < below:
         wanted = "0 or more" if least == 0 else f"{least:,} or more"
-        yield Fault(path, f"a whole number, {wanted} and below 2,147,483,648", describe(value))
+        yield Fault(path, f"a whole number, {wanted} and below {below:,}", describe(value))
 
 
 _nonnegative: set[Quantity] = set()
@@ -288,7 +303,7 @@ def _node_group(group: NodeGroup) -> Iterator[Fault]:
     spec = group.spec
     yield from _whole(spec.min_size, ("spec", "minSize"), least=0)
     yield from _whole(spec.max_size, ("spec", "maxSize"), least=0)
-    yield from _whole(spec.target_size, ("spec", "targetSize"), least=0)
+    yield from _whole(spec.target_size, ("spec", "targetSize"), least=0, below=MOST_NODES + 1)
     if spec.min_size > spec.max_size:
         limit = f"at most maxSize, which is {spec.max_size}"
         yield Fault(("spec", "minSize"), limit, describe(spec.min_size))
@@ -297,7 +312,7 @@ def _node_group(group: NodeGroup) -> Iterator[Fault]:
     for driver, count in spec.limits.items():
         yield from _whole(count, ("spec", "limits", driver), least=0)
     if spec.price_per_hour is not None:
-        yield from _quantity(spec.price_per_hour, ("spec", "pricePerHour"))
+        yield from _price(spec.price_per_hour, ("spec", "pricePerHour"))
     if spec.template is not None:
         yield from _node(spec.template.node, ("spec", "template", "node"))
         if spec.template.csi_node is not None:

@@ -8,6 +8,9 @@ from tonnage.objects.storage import CSINode
 
 API_VERSION = "tonnage.dev/v1alpha1"
 
+MOST_NODES = 100_000
+"""No group is larger: that is several times what the largest clusters have."""
+
 
 class StorageCapacity(Record, frozen=True, kw_only=True):
     """What a new node would have for a storage class: in all, and for a single volume."""

@@ -17,7 +17,7 @@ from tonnage.clock import Clock
 from tonnage.errors import InputError, ProviderCause, ProviderError
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
-from tonnage.objects.scenarios import GroupTemplate
+from tonnage.objects.scenarios import MOST_NODES, GroupTemplate
 from tonnage.objects.storage import CSINode
 from tonnage.providers import sizes
 from tonnage.providers.external_grpc_config import ExternalGrpcConfig
@@ -181,7 +181,7 @@ class ExternalGrpcProvider:
             options = await self._options(group)
         except ProviderError as error:
             return _State(None, (), None, f"group {group}: not scaled: {error}")
-        if size.targetSize < 0:
+        if not 0 <= size.targetSize <= MOST_NODES:
             problem = f"group {group}: not scaled: the server says its size is {size.targetSize}"
             return _State(None, instances, options, problem)
         return _State(size.targetSize, instances, options, "")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from tonnage.objects import printable
 from tonnage.report import figures
 from tonnage.report.timeline import Sample, StorageUse, Timeline, drivers, storage_drivers
 
@@ -13,7 +14,7 @@ _DECISIONS = 20
 
 def text(runs: Sequence[Timeline], *, rows: int = ROWS) -> str:
     """Everything a reader needs first, widest parts last."""
-    return "\n".join(_lines(runs, rows)) + "\n"
+    return "\n".join(map(printable.escape, _lines(runs, rows))) + "\n"
 
 
 def _lines(runs: Sequence[Timeline], rows: int) -> Iterator[str]:

@@ -13,6 +13,8 @@ from typing import Any, Literal, TextIO, TypeAlias
 
 import msgspec
 
+from tonnage.objects import printable
+
 Form: TypeAlias = Literal["json", "text"]
 
 LONGEST_LINE = 16 * 2**10
@@ -138,7 +140,7 @@ def _end_of(traceback: str) -> str:
 
 
 def _json(value: object) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    return printable.escape_json(msgspec.json.encode(value, enc_hook=str).decode())
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
