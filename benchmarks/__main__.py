@@ -14,12 +14,12 @@ from benchmarks import (
     building,
     changing,
     extender,
-    forking,
     live,
     planning,
     scheduler,
     simulation,
     starting,
+    trials,
 )
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
@@ -32,7 +32,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
         building,
         asking,
         changing,
-        forking,
+        trials,
         planning,
         live,
         extender,

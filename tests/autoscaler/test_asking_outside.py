@@ -5,8 +5,9 @@ import threading
 from typing import Any
 
 import grpc
+import pytest
 
-from tests.autoscaler.harness import Cloud, a_program, group, put_pod, running, started
+from tests.autoscaler.harness import PODS, Cloud, a_program, group, put_pod, running, started
 from tests.cluster.apiserver import ApiServer, until
 from tests.providers.test_grpc_expander import Answer, keeping, serving
 from tonnage.providers.protos.expander_pb2 import BestOptionsRequest, BestOptionsResponse
@@ -74,3 +75,33 @@ async def test_the_loop_goes_on_while_an_expander_is_asked(clock: VirtualClock) 
     assert in_time[0] is True
     assert in_snapshot is False, "the snapshot stands still while a plan is made from it"
     assert {name for _, name, _ in cloud.asked} == {"b"}
+
+
+async def test_a_pod_that_goes_while_an_expander_is_asked_fails_no_decision(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One node is not enough for both, so it asks again, about the one that is gone."""
+    gone = threading.Event()
+    in_time: list[bool] = []
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server, *(group(name, most=1) for name in "abc"))
+        put_pod(server, "web", cpu="3")
+        put_pod(server, "zoo", cpu="3")
+        with serving() as expander:
+            expander.answer = when(gone, keeping("a", "b", "c"), in_time=in_time)
+            settings: dict[str, Any] = {
+                "expander": "grpc",
+                "grpcExpanderUrl": expander.address,
+                "timeBudget": 0,
+                "providerTimeout": 1e6,
+            }
+            program = a_program(server, cloud, clock, **settings)
+            async with running(program, server, clock):
+                await until(lambda: bool(expander.asked), clock=clock)
+                server.remove(f"{PODS}/zoo")
+                await until(lambda: program.world.pod("default/zoo") is None, clock=clock)
+                gone.set()
+                await until(lambda: bool(cloud.asked), clock=clock)
+    assert len(expander.asked) > 1
+    assert "decision failed" not in caplog.text

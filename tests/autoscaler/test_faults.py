@@ -26,7 +26,11 @@ from tests.cluster.apiserver import ApiServer, answer, until
 from tests.cluster.apiserver import status as refusal
 from tonnage.autoscaler.acting import Hands, NotLeadingError
 from tonnage.autoscaler.provided import Asking
+from tonnage.filters import pipeline
+from tonnage.filters.framework import Ask, Outcome
+from tonnage.objects.pods import PodAffinityTerm
 from tonnage.providers.protocol import Instance
+from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 
 ALL_PODS = "/api/v1/pods"
@@ -404,3 +408,44 @@ async def test_random_refusals_of_the_api_server_never_buy_twice(clock: VirtualC
             await clock.sleep(600)
             assert cloud.asked == [("increase", "g", 1)]
             assert program.unhealthy() == ""
+
+
+# Rules
+
+
+class StumblesOverNewNodes:
+    """A rule that fails for one pod as soon as a node is imagined for it."""
+
+    name = "Stumbles"
+    cures = ()
+
+    def begin(self, ask: Ask) -> Outcome:
+        if ask.pod.key == "default/bad" and any("-new-" in name for name in ask.snapshot.nodes):
+            raise RuntimeError("this rule does not work")
+        return None
+
+
+async def test_pods_that_no_decision_can_be_made_with_together_are_decided_on_apart(
+    clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of them alone is fine: without a node that is imagined for the other."""
+    monkeypatch.setattr(pipeline, "BEYOND", (StumblesOverNewNodes(),))
+    term = PodAffinityTerm(
+        topology_key=builders.HOSTNAME, label_selector=builders.selecting({"app": "bad"})
+    )
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        put_pod(server, "good", cpu="3")
+        put_pod(server, "bad", cpu="3", labels={"app": "bad"}, apart=[term])
+        async with autoscaling(server, cloud, clock) as program:
+            await until(lambda: bool(cloud.asked), clock=clock)
+            await clock.sleep(30)
+            snapshot = program.world.snapshot
+            left = [name for name in snapshot.nodes if "-new-" in name]
+            told = str(status(server))
+    assert [wanted for _, _, wanted in cloud.asked] == [1]
+    assert left == []
+    assert not snapshot._journal.recording, "changes of the watch are for good"
+    assert told.count("not decided on: RuntimeError: this rule does not work") == 1
+    assert "round failed" not in caplog.text

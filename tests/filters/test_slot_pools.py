@@ -44,7 +44,6 @@ def running(node: str, storage_class: str, driver: str, count: int) -> list[Kube
 
 def pooled(objects: Sequence[KubeObject], pools: Mapping[str, Pool]) -> Snapshot:
     snapshot = Snapshot.of((*BASE, *objects))
-    snapshot.fork()
     set_pools(snapshot, {snapshot.nodes[name].row: [pool] for name, pool in pools.items()})
     return snapshot
 
@@ -128,12 +127,15 @@ def test_one_pod_is_screened_against_all_nodes_at_once() -> None:
     assert refused == {"a"}
 
 
-def test_pools_are_gone_with_the_fork_they_were_set_in() -> None:
-    snapshot = pooled(waiting(disk=2), {"a": shared(0), "b": shared(0)})
+def test_pools_are_gone_with_the_trial_they_were_set_in() -> None:
+    snapshot = Snapshot.of((*BASE, *waiting(disk=2)))
     columns = len(snapshot.table._columns)
 
-    snapshot.revert()
+    with snapshot.trial():
+        set_pools(snapshot, {record.row: [shared(0)] for record in snapshot.nodes.values()})
+        inside = fitting(snapshot)
 
+    assert inside == []
     assert snapshot.slot_pools is None
-    assert len(snapshot.table._columns) == columns - 1
+    assert len(snapshot.table._columns) == columns
     assert fitting(snapshot) == ["a", "b"]

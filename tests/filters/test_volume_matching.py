@@ -113,10 +113,9 @@ def test_a_volume_that_was_taken_is_passed_over_until_it_is_given_back() -> None
     snapshot = Snapshot.of([*cluster(), volume, claim])
     record = snapshot.record_of(pod("web", pvcs=["a"]))
     fits = [pipeline.evaluate(snapshot, record, NEWEST).fits.all()]
-    snapshot.fork()
-    snapshot.put_volume(reserved(volume, pvc("somebody-else", storage_class="local")))
-    fits.append(pipeline.evaluate(snapshot, record, NEWEST).fits.all())
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.put_volume(reserved(volume, pvc("somebody-else", storage_class="local")))
+        fits.append(pipeline.evaluate(snapshot, record, NEWEST).fits.all())
     fits.append(pipeline.evaluate(snapshot, record, NEWEST).fits.all())
 
     assert fits == [True, False, True]

@@ -86,9 +86,8 @@ def repack(template: Template, objects: Sequence[KubeObject], *, nodes: int) -> 
     )
     pending = sorted(snapshot.pending_pods(), key=lambda record: record.order)
     groups = podgroups.group(snapshot, pending)
-    snapshot.fork()
-    first = packing.pack(snapshot, row, groups, GATES, limit=nodes, prefix="new-")
-    snapshot.revert()
+    with snapshot.trial():
+        first = packing.pack(snapshot, row, groups, GATES, limit=nodes, prefix="new-")
     made = packing.repack(first, groups, GATES, nodes=nodes, keep_empty=True)
     return Packed(made, groups, snapshot)
 
@@ -339,9 +338,8 @@ def test_nodes_that_stay_empty_are_not_kept() -> None:
     snapshot = Snapshot.of(minding("spread over hosts", 2))
     row = imagined.add_template(snapshot, make.node("template", cpu="4"), None, [])
     groups = podgroups.group(snapshot, snapshot.pending_pods())
-    snapshot.fork()
-    first = packing.pack(snapshot, row, groups, GATES, limit=9, prefix="new-")
-    snapshot.revert()
+    with snapshot.trial():
+        first = packing.pack(snapshot, row, groups, GATES, limit=9, prefix="new-")
     again = packing.repack(first, groups, GATES, nodes=5)
 
     assert len(again.names) == 2
@@ -354,9 +352,8 @@ def test_a_reverted_packing_leaves_no_trace() -> None:
     row = imagined.add_template(snapshot, template.node("t"), template.csinode("t"), [])
     groups = podgroups.group(snapshot, list(snapshot.pending_pods()))
     before = (snapshot.table.size, sorted(snapshot.nodes), snapshot.columns.used[0].data.copy())
-    snapshot.fork()
-    packing.pack(snapshot, row, groups, GATES, limit=9, prefix="new-")
-    snapshot.revert()
+    with snapshot.trial():
+        packing.pack(snapshot, row, groups, GATES, limit=9, prefix="new-")
 
     assert (snapshot.table.size, sorted(snapshot.nodes)) == before[:2]
     assert np.array_equal(snapshot.columns.used[0].data, before[2])

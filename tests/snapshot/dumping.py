@@ -58,10 +58,10 @@ def dump(snapshot: Snapshot) -> Dump:
 
 
 def exact(snapshot: Snapshot) -> Dump:
-    """The whole state to the bit: what a fork that is reverted must lead back to.
+    """The whole state to the bit: what a trial must lead back to.
 
     Besides what the objects say that is rows, orders of everything that can be iterated over,
-    and what plans set up in their forks.
+    and what plans set up in their trials.
     """
     return {
         **dump(snapshot),
@@ -72,6 +72,7 @@ def exact(snapshot: Snapshot) -> Dump:
         "sequences": _sequences(snapshot),
         "storage ledger": _storage_ledger(snapshot),
         "slot pools": _slot_pools(snapshot),
+        "may be taken back": snapshot._journal.recording,
     }
 
 

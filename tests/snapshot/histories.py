@@ -20,6 +20,7 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import Held, TemplateRow
+from tonnage.snapshot.journal import Trial
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.clusters import random_cluster
 
@@ -85,27 +86,27 @@ ACTS = (
     "template",
     "copies",
     "ask",
-    "fork",
+    "try_on",
     "revert",
-    "commit",
+    "keep",
 )
 scripts = st.lists(st.tuples(st.sampled_from(ACTS), numbers), min_size=8, max_size=40)
 
 
 class Imagination:
-    """Plays a script on a snapshot, and sees to it that every revert leads back to its fork."""
+    """Plays a script on a snapshot, and sees to it that every trial leads back to its beginning."""
 
     def __init__(self, snapshot: Snapshot, pool: Sequence[Any], gates: Features) -> None:
         self._snapshot = snapshot
         self._pool = pool
         self._gates = gates
-        self._before: list[Dump] = []
+        self._before: list[tuple[Dump, Trial]] = []
         self._templates: list[tuple[int, TemplateRow]] = []
         self._made = 0
 
     def play(self, script: Iterable[Step]) -> None:
-        """Everything in the script, inside one fork that is reverted in the end."""
-        self._fork(0)
+        """Everything in the script, inside one trial."""
+        self._try_on(0)
         for act, number in script:
             getattr(self, f"_{act}")(number)
         while self._before:
@@ -157,23 +158,25 @@ class Imagination:
     def _ask(self, number: int) -> None:  # noqa: ARG002
         told_waiting(self._snapshot, self._gates)
 
-    def _fork(self, number: int) -> None:  # noqa: ARG002
-        self._before.append(exact(self._snapshot))
-        self._snapshot.fork()
+    def _try_on(self, number: int) -> None:  # noqa: ARG002
+        self._before.append((exact(self._snapshot), self._snapshot.trial()))
+        self._before[-1][1].__enter__()
 
     def _revert(self, number: int) -> None:  # noqa: ARG002
         if len(self._before) > 1:
             self._back()
 
     def _back(self) -> None:
-        self._snapshot.revert()
-        assert differences(self._before.pop(), exact(self._snapshot)) == {}
+        before, trial = self._before.pop()
+        trial.__exit__(None, None, None)
+        assert differences(before, exact(self._snapshot)) == {}
         self._templates = [one for one in self._templates if one[0] <= len(self._before)]
 
-    def _commit(self, number: int) -> None:  # noqa: ARG002
+    def _keep(self, number: int) -> None:  # noqa: ARG002
         if len(self._before) > 1:
             before = exact(self._snapshot)
-            self._snapshot.commit()
-            self._before.pop()
+            _, trial = self._before.pop()
+            trial.keep()
+            trial.__exit__(None, None, None)
             self._templates = [(min(at, len(self._before)), one) for at, one in self._templates]
             assert differences(before, exact(self._snapshot)) == {}

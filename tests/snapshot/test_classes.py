@@ -200,12 +200,11 @@ def test_it_does_not_matter_which_member_is_placed(seed) -> None:
         names = sorted(snapshot.nodes)
         outcomes = []
         for placed, waiting in ((one, twin), (twin, one)):
-            snapshot.fork()
-            snapshot.place(snapshot.pods[key_of(placed)], names[seed % len(names)])
-            found = told_waiting(snapshot, gates)
-            found["the one that waits"] = found.pop(key_of(waiting))
-            outcomes.append((anonymous(snapshot, placed, waiting), found))
-            snapshot.revert()
+            with snapshot.trial():
+                snapshot.place(snapshot.pods[key_of(placed)], names[seed % len(names)])
+                found = told_waiting(snapshot, gates)
+                found["the one that waits"] = found.pop(key_of(waiting))
+                outcomes.append((anonymous(snapshot, placed, waiting), found))
         (first, told_first), (second, told_second) = outcomes
         assert differences(first, second) == {}
         assert differences(told_first, told_second) == {}

@@ -258,9 +258,8 @@ def test_a_selector_may_name_a_label_that_no_held_pod_has() -> None:
 
 def test_a_selector_may_name_any_label_once_held_pods_are_gone() -> None:
     snapshot = Snapshot.of([node("n1"), *replicas("1")])
-    snapshot.fork()
-    imagined.hold(snapshot, group_of(snapshot, "db-1"), np.array([0]), np.array([1]))
-    snapshot.revert()
+    with snapshot.trial():
+        imagined.hold(snapshot, group_of(snapshot, "db-1"), np.array([0]), np.array([1]))
 
     assert pipeline.evaluate(snapshot, snapshot.record_of(ASKING), NEWEST).fits.tolist() == [True]
 

@@ -27,7 +27,6 @@ BASE: tuple[KubeObject, ...] = (
 
 def opened(*objects: KubeObject, classes: tuple[str, ...] = ("local",)) -> Snapshot:
     snapshot = Snapshot.of((*BASE, *objects))
-    snapshot.fork()
     published_storage.open_ledger(snapshot, classes, templates={}, coming_up={})
     return snapshot
 
@@ -157,7 +156,6 @@ def test_pods_that_have_a_node_and_no_volume_yet_have_taken_theirs() -> None:
 
 def test_a_template_that_is_furnished_passes_it_on_to_every_copy() -> None:
     snapshot = Snapshot.of(BASE)
-    snapshot.fork()
     template = imagined.add_template(snapshot, make.node("template"), None, [])
     rooms = {template.row: [Room("local", 5 * GIB, 5 * GIB)]}
     published_storage.open_ledger(snapshot, ["local"], templates=rooms, coming_up={})
@@ -170,7 +168,6 @@ def test_a_template_that_is_furnished_passes_it_on_to_every_copy() -> None:
 
 def test_a_node_that_comes_up_has_its_templates_storage_until_it_publishes_its_own() -> None:
     snapshot = Snapshot.of((*BASE, on_host("a", "2Gi")))
-    snapshot.fork()
     rows = {snapshot.nodes[name].row: [Room("local", 5 * GIB, 5 * GIB)] for name in ("a", "b")}
 
     published_storage.open_ledger(snapshot, ["local"], templates={}, coming_up=rows)
@@ -184,10 +181,9 @@ def test_what_pods_held_on_rows_take_is_given_back_by_a_revert() -> None:
     held = Held(snapshot.record_of(make.pod("db")).pods, {}, {"local": 2 * GIB})
     rows = np.array([snapshot.nodes["a"].row, snapshot.nodes["c"].row])
 
-    snapshot.fork()
-    imagined.hold(snapshot, held, rows, np.array([3, 1]))
-    taken = left(snapshot)
-    snapshot.revert()
+    with snapshot.trial():
+        imagined.hold(snapshot, held, rows, np.array([3, 1]))
+        taken = left(snapshot)
 
     assert (taken, left(snapshot)) == ({"a": 4, "c": 8}, before)
 
@@ -197,9 +193,8 @@ def test_closing_a_ledger_leaves_no_trace() -> None:
     columns = len(plain.table._columns)
     before = dump(plain)
 
-    plain.fork()
-    published_storage.open_ledger(plain, ["local"], templates={}, coming_up={})
-    plain.revert()
+    with plain.trial():
+        published_storage.open_ledger(plain, ["local"], templates={}, coming_up={})
 
     assert plain.storage_ledger is None
     assert len(plain.table._columns) == columns

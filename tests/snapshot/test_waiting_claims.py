@@ -89,15 +89,14 @@ def test_a_volume_that_is_set_aside_for_a_claim_makes_it_another_kind() -> None:
     assert kind(held) == before != named
 
 
-def test_a_fork_that_is_reverted_leaves_what_is_read_true() -> None:
+def test_a_trial_that_is_reverted_leaves_what_is_read_true() -> None:
     held = snapshot(make.pvc("data", storage_class="fast"), make.pvc("logs", storage_class="fast"))
     before = kind(held)
 
-    held.fork()
-    held.put_claim(make.pvc("data", storage_class="fast", size="2Gi"))
-    held.drop_claim("default", "logs")
-    changed, gone = kind(held), read(held, "logs")
-    held.revert()
+    with held.trial():
+        held.put_claim(make.pvc("data", storage_class="fast", size="2Gi"))
+        held.drop_claim("default", "logs")
+        changed, gone = kind(held), read(held, "logs")
 
     assert gone is None
     assert changed != before

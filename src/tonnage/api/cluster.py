@@ -199,14 +199,11 @@ class Cluster:
         record = snapshot.pods[self.find(pod)]
         if not record.node_name:
             return self._explained(record, node="")
-        snapshot.fork()
-        try:
+        with snapshot.trial():
             for attachment in self._attachments_of(record):
                 snapshot.drop_attachment(attachment)
             snapshot.drop_pod(record.meta.namespace, record.meta.name)
             return self._explained(record.moved_to(""), node=record.node_name)
-        finally:
-            snapshot.revert()
 
     def slots(self) -> slots.SlotReport:
         """The attach slots of every node and driver."""

@@ -21,7 +21,6 @@ from tonnage.groups.learned import CEILING, Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup import looking
@@ -151,12 +150,6 @@ class Surveyor:
 
     def _cluster(self, provided: Provided) -> Cluster:
         world = self._world
-
-        def pod(key: str) -> Pod:
-            found = world.pod(key)
-            assert found is not None
-            return found
-
         return Cluster(
             snapshot=world.snapshot,
             groups=provided.groups,
@@ -165,7 +158,7 @@ class Surveyor:
             daemonsets=list(world.cache(DaemonSet)),
             drivers=list(world.cache(CSIDriver)),
             pods_by_node=PodsByNode(world.pods_by_node),
-            pod=pod,
+            pod=world.pod,
         )
 
 

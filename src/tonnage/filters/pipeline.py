@@ -255,13 +255,10 @@ def _beside(
 
     Filters that had nothing to do with the pod without them are not asked, as upstream has it.
     """
-    snapshot.fork()
-    try:
+    with snapshot.trial():
         for other in promised:
             snapshot.place(other, node_name)
         return _ask_filters(snapshot, pod, features, only=asked).on(node_name)
-    finally:
-        snapshot.revert()
 
 
 def _ask_filters(

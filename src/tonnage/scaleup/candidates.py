@@ -109,11 +109,10 @@ class Candidates:
             if not known[one.position] and any(
                 all(scope.covers(held.pods) for scope in scopes) for held in one.row.starting
             ):
-                self._snapshot.fork()
-                rows = imagined.add_copies(self._snapshot, one.row, [f"{one.name}-asked"])
-                verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
-                known[one.position] = verdicts.codes[rows.start] == Code.SUCCESS
-                self._snapshot.revert()
+                with self._snapshot.trial():
+                    rows = imagined.add_copies(self._snapshot, one.row, [f"{one.name}-asked"])
+                    verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
+                    known[one.position] = verdicts.codes[rows.start] == Code.SUCCESS
 
     def pool_amounts(self, group: PodGroup) -> dict[str, int]:
         """Slots that one of the pods takes of each pool, wherever pools of a name are alike."""

@@ -120,8 +120,7 @@ def decide_standing(
     to count on beside those that are ready: what whoever made the requests knows of both.
     """
     snapshot = found.cluster.snapshot
-    snapshot.fork()
-    try:
+    with snapshot.trial():
         return planning.plan(
             _request(
                 found,
@@ -133,8 +132,6 @@ def decide_standing(
                 outside=outside,
             )
         )
-    finally:
-        snapshot.revert()
 
 
 def as_decided(features: Features, options: Options) -> Features:
@@ -191,7 +188,11 @@ def _outside(make: OutsideExpanders | None, found: Look) -> AskingOutside:
     if make is None:
         return lambda _: {}
     nodes = {name: template.node for name, template in found.templates.by_group.items()}
-    return lambda option: make(nodes, lambda name: [found.cluster.pod(p.key) for p in option(name)])
+    pod = found.cluster.pod
+    # While somebody else is asked pods go on coming and going.
+    return lambda option: make(
+        nodes, lambda name: [there for one in option(name) if (there := pod(one.key)) is not None]
+    )
 
 
 def _skipped(assessed: Readiness) -> dict[str, str]:

@@ -38,7 +38,7 @@ class Cluster(NamedTuple):
     daemonsets: Iterable[DaemonSet]
     drivers: Iterable[CSIDriver]
     pods_by_node: Mapping[str, Iterable[Pod]]
-    pod: Callable[[str], Pod]
+    pod: Callable[[str], Pod | None]
 
 
 def cluster_of(objects: Sequence[object], options: Options, features: Features) -> Cluster:
@@ -68,7 +68,7 @@ def cluster_of(objects: Sequence[object], options: Options, features: Features) 
         daemonsets=list(_of(objects, DaemonSet)),
         drivers=list(_of(objects, CSIDriver)),
         pods_by_node=pods_by_node,
-        pod=by_key.__getitem__,
+        pod=by_key.get,
     )
 
 

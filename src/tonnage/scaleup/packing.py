@@ -154,7 +154,7 @@ def pack(
 ) -> Packing:
     """Place the groups in the order given on at most `limit` new nodes, first fit.
 
-    Everything is placed in the snapshot; the caller forks before and keeps or reverts. `fresh`
+    Everything is placed in the snapshot; the caller opens a trial and keeps it or not. `fresh`
     says how many pods of a group an empty node of this template holds, where that is known.
     """
     packing = Packing(
@@ -185,15 +185,14 @@ def repack(
     """
     snapshot = packed.snapshot
     while True:
-        snapshot.fork()
-        again = packed.another()
-        again.add_nodes(nodes)
-        _place_all(again, groups, features, nodes, stop)
-        used = len(again.used_rows)
-        if used == nodes or keep_empty:
-            snapshot.commit()
-            return again
-        snapshot.revert()
+        with snapshot.trial() as trial:
+            again = packed.another()
+            again.add_nodes(nodes)
+            _place_all(again, groups, features, nodes, stop)
+            used = len(again.used_rows)
+            if used == nodes or keep_empty:
+                trial.keep()
+                return again
         nodes = used or nodes - 1
 
 
@@ -356,14 +355,14 @@ def _place_each(
         if not fits.any():
             if len(packing.names) >= limit:
                 return
-            packing.snapshot.fork()
-            packing.add_nodes(1)
-            fits = pipeline.evaluate(packing.snapshot, group.sample, features).fits[packing.rows]
-            if not fits.any():
-                packing.snapshot.revert()
-                packing.names.pop()
-                return
-            packing.snapshot.commit()
+            with packing.snapshot.trial() as trial:
+                packing.add_nodes(1)
+                found = pipeline.evaluate(packing.snapshot, group.sample, features)
+                fits = found.fits[packing.rows]
+                if not fits.any():
+                    packing.names.pop()
+                    return
+                trial.keep()
         counts = np.zeros(len(packing.names), dtype=np.int64)
         counts[np.flatnonzero(fits)[0]] = 1
         packing.put(group, counts)

@@ -52,12 +52,9 @@ def _best(request: Request) -> Plan:
     best: Plan | None = None
     groups = list(request.pending)
     for order in orders.ON_EXISTING:
-        request.snapshot.fork()
-        try:
+        with request.snapshot.trial():
             planner = _Planner(request, groups, order)
             found = planner.run()
-        finally:
-            request.snapshot.revert()
         if best is None or _worth(found) < _worth(best):
             best = found
         if found.partial or not planner.improvable:
@@ -201,9 +198,8 @@ class _Planner:
 
     def _estimate(self, candidate: Candidate, groups: list[PodGroup]) -> expanders.Option | None:
         """What upstream's first fit would buy of the group: the choice is made on that."""
-        self._snapshot.fork()
-        packed = self._pack(candidate, orders.by_size(groups, candidate.template))
-        self._snapshot.revert()
+        with self._snapshot.trial():
+            packed = self._pack(candidate, orders.by_size(groups, candidate.template))
         self._option_pods[candidate.name] = [pod for one in packed.placed for pod in one.pods]
         group, nodes = candidate.group, len(packed.used_rows)
         if group.all_or_nothing and nodes:
@@ -255,51 +251,46 @@ class _Planner:
     def _buy(self, candidate: Candidate, groups: list[PodGroup], reason: str) -> bool:
         """Fill the group's nodes as well as any order can; whether that helps anybody."""
         order = self._best_order(candidate, groups)
-        self._snapshot.fork()
-        packed = self._pack(candidate, order)
-        if not packed.placed:
-            self._snapshot.revert()
-            return False
-        deltas = self._balanced(candidate, packed)
-        if deltas is not None:
-            self._snapshot.revert()
-            self._snapshot.fork()
-            if self._buy_from(candidate, deltas, packed, reason):
-                return True
-            self._snapshot.revert()
-            self._snapshot.fork()
+        with self._snapshot.trial() as trial:
             packed = self._pack(candidate, order)
-        room = self._budget.group_room(candidate.group)
-        if len(packed.used_rows) > room:
-            # Similar groups were counted on, and do not help after all.
-            self._snapshot.revert()
-            self._snapshot.fork()
-            packed = self._pack(candidate, order, limit=room)
-        whole = candidate.group.all_or_nothing
-        if packed.drifting:
-            self._snapshot.revert()
-            self._snapshot.fork()
-            packed = packing.repack(
-                packed,
-                order,
-                self._features,
-                nodes=room if whole else len(packed.used_rows),
-                keep_empty=whole,
-                stop=self._is_out_of_time,
-            )
-        elif whole:
-            packed.add_nodes(room - len(packed.names))
-        if not packed.placed:
-            self._snapshot.revert()
-            return False
-        rows = list(range(packed.rows.start, packed.rows.stop)) if whole else packed.used_rows
-        self._snapshot.commit()
-        left = [
-            group.without(packed.taken(group)) if packed.taken(group) else group
-            for group in self._left
-            if packed.remaining(group)
-        ]
-        self._record(candidate, {candidate.name: rows}, packed.placed, left, reason)
+            if not packed.placed:
+                return False
+            deltas = self._balanced(candidate, packed)
+            if deltas is not None:
+                trial.start_over()
+                if self._buy_from(candidate, deltas, packed, reason):
+                    trial.keep()
+                    return True
+                trial.start_over()
+                packed = self._pack(candidate, order)
+            room = self._budget.group_room(candidate.group)
+            if len(packed.used_rows) > room:
+                # Similar groups were counted on, and do not help after all.
+                trial.start_over()
+                packed = self._pack(candidate, order, limit=room)
+            whole = candidate.group.all_or_nothing
+            if packed.drifting:
+                trial.start_over()
+                packed = packing.repack(
+                    packed,
+                    order,
+                    self._features,
+                    nodes=room if whole else len(packed.used_rows),
+                    keep_empty=whole,
+                    stop=self._is_out_of_time,
+                )
+            elif whole:
+                packed.add_nodes(room - len(packed.names))
+            if not packed.placed:
+                return False
+            rows = list(range(packed.rows.start, packed.rows.stop)) if whole else packed.used_rows
+            left = [
+                group.without(packed.taken(group)) if packed.taken(group) else group
+                for group in self._left
+                if packed.remaining(group)
+            ]
+            self._record(candidate, {candidate.name: rows}, packed.placed, left, reason)
+            trial.keep()
         return True
 
     def _best_order(self, candidate: Candidate, groups: list[PodGroup]) -> list[PodGroup]:
@@ -315,9 +306,8 @@ class _Planner:
             return next(iter(tried.values()))
         best: tuple[tuple[int, int], list[PodGroup]] | None = None
         for ordered in tried.values():
-            self._snapshot.fork()
-            packed = self._pack(candidate, ordered)
-            self._snapshot.revert()
+            with self._snapshot.trial():
+                packed = self._pack(candidate, ordered)
             worth = (-packed.pod_count, len(packed.used_rows))
             if best is None or worth < best[0]:
                 best = (worth, ordered)
@@ -363,7 +353,6 @@ class _Planner:
         used = np.unique([one.row for one in fits])
         if sum(len(one.pods) for one in fits) < packed.pod_count or len(used) < mask.sum():
             return False
-        self._snapshot.commit()
         tried = {id(group) for group in order}
         untouched = [group for group in self._left if id(group) not in tried]
         self._record(candidate, rows, fits, untouched + left, reason)

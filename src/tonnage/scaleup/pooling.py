@@ -17,7 +17,7 @@ def open_pools(
     candidates: Candidates,
     configured: Sequence[SlotPool],
 ) -> tuple[GroupPool, ...]:
-    """Set the pools until the fork is reverted; gives those of new nodes, by group."""
+    """Set the pools until the trial is over; gives those of new nodes, by group."""
     if not configured and not any(group.pools for group in groups):
         return ()
     rows: dict[int, list[Pool]] = {}

@@ -130,8 +130,7 @@ def _planned(
     there = {name for names in new.values() for name in names if name in snapshot.nodes}
     upcoming = Counter(request.upcoming)
     upcoming.subtract({group: len(set(names) - there) for group, names in new.items()})
-    snapshot.fork()
-    try:
+    with snapshot.trial():
         for name in there:
             snapshot.drop_node(name)
         return plan_anew(
@@ -144,8 +143,6 @@ def _planned(
                 },
             )
         )
-    finally:
-        snapshot.revert()
 
 
 def _is_enough(found: Plan, best: Plan, bought: Mapping[str, int], *, nothing_else: bool) -> bool:

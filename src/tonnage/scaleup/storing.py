@@ -36,7 +36,7 @@ def open_ledger(
     coming_up: Mapping[str, str],
     promised: Iterable[Promise],
 ) -> None:
-    """Begin to count what is taken of these classes, until the fork is reverted.
+    """Begin to count what is taken of these classes, until the trial is over.
 
     `coming_up` has nodes that are not all there yet, each with its group; `promised` the pods
     whose volumes are being made, which may not show in what is published yet.

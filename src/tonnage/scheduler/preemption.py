@@ -120,8 +120,7 @@ class Search:
 
     def _victims(self, newcomer: PodRecord, candidates: list[_Candidate]) -> list[Victims]:
         snapshot = self._snapshot
-        snapshot.fork()
-        try:
+        with snapshot.trial():
             for candidate in candidates:
                 for record in candidate.lower:
                     snapshot.drop_pod(record.meta.namespace, record.meta.name)
@@ -140,8 +139,6 @@ class Search:
                         record = candidate.lower[turn]
                         snapshot.drop_pod(record.meta.namespace, record.meta.name)
                         going[candidate.node].append(record)
-        finally:
-            snapshot.revert()
         return [
             Victims(one.node, tuple(pods), sum(pod.key in one.violating for pod in pods))
             for one in helped
@@ -153,13 +150,10 @@ class Search:
 
     def _suffices(self, newcomer: PodRecord, victims: Victims) -> bool:
         """The nodes were tried together; this one alone may not do."""
-        self._snapshot.fork()
-        try:
+        with self._snapshot.trial():
             for record in victims.pods:
                 self._snapshot.drop_pod(record.meta.namespace, record.meta.name)
             return bool(self._fits(newcomer)[self._snapshot.nodes[victims.node].row])
-        finally:
-            self._snapshot.revert()
 
     def _newest(self, victims: Victims) -> tuple[str, str]:
         """When the first of the most important victims started."""

@@ -1,6 +1,6 @@
 """Records by name, in the order they came.
 
-A dictionary alone has that order until something is taken out and put back, as a reverted fork
+A dictionary alone has that order until something is taken out and put back, as a reverted trial
 does. Finding the old place at once would cost as much as there are entries; here the order
 is mended when somebody next looks at all of them, which costs as much anyway.
 """

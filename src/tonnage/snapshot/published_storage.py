@@ -29,7 +29,7 @@ def open_ledger(
     templates: Mapping[int, Sequence[Room]],
     coming_up: Mapping[int, Sequence[Room]],
 ) -> None:
-    """Begin a ledger of these classes, until the fork is reverted.
+    """Begin a ledger of these classes, until the trial is over.
 
     `templates` are rows of nodes that do not exist, with what each would have of its own.
     `coming_up` are rows of nodes that will have so much and may not have published it yet.

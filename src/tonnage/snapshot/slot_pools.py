@@ -49,7 +49,7 @@ class PoolColumn:
 
 
 class SlotPools:
-    """Every pool of every row, by name and members; lives as long as the fork it was set in."""
+    """Every pool of every row, by name and members; lives as long as the trial it was set in."""
 
     def __init__(self) -> None:
         self.columns: list[PoolColumn] = []
@@ -69,7 +69,7 @@ class SlotPools:
 
 
 def set_pools(snapshot: Snapshot, by_row: Mapping[int, Sequence[Pool]]) -> None:
-    """Give rows their pools, until the fork is reverted; rows copied from them have them too."""
+    """Give rows their pools, until the trial is over; rows copied from them have them too."""
     pools = SlotPools()
     known: dict[tuple[str, tuple[tuple[str, int], ...]], PoolColumn] = {}
     for row, found in by_row.items():

@@ -33,7 +33,7 @@ from tonnage.snapshot.classifying import PodClasses
 from tonnage.snapshot.counting import AntiTerms, PodCounters
 from tonnage.snapshot.holding import Held, HeldPods
 from tonnage.snapshot.interning import Interner
-from tonnage.snapshot.journal import Journal
+from tonnage.snapshot.journal import Journal, Trial
 from tonnage.snapshot.nodes import NodeColumns
 from tonnage.snapshot.occupancy import Occupancy, discard, include
 from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
@@ -53,7 +53,7 @@ FINISHED = ("Succeeded", "Failed")
 
 
 class Snapshot:
-    """Columns equal what a rebuild from the objects held would give; a fork reverts exactly."""
+    """Columns equal what a rebuild from the objects held would give; a trial reverts exactly."""
 
     def __init__(
         self,
@@ -165,19 +165,12 @@ class Snapshot:
         name = (meta.namespace, meta.name) if namespaced else (meta.name,)
         self._droppers[kind](*name)
 
-    # Forks.
+    def trial(self) -> Trial:
+        """`with snapshot.trial() as trial:` what is changed inside is taken back on leaving.
 
-    def fork(self) -> None:
-        """From here on changes can be taken back by `revert`. Forks nest."""
-        self._journal.fork()
-
-    def revert(self) -> None:
-        """Back to where the last fork was made."""
-        self._journal.revert()
-
-    def commit(self) -> None:
-        """Keep what was changed since the last fork; an outer fork can still take it back."""
-        self._journal.commit()
+        Unless `trial.keep()` was called. Trials nest.
+        """
+        return self._journal.trial()
 
     # Nodes.
 

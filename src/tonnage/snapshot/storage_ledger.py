@@ -57,7 +57,7 @@ class ClassColumns:
 class StorageLedger:
     """What is left of a pool is what was published less what was taken since; both by row.
 
-    It lives as long as the fork it was opened in. With `claims_alone`, claims of a pod are not
+    It lives as long as the trial it was opened in. With `claims_alone`, claims of a pod are not
     added up, and rows of which nothing was taken are as if there were no ledger.
     """
 

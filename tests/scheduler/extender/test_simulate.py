@@ -92,3 +92,14 @@ async def test_a_template_may_not_take_the_name_of_a_node(clock: VirtualClock) -
         body = msgspec.json.encode({"pod": make.pod("a"), "templates": [{"node": make.node("n1")}]})
         status, answer = await stage.post("/simulate", body)
     assert (status, "a node of that name already" in answer["Error"]) == (400, True)
+
+
+async def test_pools_are_still_there_afterwards(clock: VirtualClock) -> None:
+    """They are set by the first question after something changed, whichever that is."""
+    pools = [{"name": "bus", "size": 1, "members": {DRIVER: 1}}]
+    *claims, pod = a_pod("db", "a", "b")
+    async with extending(clock, *a_node("n1", 10), *claims, pools=pools) as stage:
+        simulation = await simulated(stage, pod=pod, nodeNames=["n1"])
+        answer = await stage.filter(pod, "n1")
+    assert simulation["n1"]["causes"][0]["cause"] == "SlotPoolExhausted"
+    assert answer.nodes == []

@@ -64,8 +64,9 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
     unknown = [name for name in asked.node_names if name not in snapshot.nodes]
     if unknown:
         raise InputError(f"nodeNames: {checking.one_line(unknown[0])}: there is no such node")
-    snapshot.fork()
-    try:
+    # What is brought up to date inside the trial would be gone after it.
+    verbs.refresh()
+    with snapshot.trial():
         for claim in claims:
             snapshot.put_claim(claim)
         for node, csinode in templates:
@@ -81,8 +82,6 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
             _verdict(verdicts.on(name), refused.get(name, ""), name in ours.unresolvable)
             for name in names
         )
-    finally:
-        snapshot.revert()
     return Reply(wire.encode(Simulation(pod=ask.pod.key, verdicts=answer)))
 
 

@@ -55,7 +55,7 @@ class Verbs:
         self._clock = clock
         self._metrics = metrics
         self._lag = Lag(clock)
-        self._refresh = refresh
+        self.refresh = refresh
         self._news = asyncio.Event()
         self._warned: dict[str, float] = {}
 
@@ -92,7 +92,7 @@ class Verbs:
 
     def ask(self, pod: Pod) -> Ask:
         """The question for the model; of a pod that the watch knows, what is known of it."""
-        self._refresh()
+        self.refresh()
         snapshot = self._standing.snapshot
         known = snapshot.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
         if known is not None and known.meta.uid == pod.metadata.uid and not known.node_name:

@@ -1,4 +1,4 @@
-"""Random lives of a snapshot: changes, imagined nodes and pods, and forks in forks.
+"""Random lives of a snapshot: changes, imagined nodes and pods, and trials in trials.
 
 Beside the snapshot goes a plain account of what it should hold by now. A revert must lead back to
 the bit, and at any time a snapshot made afresh from the account must be the same.
@@ -23,6 +23,7 @@ from tonnage.objects.storage import CSINode
 from tonnage.objects.volumesources import GCEPersistentDiskSource, VolumeSource
 from tonnage.snapshot import imagined, published_storage, slot_pools
 from tonnage.snapshot.imagined import Held, TemplateRow
+from tonnage.snapshot.journal import Trial
 from tonnage.snapshot.slot_pools import Pool
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.snapshot.storage_ledger import Room
@@ -194,12 +195,12 @@ class Life(RuleBasedStateMachine):
         self.account = Account()
         self.snapshot = Snapshot.of(self.account.objects.values())
         self.templates: list[TemplateRow] = []
-        self.forks: list[tuple[Dump, Account, list[TemplateRow]]] = []
+        self.trials: list[tuple[Trial, Dump, Account, list[TemplateRow]]] = []
         self.made = 0
         self.add_template(0)
         self.add_copies(0, 2)
         # All of it is taken back in the end.
-        self.fork()
+        self.try_on()
 
     def some_node(self, number: int) -> str | None:
         nodes = list(self.snapshot.nodes)
@@ -278,27 +279,30 @@ class Life(RuleBasedStateMachine):
         self.snapshot.put_csinode(said)
         self.account.objects[name_of(said)] = said
 
-    # Forks, and what is only set up in them.
+    # Trials, and what is only set up in them.
 
-    @precondition(lambda self: len(self.forks) < 3)
+    @precondition(lambda self: len(self.trials) < 3)
     @rule()
-    def fork(self) -> None:
-        self.forks.append((exact(self.snapshot), self.account.copied(), [*self.templates]))
-        self.snapshot.fork()
+    def try_on(self) -> None:
+        before = (exact(self.snapshot), self.account.copied(), [*self.templates])
+        trial = self.snapshot.trial()
+        trial.__enter__()
+        self.trials.append((trial, *before))
 
-    @precondition(lambda self: len(self.forks) > 1)
+    @precondition(lambda self: len(self.trials) > 1)
     @rule()
-    def commit(self) -> None:
+    def keep(self) -> None:
         before = exact(self.snapshot)
-        self.snapshot.commit()
-        self.forks.pop()
+        trial = self.trials.pop()[0]
+        trial.keep()
+        trial.__exit__(None, None, None)
         assert differences(before, exact(self.snapshot)) == {}
 
-    @precondition(lambda self: len(self.forks) > 1)
+    @precondition(lambda self: len(self.trials) > 1)
     @rule()
     def revert(self) -> None:
-        self.snapshot.revert()
-        before, self.account, self.templates = self.forks.pop()
+        trial, before, self.account, self.templates = self.trials.pop()
+        trial.__exit__(None, None, None)
         assert differences(before, exact(self.snapshot)) == {}
 
     @rule()
@@ -328,7 +332,7 @@ class Life(RuleBasedStateMachine):
             answers = told_waiting(self.snapshot, NEWEST)
             assert differences(told_waiting(rebuilt, NEWEST), answers) == {}
         assert differences(dump(rebuilt), dump(self.snapshot)) == {}
-        while self.forks:
+        while self.trials:
             self.revert()
 
 

@@ -1,4 +1,4 @@
-"""What if: a thousand pods placed on a fork, and all of it taken back."""
+"""What if: a thousand pods placed in a trial, and all of it taken back."""
 
 import random
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tonnage.objects.pods import Pod
 from tonnage.snapshot.snapshot import PodRecord
 from tonnage.testing import builders, reference
 
-NAME = "fork"
+NAME = "trial"
 PLACEMENTS = 1_000
 _PLAIN_PLACEMENTS = 50
 
@@ -29,20 +29,19 @@ def run(context: Context) -> Iterator[Row]:
     known = set(snapshot.pods)
 
     def what_if() -> None:
-        snapshot.fork()
-        for record, node in zip(records, targets, strict=True):
-            snapshot.place(record, node)
-        snapshot.revert()
+        with snapshot.trial():
+            for record, node in zip(records, targets, strict=True):
+                snapshot.place(record, node)
 
     taken = spread([once(what_if) for _ in range(context.times(20))])
     assert all(
         np.array_equal(before, column.data)
         for before, column in zip(used, snapshot.columns.used, strict=True)
-    ), "a fork that was reverted left traces"
-    assert set(snapshot.pods) == known, "a fork that was reverted left pods"
+    ), "a trial that was reverted left traces"
+    assert set(snapshot.pods) == known, "a trial that was reverted left pods"
     yield Row(
         benchmark=NAME,
-        case="fork, place, revert",
+        case="place, revert",
         work=f"{PLACEMENTS:,} pods with a claim each, {context.size.nodes:,} nodes",
         value=taken.median,
         p99=taken.p99,

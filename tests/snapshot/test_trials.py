@@ -1,4 +1,4 @@
-"""Forks: whatever is changed or imagined after one can be taken back exactly."""
+"""Trials: whatever is changed or imagined in one can be taken back exactly."""
 
 import random
 
@@ -44,7 +44,7 @@ def with_holes(seed: int) -> Snapshot:
 
 @given(seeds, scripts)
 @lean(150)
-def test_a_fork_is_reverted_to_the_bit(seed, script) -> None:
+def test_a_trial_is_reverted_to_the_bit(seed, script) -> None:
     snapshot, gates = with_holes(seed), cluster_of(seed)[1]
     told = told_waiting(snapshot, gates)
     Imagination(snapshot, mixed(seed), gates).play(script)
@@ -54,74 +54,71 @@ def test_a_fork_is_reverted_to_the_bit(seed, script) -> None:
 
 def test_what_is_committed_stays() -> None:
     snapshot = Snapshot.of([node("n1"), pod("web")])
-    snapshot.fork()
-    snapshot.place(snapshot.pods["default/web"], "n1")
-    snapshot.commit()
+    with snapshot.trial() as trial:
+        snapshot.place(snapshot.pods["default/web"], "n1")
+        trial.keep()
 
     assert [record.key for record in snapshot.pods_on("n1")] == ["default/web"]
 
 
-def test_an_outer_fork_takes_back_what_an_inner_one_committed() -> None:
+def test_an_outer_trial_takes_back_what_an_inner_one_kept() -> None:
     snapshot = Snapshot.of([node("n1"), pod("web", cpu=1)])
     before = dump(snapshot)
-    snapshot.fork()
-    snapshot.fork()
-    snapshot.place(snapshot.pods["default/web"], "n1")
-    snapshot.commit()
-    snapshot.put_node(node("n2"))
-    snapshot.revert()
+    with snapshot.trial():
+        with snapshot.trial() as trial:
+            snapshot.place(snapshot.pods["default/web"], "n1")
+            trial.keep()
+        snapshot.put_node(node("n2"))
 
     assert differences(before, dump(snapshot)) == {}
 
 
-def test_an_inner_fork_takes_back_nothing_of_the_outer_one() -> None:
+def test_an_inner_trial_takes_back_nothing_of_the_outer_one() -> None:
     snapshot = Snapshot.of([node("n1"), pod("web"), pod("db")])
-    snapshot.fork()
-    snapshot.place(snapshot.pods["default/web"], "n1")
-    snapshot.fork()
-    snapshot.place(snapshot.pods["default/db"], "n1")
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.place(snapshot.pods["default/web"], "n1")
+        with snapshot.trial():
+            snapshot.place(snapshot.pods["default/db"], "n1")
 
-    assert [record.key for record in snapshot.pods_on("n1")] == ["default/web"]
+        assert [record.key for record in snapshot.pods_on("n1")] == ["default/web"]
 
 
-def test_changes_without_a_fork_are_for_good() -> None:
+def test_changes_outside_a_trial_are_for_good() -> None:
     snapshot = Snapshot.of([node("n1"), pod("web")])
     snapshot.place(snapshot.pods["default/web"], "n1")
-    snapshot.fork()
-    snapshot.revert()
+    with snapshot.trial():
+        pass
 
     assert [record.key for record in snapshot.pods_on("n1")] == ["default/web"]
 
 
-def test_a_class_first_seen_in_a_fork_is_counted_after_it() -> None:
-    """Classes and counters learnt in a fork stay known, and must not go wrong."""
+def test_a_class_first_seen_in_a_trial_is_counted_after_it() -> None:
+    """Classes and counters learnt in a trial stay known, and must not go wrong."""
     term = PodAffinityTerm(topology_key=HOSTNAME, label_selector=selecting({"app": "db"}))
     snapshot = Snapshot.of([node("n1"), node("n2")])
-    snapshot.fork()
-    snapshot.put_pod(pod("db", on="n1", labels={"app": "db"}))
-    asking = snapshot.record_of(pod("web", apart=[term]))
-    inside = pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist()
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.put_pod(pod("db", on="n1", labels={"app": "db"}))
+        asking = snapshot.record_of(pod("web", apart=[term]))
+        inside = pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist()
 
     assert inside == [False, True]
     assert pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist() == [True, True]
 
 
-def test_a_record_from_before_a_fork_can_be_placed_in_it() -> None:
-    """Inside the fork its labels have become facts, which the record does not know yet."""
+def test_a_record_from_before_a_trial_can_be_placed_in_it() -> None:
+    """Inside the trial its labels have become facts, which the record does not know yet."""
     index = "apps.kubernetes.io/pod-index"
     term = PodAffinityTerm(topology_key=HOSTNAME, label_selector=selecting({index: "1"}))
     snapshot = Snapshot.of([node("n1"), pod("db-1", labels={index: "1"})])
     record = snapshot.pods["default/db-1"]
-    snapshot.fork()
-    asking = snapshot.record_of(pod("web", apart=[term]))
-    snapshot.place(record, "n1")
+    with snapshot.trial():
+        asking = snapshot.record_of(pod("web", apart=[term]))
+        snapshot.place(record, "n1")
 
-    assert pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist() == [False]
+        assert pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist() == [False]
 
 
-# Nodes that go inside a fork.
+# Nodes that go inside a trial.
 
 
 def holding(*, apart: bool = False) -> tuple[Snapshot, Held]:
@@ -139,47 +136,45 @@ def hold_one(snapshot: Snapshot, group: Held, name: str) -> None:
 def test_a_node_with_imagined_pods_can_be_dropped_and_reverted() -> None:
     snapshot, group = holding()
     before = exact(snapshot)
-    snapshot.fork()
-    hold_one(snapshot, group, "n1")
-    snapshot.drop_node("n1")
-    snapshot.revert()
+    with snapshot.trial():
+        hold_one(snapshot, group, "n1")
+        snapshot.drop_node("n1")
 
     assert differences(before, exact(snapshot)) == {}
 
 
 def test_a_new_node_does_not_inherit_the_imagined_pods_of_a_dropped_one() -> None:
     snapshot, group = holding()
-    snapshot.fork()
-    hold_one(snapshot, group, "n1")
-    snapshot.drop_node("n1")
-    snapshot.put_node(node("n2"))
-    found = pipeline.evaluate(snapshot, snapshot.pods["default/db"], NEWEST)
+    with snapshot.trial():
+        hold_one(snapshot, group, "n1")
+        snapshot.drop_node("n1")
+        snapshot.put_node(node("n2"))
+        found = pipeline.evaluate(snapshot, snapshot.pods["default/db"], NEWEST)
 
-    assert found.on("n2").texts == []
+        assert found.on("n2").texts == []
 
 
 def test_imagined_pods_of_a_dropped_node_refuse_nobody() -> None:
     snapshot, group = holding(apart=True)
-    snapshot.fork()
-    hold_one(snapshot, group, "n1")
-    snapshot.drop_node("n1")
-    found = pipeline.evaluate(snapshot, snapshot.pods["default/db"], NEWEST)
+    with snapshot.trial():
+        hold_one(snapshot, group, "n1")
+        snapshot.drop_node("n1")
+        found = pipeline.evaluate(snapshot, snapshot.pods["default/db"], NEWEST)
 
-    assert found.on("n0").texts == []
+        assert found.on("n0").texts == []
 
 
 def test_an_imagined_node_can_be_dropped_and_reverted() -> None:
     snapshot = Snapshot.of([node("n1")])
-    snapshot.fork()
-    template = imagined.add_template(snapshot, node("template"), None, [])
-    imagined.add_copies(snapshot, template, ["copy-1", "copy-2"])
-    before = exact(snapshot)
-    snapshot.fork()
-    snapshot.drop_node("copy-1")
-    snapshot.revert()
+    with snapshot.trial():
+        template = imagined.add_template(snapshot, node("template"), None, [])
+        imagined.add_copies(snapshot, template, ["copy-1", "copy-2"])
+        before = exact(snapshot)
+        with snapshot.trial():
+            snapshot.drop_node("copy-1")
 
-    assert differences(before, exact(snapshot)) == {}
-    assert list(snapshot.nodes) == ["n1", "copy-1", "copy-2"]
+        assert differences(before, exact(snapshot)) == {}
+        assert list(snapshot.nodes) == ["n1", "copy-1", "copy-2"]
 
 
 def test_a_real_node_in_place_of_an_imagined_one_can_be_reverted() -> None:
@@ -187,10 +182,9 @@ def test_a_real_node_in_place_of_an_imagined_one_can_be_reverted() -> None:
     template = imagined.add_template(snapshot, node("t"), csinode("t", {EBS: 5}), [(USER, {})])
     imagined.add_copies(snapshot, template, ["copy"])
     before = exact(snapshot)
-    snapshot.fork()
-    snapshot.put_node(node("copy", cpu="8"))
-    snapshot.put_csinode(csinode("copy", {EBS: 3}))
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.put_node(node("copy", cpu="8"))
+        snapshot.put_csinode(csinode("copy", {EBS: 3}))
 
     assert differences(before, exact(snapshot)) == {}
 
@@ -207,19 +201,18 @@ def test_a_node_comes_back_with_pools_and_what_is_left_of_its_storage() -> None:
         ]
     )
     row = snapshot.nodes["n1"].row
-    snapshot.fork()
-    set_pools(snapshot, {row: [Pool("shared", ((EBS, 1),), 4)]})
-    published_storage.open_ledger(snapshot, ["disk"], templates={}, coming_up={})
-    group = Held(snapshot.pods["default/db"].pods, {EBS: 1}, {"disk": 2**30})
-    imagined.hold(snapshot, group, np.array([row]), np.array([2]))
-    before = exact(snapshot)
-    snapshot.fork()
-    snapshot.drop_node("n1")
-    snapshot.put_node(node("n2"))
-    snapshot.revert()
+    with snapshot.trial():
+        set_pools(snapshot, {row: [Pool("shared", ((EBS, 1),), 4)]})
+        published_storage.open_ledger(snapshot, ["disk"], templates={}, coming_up={})
+        group = Held(snapshot.pods["default/db"].pods, {EBS: 1}, {"disk": 2**30})
+        imagined.hold(snapshot, group, np.array([row]), np.array([2]))
+        before = exact(snapshot)
+        with snapshot.trial():
+            snapshot.drop_node("n1")
+            snapshot.put_node(node("n2"))
 
-    assert differences(before, exact(snapshot)) == {}
-    assert before["slot pools"] == [("shared", {EBS: 1}, [UNLIMITED, 4], [UNLIMITED, 2])]
+        assert differences(before, exact(snapshot)) == {}
+        assert before["slot pools"] == [("shared", {EBS: 1}, [UNLIMITED, 4], [UNLIMITED, 2])]
 
 
 def test_a_node_that_was_away_learns_of_drivers_that_appeared_meanwhile() -> None:
@@ -228,10 +221,9 @@ def test_a_node_that_was_away_learns_of_drivers_that_appeared_meanwhile() -> Non
     limited = node("n1", allocatable={limitkeys.key_for(driver): 7})
     snapshot = Snapshot(limit_reader=limits.from_csinode_and_allocatable)
     snapshot.put_node(limited)
-    snapshot.fork()
-    snapshot.drop_node("n1")
-    slots = snapshot.slots.driver(driver)
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.drop_node("n1")
+        slots = snapshot.slots.driver(driver)
 
     assert slots.limit.data[snapshot.nodes["n1"].row] == 7
 
@@ -249,10 +241,9 @@ def test_a_row_between_free_ones_is_found_after_the_end_was_away() -> None:
     snapshot = Snapshot.of([node(f"n{number}") for number in range(4)])
     snapshot.drop_node("n1")
     snapshot.drop_node("n2")
-    snapshot.fork()
-    snapshot.drop_node("n3")
-    snapshot.put_node(node("new"))
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.drop_node("n3")
+        snapshot.put_node(node("new"))
     snapshot.put_node(node("n4"))
     snapshot.put_node(node("n5"))
 
@@ -274,13 +265,12 @@ def test_pods_of_a_dropped_node_can_be_moved_and_all_of_it_reverted() -> None:
         ]
     )
     before = exact(snapshot)
-    snapshot.fork()
-    going = snapshot.pods_on("n1")
-    snapshot.drop_node("n1")
-    for record in going:
-        snapshot.place(record, "n2")
-    moved = [record.key for record in snapshot.pods_on("n2")]
-    snapshot.revert()
+    with snapshot.trial():
+        going = snapshot.pods_on("n1")
+        snapshot.drop_node("n1")
+        for record in going:
+            snapshot.place(record, "n2")
+        moved = [record.key for record in snapshot.pods_on("n2")]
 
     assert moved == ["default/first", "default/db", "default/last", "default/there"]
     assert differences(before, exact(snapshot)) == {}
@@ -290,9 +280,8 @@ def test_a_node_comes_back_to_its_row() -> None:
     snapshot = Snapshot.of([node("n0"), node("n1"), node("n2")])
     snapshot.drop_node("n0")
     before = rows(snapshot)
-    snapshot.fork()
-    snapshot.drop_node("n2")
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.drop_node("n2")
 
     assert rows(snapshot) == before
 
@@ -300,7 +289,7 @@ def test_a_node_comes_back_to_its_row() -> None:
 # Orders.
 
 
-def test_which_of_two_equal_volumes_is_taken_does_not_depend_on_a_reverted_fork() -> None:
+def test_which_of_two_equal_volumes_is_taken_does_not_depend_on_a_trial() -> None:
     """The first claim takes the first volume, and only one of them suits the second claim."""
     fast = selecting({"kind": "fast"})
     objects = [
@@ -313,18 +302,16 @@ def test_which_of_two_equal_volumes_is_taken_does_not_depend_on_a_reverted_fork(
         pod("web", pvcs=["any", "fast"]),
     ]
     snapshot = Snapshot.of(objects)
-    snapshot.fork()
-    snapshot.drop_volume("plain")
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.drop_volume("plain")
 
     assert told_waiting(snapshot, NEWEST) == told_waiting(Snapshot.of(objects), NEWEST)
 
 
 def test_waiting_pods_keep_their_order() -> None:
     snapshot = Snapshot.of([node("n1"), pod("a"), pod("b")])
-    snapshot.fork()
-    snapshot.place(snapshot.pods["default/a"], "n1")
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.place(snapshot.pods["default/a"], "n1")
 
     assert [record.key for record in snapshot.pending_pods()] == ["default/a", "default/b"]
 
@@ -332,11 +319,10 @@ def test_waiting_pods_keep_their_order() -> None:
 def test_orders_of_arrival_survive_a_revert() -> None:
     snapshot = Snapshot.of([node("n1"), node("n2"), pod("a"), pod("b")])
     before = orders(snapshot)
-    snapshot.fork()
-    snapshot.place(snapshot.pods["default/a"], "n1")
-    snapshot.drop_node("n1")
-    snapshot.drop_pod("default", "b")
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.place(snapshot.pods["default/a"], "n1")
+        snapshot.drop_node("n1")
+        snapshot.drop_pod("default", "b")
 
     assert orders(snapshot) == before
     assert [record.name for record in snapshot.ordered_nodes()] == ["n1", "n2"]
@@ -345,9 +331,8 @@ def test_orders_of_arrival_survive_a_revert() -> None:
 def test_volumes_that_name_a_claim_keep_their_order() -> None:
     claim = pvc("data")
     snapshot = Snapshot.of([pv("one", claim=claim), pv("other", claim=claim)])
-    snapshot.fork()
-    snapshot.drop_volume("one")
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.drop_volume("one")
 
     found = snapshot.storage.reserved_for("default", "data")
     assert [volume.metadata.name for volume in found] == ["one", "other"]
@@ -356,9 +341,8 @@ def test_volumes_that_name_a_claim_keep_their_order() -> None:
 def test_attachments_keep_their_order() -> None:
     snapshot = Snapshot.of([attachment(name, "n1", attacher=EBS) for name in ("one", "other")])
     before = list(snapshot.attachments)
-    snapshot.fork()
-    snapshot.drop_attachment(before[0])
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.drop_attachment(before[0])
 
     assert list(snapshot.attachments) == before
 
@@ -369,20 +353,18 @@ def test_the_first_pod_in_trouble_stays_the_first() -> None:
     users = [pod(name, on="n1", ephemeral=["scratch"]) for name in "ab"]
     snapshot = Snapshot.of([node("n1"), *foreign, *users])
     row = snapshot.nodes["n1"].row
-    snapshot.fork()
-    snapshot.drop_pod("default", "a")
-    snapshot.revert()
+    with snapshot.trial():
+        snapshot.drop_pod("default", "a")
 
     assert list(snapshot.problem_pods[row]) == ["default/a", "default/b"]
 
 
-def test_pools_set_in_a_fork_make_way_for_those_before() -> None:
+def test_pools_set_in_a_trial_make_way_for_those_before() -> None:
     snapshot = Snapshot.of([node("n1"), node("n2")])
     set_pools(snapshot, {0: [Pool("standing", ((EBS, 1),), 4)]})
     before = exact(snapshot)
-    snapshot.fork()
-    set_pools(snapshot, {1: [Pool("planned", ((EBS, 1),), 2)]})
-    clear_pools(snapshot)
-    snapshot.revert()
+    with snapshot.trial():
+        set_pools(snapshot, {1: [Pool("planned", ((EBS, 1),), 2)]})
+        clear_pools(snapshot)
 
     assert differences(before, exact(snapshot)) == {}
