@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import manifests
+from tests.e2e import deployed, manifests, scaling
 from tests.e2e.controlplane import SCHEDULER, ControlPlane, wait_until
-from tests.e2e.extending import Extended, extended
+from tests.e2e.extending import GATES, Extended, extended
 from tests.e2e.manifests import Manifest
+from tests.e2e.processes import Watchdog
 from tests.e2e.workspace import Workspace, workspace
+from tonnage.embedded.world.behaviour import DriverBehaviour
 from tonnage.objects.storage import OPT_IN_ANNOTATION
 
 DRIVER = "disk.example.com"
@@ -125,6 +127,32 @@ def test_a_driver_that_registers_without_a_limit_wakes_the_pod_too(
     listed = manifests.csinode(node, {"other.example.com": 9, DRIVER: None})
     own.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(listed))
     starts(own, figure)
+
+
+@pytest.mark.patience(600)
+def test_the_autoscaler_buys_the_node_that_the_extender_has_a_pod_wait_for(
+    plane: Extended, own: Workspace, watchdog: Watchdog, tmp_path: Path
+) -> None:
+    opt_in(plane, own)
+    node = own.name("n1")
+    own.create(manifests.node(node), manifests.csinode(node, {"other.example.com": 9}))
+    waits_for_its_driver(own, "CSIDriverMissingOnNode")
+    deployed.apply(plane.cluster)
+    with scaling.stage(own, tmp_path, watchdog=watchdog) as stage:
+        stage.groups(scaling.group("db", limit=5, driver=DRIVER))
+        stage.play(DriverBehaviour(name=DRIVER, limit=5, nodes=("db*",)))
+        autoscaler = stage.autoscaler(enforceOptIn="as-server", featureGates=GATES)
+        stage.wait(
+            lambda: autoscaler.tells("lastDecision")["fitOnExisting"] == 1,
+            "the pod is thought to fit on the node without its driver",
+        )
+        assert autoscaler.requests() == []
+        autoscaler.program.kill()
+        stage.forget_leader()
+        autoscaler = stage.autoscaler(featureGates=GATES)
+        stage.wait_running(1)
+        assert autoscaler.requests() == [("db", 1)]
+        assert autoscaler.tells("optInEnforcedBy").startswith(f"Tonnage: CSIDriver {DRIVER}")
 
 
 def test_this_server_drops_the_field_and_keeps_the_annotation(own: Workspace) -> None:
