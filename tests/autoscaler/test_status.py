@@ -36,6 +36,20 @@ async def fetched(port: int, path: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
+async def test_no_candidates_are_told_of_a_scale_down_that_there_is_not(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-1", age=7200)
+        async with autoscaling(server, Cloud(server), clock):
+            await until(lambda: STATUS in server.objects, clock=clock)
+            found = status(server)
+            (one,) = found["nodeGroups"]
+            assert found["clusterWide"]["scaleDown"]["status"] == "Disabled"
+            assert one["scaleDown"]["status"] == "Disabled"
+
+
 async def test_the_status_has_upstreams_form(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         started(server)

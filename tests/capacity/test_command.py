@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from tests.capacity.harness import CLASSES, NODES, put, started
 from tests.capacity.making import a_class, a_node
 from tests.cluster.apiserver import ApiServer
+from tonnage.capacity.conventions import LOCAL_CSI_DRIVER
 from tonnage.cli.app import program
 from tonnage.objects.scenarios import API_VERSION
 
@@ -132,6 +133,31 @@ async def test_the_autoscaler_publishes_for_the_groups_of_its_provider(tmp_path:
             running.send_signal(signal.SIGTERM)
             await ended(running)
         assert running.returncode == 0
+
+
+async def test_the_autoscaler_may_take_the_place_of_another_controller(tmp_path: Path) -> None:
+    async with ApiServer() as server:
+        started(server)
+        theirs = LOCAL_CSI_DRIVER
+        put(server, CLASSES, a_class(annotation=theirs.annotation, driver=theirs.provisioner))
+        running = await process(
+            "run", kubeconfig(tmp_path, server), groups_file(tmp_path, "i3"),
+            "--address=127.0.0.1:0", "--provider=kwok", "--enable-capacity-template",
+            "--compatibility=local-csi-driver",
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(30):
+                while f"{OBJECTS}/local-csi-template-fast-i3" not in server.objects:
+                    await asyncio.sleep(0.05)
+        finally:
+            running.send_signal(signal.SIGTERM)
+            await ended(running)
+
+
+def test_names_of_what_is_not_published_are_of_no_use() -> None:
+    result = CliRunner().invoke(program, ["run", "--compatibility=local-csi-driver"])
+    assert result.exit_code == 2
+    assert "expected --enable-capacity-template too" in result.output
 
 
 @pytest.mark.parametrize(

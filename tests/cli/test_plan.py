@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 import yaml
 
@@ -9,6 +10,8 @@ from tests.cli.conftest import Written
 from tests.cli.planning import STORAGE, cells, cluster, databases, document, row, run
 from tests.scaleup.groups import DRIVER, group
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.pods import ResourceClaimReference
+from tonnage.objects.scenarios import StorageCapacity
 from tonnage.testing import builders as make
 
 # What a person reads.
@@ -183,3 +186,49 @@ def test_warnings_change_the_exit_code_if_asked(written: Written) -> None:
     result = run("-f", written(*objects), "--fail-on", "warnings", "-o", "json")
     assert (result.exit_code, json.loads(result.stdout)["kind"]) == (1, "Plan")
     assert "ends with code 1: 1 warning" in result.stderr
+
+
+def test_pods_with_device_claims_are_warned_about_once(written: Written) -> None:
+    claims = (ResourceClaimReference(name="gpu"),)
+    pods = [make.pod(f"gpu-{number}") for number in range(3)]
+    wanting = [
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resource_claims=claims))
+        for pod in pods
+    ]
+    result = run("-f", written(make.namespace("default"), group("g"), *wanting))
+    assert result.stderr.count("resource claims") == 1
+    assert "warning: Pod default/gpu-0 and 2 more: resource claims (DynamicResources)" in (
+        result.stderr
+    )
+
+
+def local_disks() -> list[KubeObject]:
+    """A pod with a volume of 30 GiB, and a group whose nodes have 100 GiB and volumes up to 60."""
+    made = group("disks")
+    assert made.spec.template is not None
+    room = StorageCapacity(storage_class_name="local", capacity="100Gi", maximum_volume_size="60Gi")
+    template = msgspec.structs.replace(made.spec.template, storage_capacity=(room,))
+    return [
+        make.namespace("default"),
+        make.csidriver("local.example.com", storage_capacity=True),
+        make.storage_class("local", "local.example.com"),
+        make.pvc("data", storage_class="local", size="30Gi"),
+        make.pod("db", pvcs=["data"]),
+        msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, template=template)),
+    ]
+
+
+def test_wide_shows_the_storage_of_a_new_node(written: Written) -> None:
+    result = run("-f", written(*local_disks()), "-o", "wide")
+    assert "GROUP  STORAGE CLASS  STORAGE PER NODE  LARGEST VOLUME  WHO SAYS SO" in result.stdout
+    assert "disks  local          100 GiB           60 GiB          provider" in result.stdout
+
+
+def test_a_lack_of_storage_is_told_in_units_people_read(written: Written) -> None:
+    objects = [*local_disks(), make.pvc("two", storage_class="local", size="50Gi")]
+    both = make.pod("big", pvcs=["three", "four", "two"])
+    more = [make.pvc(name, storage_class="local", size="50Gi") for name in ("three", "four")]
+    result = run("-f", written(*objects, *more, both))
+    assert "150 GiB of storage of class local wanted, best group disks has 100 GiB" in (
+        result.stdout
+    )

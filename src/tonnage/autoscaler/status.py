@@ -24,6 +24,9 @@ _MOST = 50
 _DECISIONS = 10
 """Decisions that stay to be read; the log, `/debug/decisions` and the file have more."""
 
+_NO_SCALE_DOWN = "Disabled"
+"""`NoCandidates` would say that somebody looked for some."""
+
 
 class StatusKeeper:
     """Remembers since when each part has been as it is: a transition time moves only with it.
@@ -94,7 +97,7 @@ class StatusKeeper:
                 "nodeCounts": _sum(counts),
             },
             "scaleUp": self._part("scaleUp", "InProgress" if scaling else "NoActivity", time),
-            "scaleDown": self._part("scaleDown", "NoCandidates", time),
+            "scaleDown": self._part("scaleDown", _NO_SCALE_DOWN, time),
         }
 
     def _groups(self, report: Report, time: str) -> list[dict[str, Any]]:
@@ -119,7 +122,7 @@ class StatusKeeper:
                         "maxSize": group.max_size,
                     },
                     "scaleUp": scale_up,
-                    "scaleDown": self._part(f"{group.id}/scaleDown", "NoCandidates", time),
+                    "scaleDown": self._part(f"{group.id}/scaleDown", _NO_SCALE_DOWN, time),
                 }
             )
         return found

@@ -25,6 +25,15 @@ label_option = click.option(
     help="Nodes with the same values of these labels are a group; repeatable.",
 )
 
+compatibility_option = click.option(
+    "--compatibility",
+    type=click.Choice(["none", "local-csi-driver"]),
+    default="none",
+    show_default=True,
+    help="Annotation, labels and names under which capacity is published: those of the controller "
+    "in Azure's local-csi-driver, to take its place.",
+)
+
 
 @click.command("capacity-templates")
 @services.cluster_options
@@ -42,14 +51,7 @@ label_option = click.option(
     metavar="NAME",
     help="The same from a ConfigMap of --namespace.",
 )
-@click.option(
-    "--compatibility",
-    type=click.Choice(["none", "local-csi-driver"]),
-    default="none",
-    show_default=True,
-    help="Annotation, labels and names of the controller in Azure's local-csi-driver, to take its "
-    "place.",
-)
+@compatibility_option
 @click.option(
     "--uninstall", is_flag=True, help="Delete everything that was published, say how much, and end."
 )
@@ -155,15 +157,21 @@ def capacity_templates(
 class BesideTheLoop:
     """`--enable-capacity-template` of `tonnage run`: the controller on the caches of the loop."""
 
-    def __init__(self, service: services.Service, group_labels: tuple[str, ...]) -> None:
+    def __init__(
+        self, service: services.Service, group_labels: tuple[str, ...], compatibility: str
+    ) -> None:
         import asyncio
 
-        from tonnage.capacity import grouping
+        from tonnage.capacity import conventions, grouping
         from tonnage.capacity.desired import Rules
         from tonnage.capacity.program import Settings
 
         self._settings = Settings(
-            rules=Rules(namespace=service.namespace, groupings=grouping.parse(group_labels)),
+            rules=Rules(
+                namespace=service.namespace,
+                groupings=grouping.parse(group_labels),
+                convention=conventions.BY_NAME[compatibility],
+            ),
             identity=service.identity,
             leader_elect=service.leader_elect,
         )

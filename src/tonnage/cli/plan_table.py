@@ -7,6 +7,7 @@ from tonnage.cli import podlists, printing
 from tonnage.cli.podlists import counted, listed
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
+from tonnage.scaleup.candidates import storage_resource
 from tonnage.scaleup.filling import Filling
 from tonnage.scaleup.plan import GroupLimit, GroupReason, Nearest, NotHelped, Plan, ScaleUp
 
@@ -39,6 +40,9 @@ def print_plan(plan: Plan, background: Background, *, wide: bool) -> None:
     if plan.not_helped:
         _print_left_out(plan, wide=wide)
     _print_limits(plan, wide=wide)
+    if wide:
+        _print_pools(plan)
+        _print_storage(plan)
 
 
 def print_warnings(plan: Plan, *, wide: bool) -> None:
@@ -252,7 +256,7 @@ def _noun(resource: str) -> str:
 
 def _in_bytes(resource: str) -> bool:
     plain = (resources.MEMORY, resources.EPHEMERAL_STORAGE)
-    return resource in plain or resource.startswith("hugepages-")
+    return resource in plain or resource.startswith(("hugepages-", storage_resource("")))
 
 
 def _verdict(reason: GroupReason) -> list[str]:
@@ -277,6 +281,31 @@ def _print_limits(plan: Plan, *, wide: bool) -> None:
         printing.echo(
             f"… and {counted(len(limits) - len(shown), 'more limit')}; -o wide has them all"
         )
+
+
+def _print_pools(plan: Plan) -> None:
+    if plan.pools:
+        printing.echo()
+        printing.print_table(
+            ["GROUP", "POOL", "FREE SLOTS PER NODE", "WHO SAYS SO"],
+            [[one.group, one.pool, f"{one.free:,}", one.source] for one in plan.pools],
+        )
+
+
+def _print_storage(plan: Plan) -> None:
+    if plan.storage:
+        printing.echo()
+        printing.print_table(
+            ["GROUP", "STORAGE CLASS", "STORAGE PER NODE", "LARGEST VOLUME", "WHO SAYS SO"],
+            [
+                [one.group, one.storage_class, *map(_size, (one.capacity, one.largest)), one.source]
+                for one in plan.storage
+            ],
+        )
+
+
+def _size(number: int) -> str:
+    return _number(resources.EPHEMERAL_STORAGE, number)
 
 
 def _limit(limit: GroupLimit) -> tuple[str, str]:

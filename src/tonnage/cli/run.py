@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli import run_providers, services
-from tonnage.cli.capacity_templates import BesideTheLoop, label_option
+from tonnage.cli.capacity_templates import BesideTheLoop, compatibility_option, label_option
 from tonnage.cli.reading import gates_of
 from tonnage.cli.run_providers import Wanted
 from tonnage.errors import InputError
@@ -132,6 +132,7 @@ def _sizes(
     help="Also do what tonnage capacity-templates does, for the node groups of the provider.",
 )
 @label_option
+@compatibility_option
 @services.pass_service
 def run(
     service: services.Service,
@@ -152,6 +153,7 @@ def run(
     feature_gates: dict[str, bool],
     capacity_template: bool,
     group_labels: tuple[str, ...],
+    compatibility: str,
 ) -> None:
     """Run the autoscaler on a live cluster.
 
@@ -192,6 +194,10 @@ def run(
     make = run_providers.chosen(wanted, dry_run=dry_run)
     if capacity_template and once:
         raise InputError("--enable-capacity-template publishes for as long as it runs: not --once")
+    if compatibility != "none" and not capacity_template:
+        raise InputError(
+            "--compatibility is about published capacity: expected --enable-capacity-template too"
+        )
     settings = Settings(
         namespace=service.namespace,
         identity=service.identity,
@@ -201,7 +207,7 @@ def run(
         dry_run=dry_run,
         once=once,
     )
-    templates = BesideTheLoop(service, group_labels) if capacity_template else None
+    templates = BesideTheLoop(service, group_labels, compatibility) if capacity_template else None
     service.run(lambda cluster: _run(cluster, settings, config, make, templates), read_only=dry_run)
 
 

@@ -209,6 +209,7 @@ def _warnings(found: Look, options: Options, features: Features) -> Iterator[str
         yield from slot_pools.problems(found.cluster.nodes)
     if not found.readiness.healthy:
         yield f"nothing is bought: {found.readiness.reason}"
+    yield from _devices(found)
     if not options.csi_aware:
         drivers = sorted(
             driver.metadata.name
@@ -221,3 +222,13 @@ def _warnings(found: Look, options: Options, features: Features) -> Iterator[str
                 " preventPodSchedulingIfMissing: no group can help a pod with its volumes;"
                 " switch csiAware on, or drop the opt-in first"
             )
+
+
+def _devices(found: Look) -> Iterator[str]:
+    pods = [record.key for record in found.pending if record.pods.wants_devices]
+    if pods:
+        others = f" and {len(pods) - 1:,} more" if len(pods) > 1 else ""
+        yield (
+            f"Pod {pods[0]}{others}: resource claims (DynamicResources) are not modelled: the node"
+            " that is thought to fit may still be refused"
+        )
