@@ -2,7 +2,8 @@
 
 It keeps JSON objects under versions as a real one does (lists in pages, watches from a version,
 bookmarks, 410 for forgotten versions, conflicts), notes every request, and can be told to answer
-otherwise: `script` for the next answers on a path, `freeze` to accept and say nothing.
+otherwise: `script` for the next answers on a path, `freeze` to accept and say nothing, `instead`
+to send bytes that no object here could hold.
 """
 
 import asyncio
@@ -41,6 +42,8 @@ class ApiServer:
         self.streaming_lists = True
         self.streaming_lists_end = True
         """False for a server that sends everything and never says that it was everything."""
+        self.instead: dict[bytes, bytes] = {}
+        """What to send in place of a text, wherever it stands in an answer or event."""
         self.port = 0
         self._tls = tls
         self._history: list[tuple[int, str, Json]] = []
@@ -158,6 +161,18 @@ class ApiServer:
     # The API
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        response = await self._answer(request)
+        if self.instead and isinstance(response, web.Response) and response.body:
+            assert isinstance(response.body, bytes)
+            response.body = self._spoilt(response.body)
+        return response
+
+    def _spoilt(self, data: bytes) -> bytes:
+        for text, other in self.instead.items():
+            data = data.replace(text, other)
+        return data
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
         assert request.transport is not None
         self.peers.append(request.transport.get_extra_info("peername")[1])
@@ -251,7 +266,7 @@ class ApiServer:
         self._watchers_changed.set()
         try:
             while (data := await watcher.queue.get()) is not None:
-                await response.write(data)
+                await response.write(self._spoilt(data))
         finally:
             self._watchers.remove(watcher)
             self._watchers_changed.set()

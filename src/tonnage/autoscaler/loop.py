@@ -162,7 +162,8 @@ class Autoscaler:
         self._metrics.configuration(self._config.problem)
         config = self._config.current
         features = self._features(config)
-        self._problems = list(filter(None, (self._config.problem, self.decisions.problem)))
+        problems = (self._config.problem, self.decisions.problem, self._store.problem)
+        self._problems = list(filter(None, problems))
         self._problems.extend(self._silenced())
         self._hands.done = []
         self._keeper.forget()
@@ -359,6 +360,7 @@ class Autoscaler:
             memory = self._surveyor.memory
             await self._store.save(State(registry=self._registry.state, memory=memory))
             self._state_refused = None
+            self._store.problem = ""
         except errors.Conflict as error:
             stored = await self._store.forget()
             if stored is not None:
@@ -369,7 +371,9 @@ class Autoscaler:
         except ClusterError as error:
             self._state_refused = error if isinstance(error, errors.Forbidden) else None
             problem = f"state not stored, a restart would lose it: {error}"
-            self._problems.append(problem)
+            if problem != self._store.problem:
+                self._problems.append(problem)
+                self._store.problem = problem
             _log.warning("state not stored", extra={"error": str(error)})
 
     def _unbelievable(self, provided: Provided, config: Config) -> str:

@@ -16,6 +16,7 @@ from tonnage.errors import ClusterError
 from tonnage.groups.learned import Lesson
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.registry import RegistryState
+from tonnage.objects.decoding import UNDECODABLE
 from tonnage.objects.meta import ObjectMeta, Record
 
 NAME = "tonnage-state"
@@ -47,19 +48,32 @@ class StateStore:
         self._written: State | None = None
         self._known: State | None = None
         """What was last found to be no different from what is written."""
+        self.problem = ""
+        """Why what is stored could not be used or written over, until it is."""
+        self._garbled = False
+        """The ConfigMap is there, and the server's answer could not be understood."""
 
     async def load(self) -> State:
         """The state last written; an empty one if there is none, or none we can read."""
         self._known = None
+        self.problem = ""
         try:
             self._held = await self._client.get(ConfigMap, NAME, namespace=self._namespace)
         except errors.NotFound:
             self._held, self._written = None, None
             return State()
+        except errors.ServerError as error:
+            self._garbled = error.status < 300
+            raise
+        self._garbled = False
         text = self._held.data.get(KEY, "{}")
         try:
             state = msgspec.json.decode(text, type=State)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
+            self.problem = (
+                f"ConfigMap {self._namespace}/{NAME}: data.{KEY}: not understood, going on"
+                f" without what was stored: {error}"
+            )
             _log.error("stored state not understood", extra={"error": str(error)})
             return State()
         if state.version > VERSION:
@@ -77,6 +91,8 @@ class StateStore:
         if self._written is not None and not _differs(slim, self._written):
             self._known = state
             return False
+        if self._garbled:
+            await self.load()
         data = {KEY: msgspec.json.encode(slim).decode()}
         if self._held is None:
             meta = ObjectMeta(name=NAME, namespace=self._namespace)

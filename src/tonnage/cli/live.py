@@ -14,7 +14,7 @@ import msgspec
 from tonnage.api.cluster import with_namespaces
 from tonnage.cli import printing, waiting
 from tonnage.cluster import config, errors, resources
-from tonnage.cluster.client import Client
+from tonnage.cluster.client import Client, Listing
 from tonnage.cluster.config import Access
 from tonnage.cluster.watching import Unreadable
 from tonnage.errors import ClusterError, InputError
@@ -22,6 +22,7 @@ from tonnage.files import Loaded, ScenarioOptions
 from tonnage.files.loaded import Problem
 from tonnage.filters import features
 from tonnage.objects import nodes, pods, storage, workloads
+from tonnage.objects.checking import one_line
 from tonnage.objects.decoding import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta, Record
@@ -173,17 +174,23 @@ class _Reading:
 
     async def _pages(self, client: Client, kind: Any, *, into: list[Any]) -> None:
         already = len(into)
-        bad = len(self.problems)
+        bad, remarks = len(self.problems), len(self.notes)
         try:
             async for page in client.pages(kind):
-                into += page.items
-                self.problems += map(self._problem, page.unreadable)
+                self._take(kind, page, into=into)
         except errors.Gone:
             # The server forgot the version between two pages: everything once more, in one piece.
-            del into[already:], self.problems[bad:]
+            del into[already:], self.problems[bad:], self.notes[remarks:]
             async for page in client.pages(kind, page=0):
-                into += page.items
-                self.problems += map(self._problem, page.unreadable)
+                self._take(kind, page, into=into)
+
+    def _take(self, kind: Any, page: Listing[Any], *, into: list[Any]) -> None:
+        into += page.items
+        self.problems += map(self._problem, page.unreadable)
+        self.notes += [
+            f"{kind.kind} {one_line('/'.join(filter(None, key)))}: {remark}"
+            for key, remark in page.remarks.items()
+        ]
 
     def _problem(self, one: Unreadable) -> Problem:
         return Problem(

@@ -18,6 +18,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster.config import ExecPlugin, Source, User
 from tonnage.cluster.errors import CredentialsFailed
+from tonnage.objects.decoding import UNDECODABLE
 
 REREAD_AFTER = 60.0
 PLUGIN_TIMEOUT = 60.0
@@ -160,7 +161,7 @@ class PluginCredentials:
         printed = await self._run()
         try:
             answer = msgspec.json.decode(printed, type=_ExecCredential)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise self._failed(f"printed no ExecCredential: {error}") from error
         if answer.kind != "ExecCredential" or answer.api_version != self._plugin.api_version:
             raise self._failed(

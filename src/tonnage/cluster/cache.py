@@ -95,7 +95,7 @@ class Cache(Generic[T]):
 
     @property
     def problems(self) -> Mapping[Key, str]:
-        """Objects that could not be decoded, and what is wrong with each."""
+        """Objects that could not be decoded, or not all of them, and what is wrong with each."""
         return MappingProxyType(self._problems)
 
     @property
@@ -158,14 +158,22 @@ class Cache(Generic[T]):
             self._remove(key, event.object)
         else:
             self._put(key, event.object)
+            if event.remark:
+                self._problems[key] = event.remark
         self.reach(meta.resource_version)
 
     def replace(
-        self, objects: Iterable[T], unreadable: Iterable[Unreadable], *, resource_version: str
+        self,
+        objects: Iterable[T],
+        unreadable: Iterable[Unreadable],
+        *,
+        resource_version: str,
+        remarks: Mapping[Key, str] = MappingProxyType({}),
     ) -> None:
         """Take in a complete list; what is missing from it was deleted while we were not told."""
         new = {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}
         self._problems = {(bad.namespace, bad.name): bad.problem for bad in unreadable}
+        self._problems |= remarks
         for key in [key for key in self._objects if key not in new and key not in self._problems]:
             self._remove(key, self._objects[key])
         for key, obj in new.items():

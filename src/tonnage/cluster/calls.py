@@ -9,6 +9,7 @@ from tonnage.cluster import errors
 from tonnage.cluster.backoff import Backoff
 from tonnage.cluster.transport import Pairs, Request, Transport
 from tonnage.errors import ClusterError
+from tonnage.objects.decoding import UNDECODABLE
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +112,7 @@ def refusal(call: Call, status: int, *, headers: dict[str, str], body: bytes) ->
     """What an answer other than 2xx means."""
     try:
         told = msgspec.json.decode(body, type=Status)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         told = Status(message=" ".join(body[:300].decode(errors="replace").split()))
     if headers.get("retry-after", "").isdigit():
         # Only seconds: the other form of the header, a date, is not used by API servers.

@@ -17,13 +17,13 @@ from urllib.parse import quote
 import msgspec
 
 from tonnage.clock import Clock
-from tonnage.cluster import errors, watching
+from tonnage.cluster import errors, rawjson, watching
 from tonnage.cluster.calls import Call, Caller, Patience
 from tonnage.cluster.records import Scale
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.transport import Pairs, Transport
 from tonnage.errors import InputError
-from tonnage.objects.decoding import collector_paused
+from tonnage.objects.decoding import UNDECODABLE, collector_paused
 from tonnage.objects.pods import Pod
 
 T = TypeVar("T", bound=Named)
@@ -58,10 +58,14 @@ EVERYTHING = Selection()
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Objects as they were at one version; those that do not decode are told apart."""
+    """Objects as they were at one version; those that do not decode are told apart.
+
+    `remarks` says what is wrong with items that can be used all the same, by namespace and name.
+    """
 
     items: list[T]
     unreadable: list[watching.Unreadable]
+    remarks: dict[tuple[str, str], str] = {}
     resource_version: str
 
 
@@ -129,6 +133,7 @@ class Client:
         return Listing(
             items=[item for each in pages for item in each.items],
             unreadable=[bad for each in pages for bad in each.unreadable],
+            remarks={key: text for each in pages for key, text in each.remarks.items()},
             resource_version=pages[-1].resource_version,
         )
 
@@ -373,7 +378,12 @@ def _posted(pod: Pod, subresource: str, body: object) -> Call:
 def _object(call: Call, resource: Resource[T], body: bytes) -> T:
     try:
         return resource.decode(body)
-    except msgspec.DecodeError as error:
+    except (InputError, *UNDECODABLE) as error:
+        match watching.second_look(body, resource, error):
+            case watching.Change() as change:
+                return change.object
+        if isinstance(error, InputError):
+            raise
         raise errors.ServerError(f"{call}: answer not understood: {error}", status=200) from error
 
 
@@ -383,7 +393,7 @@ S = TypeVar("S")
 def _decode(call: Call, body: bytes, type_: type[S]) -> S:
     try:
         return msgspec.json.decode(body, type=type_)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise errors.ServerError(f"{call}: answer not understood: {error}", status=200) from error
 
 
@@ -391,17 +401,41 @@ def _listing(call: Call, resource: Resource[T], body: bytes) -> tuple[Listing[T]
     """A page, and the token of the next one."""
     items: list[T] = []
     unreadable: list[watching.Unreadable] = []
+    remarks: dict[tuple[str, str], str] = {}
     with collector_paused():
-        page = _decode(call, body, _Page)
+        page = _page(call, body)
         for raw in page.items or ():
             try:
                 items.append(resource.decode(raw))
-            except (InputError, msgspec.DecodeError) as error:
-                unreadable.append(watching.unreadable(raw, problem=str(error)))
+            except Exception as error:
+                match watching.second_look(raw, resource, error):
+                    case watching.Change(object=obj, remark=remark):
+                        items.append(obj)
+                        remarks[obj.metadata.namespace, obj.metadata.name] = remark
+                    case watching.Unreadable() as bad:
+                        unreadable.append(bad)
     listing = Listing(
-        items=items, unreadable=unreadable, resource_version=page.metadata.resource_version
+        items=items,
+        unreadable=unreadable,
+        remarks=remarks,
+        resource_version=page.metadata.resource_version,
     )
     return listing, page.metadata.continue_
+
+
+def _page(call: Call, body: bytes) -> "_Page":
+    """The items of a page, untouched; one that no decoder can follow leaves the others alone."""
+    try:
+        return _PAGE.decode(body)
+    except UNDECODABLE as error:
+        try:
+            parts = rawjson.members(body)
+            items = map(msgspec.Raw, rawjson.elements(parts.get("items", b"[]")))
+            return _Page(metadata=_PAGE_META.decode(parts["metadata"]), items=list(items))
+        except (ValueError, KeyError, RecursionError):
+            raise errors.ServerError(
+                f"{call}: answer not understood: {error}", status=200
+            ) from error
 
 
 class _PageMeta(msgspec.Struct, rename="camel", kw_only=True):
@@ -412,6 +446,10 @@ class _PageMeta(msgspec.Struct, rename="camel", kw_only=True):
 class _Page(msgspec.Struct, kw_only=True):
     metadata: _PageMeta
     items: list[msgspec.Raw] | None = None
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+_PAGE_META = msgspec.json.Decoder(_PageMeta)
 
 
 class _Version(msgspec.Struct, rename="camel", kw_only=True):

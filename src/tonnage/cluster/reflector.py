@@ -12,7 +12,7 @@ any     -> blocked   a right or the kind is missing; tried again, slowly if it s
 
 import logging
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from typing import Generic
 
@@ -109,12 +109,18 @@ class Reflector(Generic[T]):
                 self._streams_left -= 1
                 raise
         listing = await self._client.list(self._cache.resource, self._selection)
-        self._synced(listing.items, listing.unreadable, version=listing.resource_version)
+        self._synced(
+            listing.items,
+            listing.unreadable,
+            version=listing.resource_version,
+            remarks=listing.remarks,
+        )
 
     async def _stream(self) -> None:
         """A list that comes as events and ends with a bookmark that says so."""
         good: dict[Key, T] = {}
         bad: dict[Key, Unreadable] = {}
+        remarks: dict[Key, str] = {}
         watch = self._client.watch(
             self._cache.resource,
             self._selection,
@@ -127,18 +133,27 @@ class Reflector(Generic[T]):
                 match event:
                     case Bookmark() if event.initial_events_end:
                         self._streams_left = _STREAM_ATTEMPTS
-                        self._synced(good.values(), bad.values(), version=event.resource_version)
+                        self._synced(
+                            good.values(),
+                            bad.values(),
+                            version=event.resource_version,
+                            remarks=remarks,
+                        )
                         return
                     case Change():
                         meta = event.object.metadata
                         key = (meta.namespace, meta.name)
                         bad.pop(key, None)
+                        remarks.pop(key, None)
                         good[key] = event.object
                         if event.type is EventType.DELETED:
                             del good[key]
+                        elif event.remark:
+                            remarks[key] = event.remark
                     case Unreadable():
                         key = (event.namespace, event.name)
                         good.pop(key, None)
+                        remarks.pop(key, None)
                         bad[key] = event
                         if event.type is EventType.DELETED:
                             del bad[key]
@@ -167,9 +182,14 @@ class Reflector(Generic[T]):
                     self._cache.apply(event)
 
     def _synced(
-        self, objects: Iterable[T], unreadable: Iterable[Unreadable], *, version: str
+        self,
+        objects: Iterable[T],
+        unreadable: Iterable[Unreadable],
+        *,
+        version: str,
+        remarks: Mapping[Key, str],
     ) -> None:
-        self._cache.replace(objects, unreadable, resource_version=version)
+        self._cache.replace(objects, unreadable, resource_version=version, remarks=remarks)
         self._cache.obstacle = None
         self._must_sync = False
         _log.info(

@@ -9,6 +9,7 @@ from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding
 from tonnage.filters import opt_in
 from tonnage.groups import drivers
+from tonnage.objects.decoding import UNDECODABLE
 from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver, StorageClass
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -105,6 +106,6 @@ def _applied(driver: CSIDriver) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(driver.metadata.annotations.get(_LAST_APPLIED, ""))
         spec = document["spec"]
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (*UNDECODABLE, KeyError, TypeError):
         return {}
     return spec if isinstance(spec, dict) else {}

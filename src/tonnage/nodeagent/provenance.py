@@ -10,6 +10,7 @@ import msgspec
 
 from tonnage.nodeagent.beliefs import Ceiling, Memory
 from tonnage.nodeagent.effective import Source
+from tonnage.objects.decoding import UNDECODABLE
 from tonnage.objects.meta import Record
 
 ANNOTATION = "tonnage.dev/attach-limits"
@@ -42,5 +43,5 @@ def decode(annotations: Mapping[str, str]) -> dict[str, Entry]:
     """What an agent wrote; nothing if somebody else has spoilt it: it is written anew then."""
     try:
         return msgspec.json.decode(annotations.get(ANNOTATION, "{}"), type=dict[str, Entry])
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         return {}

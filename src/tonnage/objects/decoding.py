@@ -23,6 +23,9 @@ from tonnage.objects.checking import Fault, Path
 from tonnage.objects.kinds import ALL, Kind, KubeObject
 from tonnage.objects.scenarios import NodeGroup, Scenario
 
+UNDECODABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec raises for bytes that are not what was expected, were they nested without end."""
+
 
 class DecodeError(InputError):
     """An object cannot be used; says which object, which field, what was expected and found."""
@@ -94,7 +97,7 @@ def _decoded(data: bytes | msgspec.Raw, kind: Kind) -> KubeObject:
         obj = _DECODERS[kind.type].decode(data)
     except msgspec.ValidationError:
         return convert(_untyped(data, kind), kind)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise _unreadable(kind, error) from error
     return _finished(obj, kind)
 

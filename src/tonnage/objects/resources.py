@@ -20,6 +20,10 @@ MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
+MOST = 2**52
+"""More than this of anything is counted as this, so that no sum over the pods of a node, of which
+there are less than two thousand, leaves 64 bits. Four pebibytes of memory, a trillion cores."""
+
 _HUGE_PAGES = "hugepages-"
 _ATTACHABLE = "attachable-volumes-"
 _NATIVE = "kubernetes.io/"
@@ -275,6 +279,6 @@ def _with_overhead(amounts: _Amounts, spec: PodSpec) -> dict[str, int]:
 
 def _in_integers(amounts: Mapping[str, Fraction]) -> dict[str, int]:
     return {
-        name: quantities.round_up(amount * 1000 if name == CPU else amount)
+        name: max(-MOST, min(quantities.round_up(amount * 1000 if name == CPU else amount), MOST))
         for name, amount in amounts.items()
     }

@@ -16,6 +16,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.errors import InputError, ProviderCause, ProviderError
 from tonnage.groups.model import Group
+from tonnage.objects.decoding import UNDECODABLE
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import MOST_NODES, GroupTemplate
 from tonnage.objects.storage import CSINode
@@ -406,7 +407,7 @@ def _template(group: str, answer: "wire.NodeGroupTemplateNodeInfoResponse") -> G
         return GroupTemplate(node=node)
     try:
         return GroupTemplate(node=node, csi_node=msgspec.json.decode(answer.csiNode, type=CSINode))
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except UNDECODABLE as error:
         raise ProviderError(
             f"group {group}: csiNode of its template is no CSINode: {error}"
         ) from error

@@ -14,6 +14,7 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ProviderError
 from tonnage.objects.checking import describe
+from tonnage.objects.decoding import UNDECODABLE
 from tonnage.objects.meta import ObjectMeta, Record
 from tonnage.objects.scenarios import NodeGroup
 
@@ -120,7 +121,7 @@ class Ledger:
         for group, text in stored.data.items() if stored is not None else ():
             try:
                 book[group] = msgspec.json.decode(text, type=Machines)
-            except msgspec.DecodeError:
+            except UNDECODABLE:
                 self.problems[group] = (
                     f"ConfigMap {self._namespace}/{self._name}: data.{group}: expected JSON such"
                     f' as {{"wanted": ["{group}-x7k2p"]}}, found {describe(text)}'
