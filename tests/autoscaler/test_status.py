@@ -298,6 +298,7 @@ async def test_nodes_that_never_got_their_driver_are_told_apart_in_the_status(
         put_node(server, clock, "g-2", age=7200)
         put_node(server, clock, "g-3", age=7200, ready=False)
         async with autoscaling(server, Cloud(server), clock) as program:
+            await clock.sleep(960)
             (one,) = program.autoscaler.document["nodeGroups"]
             unready = one["health"]["nodeCounts"]["registered"]["unready"]
             assert unready == {"total": 2, "resourceUnready": 1}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from tonnage.groups import readiness, templates
-from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.memory import Absences, TemplateMemory
 from tonnage.groups.model import Group, Template
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
@@ -174,11 +174,18 @@ def assess(
     nodes: Sequence[Node] = (),
     csinodes: Sequence[CSINode] = (),
     policy: GroupPolicy = DEFAULT,
+    absences: Absences | None = None,
 ) -> readiness.Readiness:
     """Readiness with the templates that the same cluster gives."""
     made = build(*groups, nodes=nodes, csinodes=csinodes, policy=policy)
     return readiness.assess(
-        groups, made.by_group, nodes=nodes, csinodes=csinodes, policy=policy, now=NOW
+        groups,
+        made.by_group,
+        nodes=nodes,
+        csinodes=csinodes,
+        policy=policy,
+        now=NOW,
+        absences=absences,
     )
 
 

@@ -58,12 +58,18 @@ def test_without_the_opt_in_the_registration_race_is_lost() -> None:
     assert lost.summary.stuck_at_end > 0
 
 
-def test_no_node_is_bought_for_a_driver_that_comes_back() -> None:
-    assert bought("driver-crash") == []
+def test_no_node_is_bought_or_deleted_for_a_driver_that_comes_back() -> None:
+    assert played("driver-crash").decisions == []
+
+
+def test_empty_nodes_are_not_deleted_for_a_driver_that_comes_back() -> None:
+    crash = [one for one in example("driver-crash").spec.script if one.at >= 1800]
+    timeline = running.simulate(changed("driver-crash", script=tuple(crash)))
+    assert (timeline.decisions, timeline.summary.pending_at_end) == ((), 0)
 
 
 def test_nobody_is_bound_while_the_driver_is_gone() -> None:
-    gone = [one for one in played("driver-crash").samples if 600 < one.at < 780]
+    gone = [one for one in played("driver-crash").samples if 1800 < one.at < 1980]
     assert {slots(one) for one in gone} == {(12, 0)}
 
 

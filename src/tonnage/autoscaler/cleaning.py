@@ -36,6 +36,7 @@ class Cleaner:
         self._metrics = metrics
         self._told_unready: dict[str, tuple[str, ...]] = {}
         self._told_problems: set[str] = set()
+        self._told_outages: set[str] = set()
         self._leaving: set[str] = set()
         """Nodes we had deleted that are still there, also if their provider has yet to say so."""
 
@@ -96,7 +97,7 @@ class Cleaner:
         return changed
 
     def tell_unready(self, readiness: Readiness, provided: Provided, config: Config) -> None:
-        """Tell of nodes that never got their drivers, each time others are missing."""
+        """Tell of nodes past their time without drivers, each time others are missing."""
         lacking = self._lacking(readiness, provided)
         self._told_unready = {
             name: told for name, told in self._told_unready.items() if name in lacking
@@ -113,24 +114,65 @@ class Cleaner:
                     warning=True,
                 )
 
-    async def replace_unready(
-        self, readiness: Readiness, provided: Provided, config: Config
-    ) -> bool:
-        """If so configured, delete empty nodes that never got their drivers.
+    def tell_outages(self, readiness: Readiness) -> None:
+        """Say that it is the driver where most nodes lack it, and when that is over."""
+        outages = {one.driver: one for one in readiness.outages if one.proven}
+        for name in sorted(self._told_outages - outages.keys()):
+            message = f"Driver {name} is no longer missing on most nodes"
+            self._hands.tell(self._about, "CSIDriverBack", message)
+        for name in sorted(outages.keys() - self._told_outages):
+            message = f"{outages[name]}: it is the driver, not the nodes; none is replaced for it"
+            self._hands.tell(self._about, "CSIDriverOutage", message, warning=True)
+        self._told_outages = set(outages)
 
-        One of a group at a time. What is needed instead is bought like everything else.
+    async def replace_unready(
+        self,
+        readiness: Readiness,
+        observation: Observation,
+        provided: Provided,
+        config: Config,
+        *,
+        now: float,
+    ) -> bool:
+        """If so configured, delete empty nodes that have been without their drivers for too long.
+
+        One of a group at a time, with a pause after it, and only for drivers that other nodes have.
+        What is needed instead is bought like everything else.
         """
         if not config.replace_unready_drivers:
             return False
         by_id = {group.id: group for group in provided.groups}
+        out = {one.driver for one in readiness.outages if one.proven}
         replaced: set[str] = set()
-        for name in self._lacking(readiness, provided):
+        for name, missing in self._lacking(readiness, provided).items():
             group = by_id.get(readiness.nodes[name].group or "")
-            if group is None or group.id in replaced or not self._is_empty(name):
+            if group is None or group.id in replaced or out.intersection(missing):
                 continue
-            if await self._replace(group, name):
+            if self._is_busy(group.id, readiness, observation, config, now):
+                continue
+            if self._is_empty(name) and await self._replace(group, name):
+                self._registry.replaced(group.id, now=now)
                 replaced.add(group.id)
         return bool(replaced)
+
+    def _is_busy(
+        self,
+        group: str,
+        readiness: Readiness,
+        observation: Observation,
+        config: Config,
+        now: float,
+    ) -> bool:
+        """Whether the last node of the group to be replaced is still there, or its successor new.
+
+        Nodes whose drivers are expected back are not on their way to anything.
+        """
+        pause = config.replace_unready_drivers_pause
+        if not self._registry.may_replace(group, now=now, pause=pause):
+            return True
+        nodes = readiness.groups[group]
+        starting = observation.groups[group].upcoming - nodes.not_awaited
+        return starting > 0 or any(readiness.nodes[one].group == group for one in self._leaving)
 
     def _lacking(self, readiness: Readiness, provided: Provided) -> dict[str, tuple[str, ...]]:
         """Nodes past their time with the drivers they lack, but for those on their way out."""
@@ -149,7 +191,7 @@ class Cleaner:
         return len(daemons.staying(pods)) == len(pods)
 
     async def _replace(self, group: Group, node: str) -> bool:
-        reason = "its drivers never registered"
+        reason = "its drivers are not registered"
         try:
             if group.target <= group.min_size:
                 if group.target >= group.max_size:

@@ -46,6 +46,7 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     steps_per_loop: int = 0
     enforce_node_group_min_size: bool = False
     replace_unready_drivers: bool = False
+    replace_unready_drivers_pause: float = 600.0
     remove_startup_taints: bool = False
     max_node_provision_time: float = 900.0
     initial_node_group_backoff_duration: float = 300.0

@@ -30,6 +30,7 @@ from tonnage.cluster.events import Recorder
 from tonnage.cluster.records import ObjectReference
 from tonnage.errors import ClusterError, ProviderError, TonnageError
 from tonnage.filters.features import Features
+from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.registry import Observation, Registry, Sighting, restored
 from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
@@ -202,6 +203,7 @@ class Autoscaler:
         self._cleaner.tell(observation)
         self._cleaner.tell_problems(provided)
         self._cleaner.tell_unready(found.readiness, provided, config)
+        self._cleaner.tell_outages(found.readiness)
         changed = await self._cleaner.clear(observation, provided)
         hold = "" if found.readiness.healthy else found.readiness.reason
         plan: Plan | None = None
@@ -209,7 +211,9 @@ class Autoscaler:
         if hold:
             self._hands.tell(self._teller.about(config), "ClusterUnhealthy", hold, warning=True)
         else:
-            replaced = await self._cleaner.replace_unready(found.readiness, provided, config)
+            replaced = await self._cleaner.replace_unready(
+                found.readiness, observation, provided, config, now=now
+            )
             if changed or replaced:
                 # Sizes are no longer what was looked at.
                 settled = False
@@ -322,7 +326,7 @@ class Autoscaler:
 
     def _begin(self, state: State) -> None:
         self._registry = Registry(restored(state.registry, now=self._time.now()))
-        if state.memory.groups or state.memory.lessons:
+        if state.memory != TemplateMemory():
             self._surveyor.memory = state.memory
 
         def about() -> ObjectReference:

@@ -126,6 +126,10 @@ class Metrics:
             "driver_unready_nodes", "Nodes that did not get a driver in time.", "driver",
             prefix=_OURS,
         )  # fmt: skip
+        self._outages = rows(
+            "driver_outage_nodes", "Nodes that lack a driver which most nodes lack.", "driver",
+            prefix=_OURS,
+        )  # fmt: skip
         self._problems = gauge(
             "problems", "Objects and settings that are passed over.", prefix=_OURS
         )
@@ -282,6 +286,7 @@ class Metrics:
             driver for one in nodes if one.state == UNREADY for driver in one.missing_drivers
         )
         self._unready_drivers.replace({(name,): count for name, count in lacking.items()})
+        self._outages.replace({(one.driver,): one.lacking for one in readiness.outages})
 
     def _take_plan(self, report: Report) -> None:
         assert report.plan is not None

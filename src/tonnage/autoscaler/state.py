@@ -1,8 +1,8 @@
 """What has to survive a restart, in a ConfigMap of its own.
 
 The provider and the cluster tell almost everything; this is the rest: since when nodes are
-waited for, who is backed off, what nodes of an empty group looked like, what instance types
-taught. Losing it costs patience, never a second purchase.
+waited for, who is backed off, since when nodes lack drivers, what nodes of an empty group looked
+like, what instance types taught. Losing it costs patience, never a second purchase.
 """
 
 import logging
@@ -14,7 +14,7 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ClusterError
 from tonnage.groups.learned import Lesson
-from tonnage.groups.memory import RememberedGroup, TemplateMemory
+from tonnage.groups.memory import Absences, RememberedGroup, TemplateMemory
 from tonnage.groups.registry import RegistryState
 from tonnage.objects.decoding import UNDECODABLE
 from tonnage.objects.meta import ObjectMeta, Record
@@ -28,6 +28,9 @@ _REFRESH = 300.0
 
 _LARGEST = 900_000
 """Bytes; an object of the API holds a megabyte."""
+
+_MOST_ABSENCES = 5000
+"""Nodes without a driver whose time is written down."""
 
 _log = logging.getLogger(__name__)
 
@@ -126,18 +129,32 @@ def _slim(state: State) -> State:
     newest_first = sorted(groups.items(), key=lambda item: (-item[1].seen, item[0]))
     kept: dict[str, RememberedGroup] = {}
     lessons = state.memory.lessons
-    room = _LARGEST - len(msgspec.json.encode((state.registry, lessons)))
+    absences = _longest(state.memory.absences)
+    room = _LARGEST - len(msgspec.json.encode((state.registry, lessons, absences)))
     for name, one in newest_first:
         room -= len(msgspec.json.encode(one))
         if room < 0:
             _log.warning("too many groups to remember", extra={"kept": len(kept)})
             break
         kept[name] = one
-    memory = TemplateMemory(groups=dict(sorted(kept.items())), lessons=lessons)
+    memory = TemplateMemory(groups=dict(sorted(kept.items())), lessons=lessons, absences=absences)
     return State(registry=state.registry, memory=memory)
 
 
+def _longest(absences: Absences) -> dict[str, dict[str, float]]:
+    """As many as there is room for; those that are left out get their time anew."""
+    every = sorted(
+        (since, driver, node) for driver, nodes in absences.items() for node, since in nodes.items()
+    )
+    kept: dict[str, dict[str, float]] = {}
+    for since, driver, node in every[:_MOST_ABSENCES]:
+        kept.setdefault(driver, {})[node] = since
+    return kept
+
+
 def _differs(new: State, old: State) -> bool:
+    if new.memory.absences != old.memory.absences:
+        return True
     if new.registry != old.registry or new.memory.groups.keys() != old.memory.groups.keys():
         return True
     if _lessons_differ(new.memory.lessons, old.memory.lessons):

@@ -236,6 +236,15 @@ def _ours(report: Report, mode: Mapping[str, object]) -> dict[str, Any]:
             for one in report.readiness.nodes.values()
             if one.state == COMING_UP
         ][:_MOST]
+        ours["driverOutages"] = [
+            {
+                "driver": one.driver,
+                "groups": list(one.groups),
+                "lacking": one.lacking,
+                "registered": one.registered,
+            }
+            for one in report.readiness.outages
+        ][:_MOST]
         ours["unready"] = [
             {"node": one.node, "group": one.group, "reason": one.reason}
             for one in report.readiness.nodes.values()

@@ -1,6 +1,7 @@
 """What is remembered of a group's past nodes while it has none to look at."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
@@ -8,6 +9,9 @@ from tonnage.groups.learned import Lesson
 from tonnage.groups.model import Template
 from tonnage.objects.meta import Record
 from tonnage.objects.storage import NodeDriver
+
+Absences: TypeAlias = Mapping[str, Mapping[str, float]]
+"""By driver and node, when the node was first seen without the driver that is expected of it."""
 
 
 class RememberedDriver(Record, frozen=True, kw_only=True):
@@ -30,11 +34,13 @@ class TemplateMemory(Record, frozen=True, kw_only=True):
     """A value that goes into one round of templates and comes out of it renewed.
 
     Lessons about instance types come out as they went in: whoever runs for long renews them, with
-    `learned.renewed`. It encodes to JSON as it is, so that it can be kept over a restart.
+    `learned.renewed`. `absences` are renewed by whoever assesses the nodes of a live cluster. It
+    encodes to JSON as it is, so that it can be kept over a restart.
     """
 
     groups: dict[str, RememberedGroup] = {}
     lessons: tuple[Lesson, ...] = ()
+    absences: dict[str, dict[str, float]] = {}
 
 
 def renewed(

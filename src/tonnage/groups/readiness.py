@@ -1,8 +1,10 @@
 """Which nodes are ready, coming up, unready or leaving, and whether groups may be scaled up.
 
 A node that is Ready but lacks a driver its group's template expects is coming up: it counts as
-capacity on its way, and past a deadline as unready. Upstream knows such nodes only where the
-provider's template lists the drivers.
+capacity on its way, and past a deadline as unready. The deadline runs from the node's birth, or
+from when it was first seen without the driver, whichever is later: a driver that restarts does not
+make an old node unready. Upstream knows such nodes only where the provider's template lists the
+drivers, and its deadline always runs from birth.
 """
 
 import math
@@ -12,8 +14,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from tonnage.groups import drivers, nodestate
+from tonnage.groups import driver_outage, drivers, nodestate
+from tonnage.groups.driver_outage import DriverOutage, LackingNode
 from tonnage.groups.drivers import Member
+from tonnage.groups.memory import Absences
 from tonnage.groups.model import LIVE, PROVIDER, REMEMBERED, Group, Template
 from tonnage.groups.nodestate import NodeState
 from tonnage.groups.policy import GroupPolicy
@@ -40,8 +44,9 @@ _SUSPENDED = "condition Suspended is True"
 class NodeReadiness(Record, frozen=True, kw_only=True):
     """One node's state, and why it is not ready.
 
-    `missing_drivers` are those it is not ready without. `deadline` is when a node that is coming
-    up counts as unready, in seconds since 1970.
+    `missing_drivers` are those it is not ready without; `lost` says that it was there for a while
+    before it was first seen without them. `deadline` is when a node that is coming up counts as
+    unready, in seconds since 1970.
     """
 
     node: str
@@ -49,6 +54,7 @@ class NodeReadiness(Record, frozen=True, kw_only=True):
     group: str | None = None
     reason: str = ""
     missing_drivers: tuple[str, ...] = ()
+    lost: bool = False
     deadline: float | None = None
 
 
@@ -56,8 +62,10 @@ class GroupReadiness(Record, frozen=True, kw_only=True):
     """A group's nodes by state.
 
     `upcoming` is the capacity to count on beside the ready nodes: nodes asked for and not
-    registered, and those coming up, whose names are in `coming_up_nodes`. `skip_reason` is empty
-    for a healthy group. `suspended` nodes are unready and nobody's fault.
+    registered, and those coming up, whose names are in `coming_up_nodes`. `not_awaited` of them no
+    purchase waits for: they have been up before, or lack only drivers that no node has.
+    `skip_reason` is empty for a healthy group. `suspended` nodes are unready and nobody's fault;
+    `blameless` ones are unready for want of drivers that no node has.
     """
 
     group: str
@@ -66,19 +74,26 @@ class GroupReadiness(Record, frozen=True, kw_only=True):
     coming_up: int = 0
     deleting: int = 0
     suspended: int = 0
+    blameless: int = 0
     upcoming: int = 0
+    not_awaited: int = 0
     coming_up_nodes: tuple[str, ...] = ()
     healthy: bool = True
     skip_reason: str = ""
 
 
 class Readiness(Record, frozen=True, kw_only=True):
-    """All nodes by name, all groups by id, and whether the cluster is in a state to be scaled."""
+    """All nodes by name, all groups by id, and whether the cluster is in a state to be scaled.
+
+    `absences` is for the next look.
+    """
 
     nodes: dict[str, NodeReadiness] = {}
     groups: dict[str, GroupReadiness] = {}
+    outages: tuple[DriverOutage, ...] = ()
     healthy: bool = True
     reason: str = ""
+    absences: dict[str, dict[str, float]] = {}
 
 
 def assess(
@@ -90,83 +105,127 @@ def assess(
     policy: GroupPolicy,
     now: float,
     states: Mapping[str, NodeState] | None = None,
+    absences: Absences | None = None,
 ) -> Readiness:
     """Sort the nodes by state and weigh the groups; `templates` are those of `templates.build`.
 
-    `states` are what the nodes say of themselves, for callers who have that at hand.
+    `states` are what the nodes say of themselves, for callers who have that at hand. `absences`
+    are those of the look before; `None`, as in a file, is that nobody has looked before: what a
+    node lacks it has lacked from its birth.
     """
+    nodes = list(nodes)
     by_name = {csinode.metadata.name: csinode for csinode in csinodes}
     group_of = {name: group for group in groups for name in group.nodes}
+    if states is None:
+        states = {node.metadata.name: nodestate.of(node, policy) for node in nodes}
+    look = _Look(not by_name, policy, now, None if policy.as_upstream else absences)
     found: dict[str, NodeReadiness] = {}
-    per_group: defaultdict[str, list[NodeReadiness]] = defaultdict(list)
     for node in nodes:
         name = node.metadata.name
-        state = states[name] if states is not None else nodestate.of(node, policy)
-        member = Member(node, state, by_name.get(name))
         group = group_of.get(name)
         template = templates.get(group.id) if group is not None else None
-        one = found[name] = _node(
-            member, group, template, blind=not by_name, policy=policy, now=now
-        )
-        if group is not None:
-            per_group[group.id].append(one)
-    reason = _cluster_trouble(found.values(), policy)
+        found[name] = look.node(Member(node, states[name], by_name.get(name)), group, template)
+    outages: tuple[DriverOutage, ...] = ()
+    if not policy.as_upstream:
+        outages = driver_outage.find(look.lacking, by_name, states)
+    reason = _cluster_trouble(found.values(), _absent(outages), policy)
     return Readiness(
         nodes=found,
-        groups={group.id: _group(group, per_group[group.id], policy) for group in groups},
+        groups=_by_group(groups, found.values(), _absent(outages), policy),
+        outages=outages,
         healthy=not reason,
         reason=reason,
+        absences=look.absences,
     )
 
 
 def with_targets(found: Readiness, groups: Sequence[Group], *, policy: GroupPolicy) -> Readiness:
     """The same nodes in the same groups, of which other sizes are wanted now."""
-    per_group: defaultdict[str, list[NodeReadiness]] = defaultdict(list)
-    for one in found.nodes.values():
-        if one.group is not None:
-            per_group[one.group].append(one)
-    weighed = {group.id: _group(group, per_group[group.id], policy) for group in groups}
+    weighed = _by_group(groups, found.nodes.values(), _absent(found.outages), policy)
     return msgspec.structs.replace(found, groups=weighed)
 
 
-def _node(
-    member: Member,
-    group: Group | None,
-    template: Template | None,
-    *,
-    blind: bool,
-    policy: GroupPolicy,
-    now: float,
-) -> NodeReadiness:
-    state = member.state
-    name = member.node.metadata.name
-    belongs_to = group.id if group is not None else None
-    if state.deleting:
-        return NodeReadiness(node=name, group=belongs_to, state=DELETING)
-    if state.suspended:
-        return NodeReadiness(node=name, group=belongs_to, state=UNREADY, reason=_SUSPENDED)
-    missing: tuple[str, ...] = ()
-    reason, patience = state.reason, policy.max_node_startup_time
-    if state.ready:
-        expected = _expected(group, template, policy)
-        missing = drivers.missing_on(member, expected, blind=blind, policy=policy, now=now)
-        reason = f"not registered: {', '.join(missing)}" if missing else ""
-        if not missing and policy.require_driver_counts and not policy.as_upstream:
-            missing = _without_count(member, template)
-            reason = f"registered without a limit: {', '.join(missing)}" if missing else ""
-        if not missing:
+class _Look:
+    """One look at all nodes; `absences` and `lacking` are what it found."""
+
+    def __init__(
+        self, blind: bool, policy: GroupPolicy, now: float, before: Absences | None
+    ) -> None:
+        self._blind = blind
+        self._policy = policy
+        self._now = now
+        self._before = before
+        # Who sees no CSINode at all learns nothing.
+        known = before if before is not None and blind else {}
+        self.absences = {driver: dict(nodes) for driver, nodes in known.items()}
+        self.lacking: list[LackingNode] = []
+        """But for nodes that may not have got so far: they are no evidence against a driver."""
+
+    def node(self, member: Member, group: Group | None, template: Template | None) -> NodeReadiness:
+        state, policy = member.state, self._policy
+        name = member.node.metadata.name
+        belongs_to = group.id if group is not None else None
+        if state.deleting:
+            return NodeReadiness(node=name, group=belongs_to, state=DELETING)
+        missing, reason = self._missing(member, _expected(group, template, policy), template)
+        born = _born(member, policy, self._now)
+        since = max(born, self._first_missed(name, missing))
+        if state.suspended:
+            return NodeReadiness(node=name, group=belongs_to, state=UNREADY, reason=_SUSPENDED)
+        if state.ready and not missing:
             return NodeReadiness(node=name, group=belongs_to, state=READY)
-        if not policy.as_upstream:
-            patience = policy.driver_registration_timeout
-    deadline = _born(member, policy, now) + patience
-    return NodeReadiness(
-        node=name,
-        group=belongs_to,
-        state=COMING_UP if deadline > now else UNREADY,
-        reason=reason,
-        missing_drivers=missing,
-        deadline=deadline if deadline > now else None,
-    )
+        if not state.ready:
+            missing, reason = (), state.reason
+        in_time = state.ready and not policy.as_upstream
+        deadline = (
+            since + policy.driver_registration_timeout
+            if in_time
+            else born + policy.max_node_startup_time
+        )
+        coming_up = deadline > self._now
+        lost = bool(missing) and since > born + nodestate.STABLE_AFTER
+        grown = state.is_seasoned(self._now, policy.driver_registration_timeout)
+        if missing and (not coming_up or (lost and grown)):
+            self.lacking.append(LackingNode(belongs_to, missing, lost=lost, late=not coming_up))
+        return NodeReadiness(
+            node=name,
+            group=belongs_to,
+            state=COMING_UP if coming_up else UNREADY,
+            reason=reason,
+            missing_drivers=missing,
+            lost=lost,
+            deadline=deadline if coming_up else None,
+        )
+
+    def _missing(
+        self, member: Member, expected: frozenset[str], template: Template | None
+    ) -> tuple[tuple[str, ...], str]:
+        """What the node is not ready without, and the words for it."""
+        policy = self._policy
+        missing = drivers.missing_on(
+            member, expected, blind=self._blind, policy=policy, now=self._now
+        )
+        if missing:
+            return missing, f"not registered: {', '.join(missing)}"
+        if policy.require_driver_counts and not policy.as_upstream:
+            missing = _without_count(member, template)
+        return missing, f"registered without a limit: {', '.join(missing)}" if missing else ""
+
+    def _first_missed(self, node: str, missing: Iterable[str]) -> float:
+        """When the node was first seen without one of the drivers that it lacks now."""
+        if self._before is None:
+            return -math.inf
+        first = -math.inf
+        for driver in missing:
+            known = self._before.get(driver, {}).get(node, self._now)
+            at = self.absences.setdefault(driver, {})[node] = min(known, self._now)
+            first = at if first == -math.inf else min(first, at)
+        return first
+
+
+def _absent(outages: Iterable[DriverOutage]) -> frozenset[str]:
+    """Drivers that no node has, through no fault of the nodes."""
+    return frozenset(outage.driver for outage in outages if outage.total)
 
 
 def _expected(
@@ -203,14 +262,33 @@ def _born(member: Member, policy: GroupPolicy, now: float) -> float:
     return now - _UPSTREAM_AGE if policy.as_upstream else -math.inf
 
 
-def _group(group: Group, nodes: Sequence[NodeReadiness], policy: GroupPolicy) -> GroupReadiness:
-    coming_up = tuple(one.node for one in nodes if one.state == COMING_UP)
+def _by_group(
+    groups: Sequence[Group],
+    nodes: Iterable[NodeReadiness],
+    absent: frozenset[str],
+    policy: GroupPolicy,
+) -> dict[str, GroupReadiness]:
+    members: defaultdict[str, list[NodeReadiness]] = defaultdict(list)
+    for one in nodes:
+        if one.group is not None:
+            members[one.group].append(one)
+    return {group.id: _group(group, members[group.id], absent, policy) for group in groups}
+
+
+def _group(
+    group: Group,
+    nodes: Sequence[NodeReadiness],
+    absent: frozenset[str],
+    policy: GroupPolicy,
+) -> GroupReadiness:
+    coming_up = [one for one in nodes if one.state == COMING_UP]
     suspended = sum(one.reason == _SUSPENDED for one in nodes)
     ready = sum(one.state == READY for one in nodes)
     unready = sum(one.state == UNREADY for one in nodes) - suspended
+    blameless = sum(one.state == UNREADY and _is_blameless(one, absent) for one in nodes)
     missing = max(0, group.target - len(nodes))
     # Nodes that are on their way are as they should be, but to upstream, which knows of none.
-    amiss = max(0, group.target - ready - suspended) if policy.as_upstream else unready
+    amiss = max(0, group.target - ready - suspended) if policy.as_upstream else unready - blameless
     registered = ready + unready + len(coming_up) + suspended
     share = policy.max_total_unready_percentage / 100
     healthy = amiss <= policy.ok_total_unready_count or amiss <= share * registered
@@ -223,19 +301,29 @@ def _group(group: Group, nodes: Sequence[NodeReadiness], policy: GroupPolicy) ->
         coming_up=len(coming_up),
         deleting=sum(one.state == DELETING for one in nodes),
         suspended=suspended,
+        blameless=blameless,
         upcoming=0 if policy.as_upstream else missing + len(coming_up),
-        coming_up_nodes=coming_up,
+        not_awaited=sum(one.lost or _is_blameless(one, absent) for one in coming_up),
+        coming_up_nodes=tuple(one.node for one in coming_up),
         healthy=healthy,
         skip_reason="" if healthy else NOT_READY_FOR_SCALE_UP,
     )
 
 
-def _cluster_trouble(nodes: Iterable[NodeReadiness], policy: GroupPolicy) -> str:
+def _is_blameless(one: NodeReadiness, absent: frozenset[str]) -> bool:
+    """Whether all that the node lacks is drivers that no node has."""
+    return bool(one.missing_drivers) and absent.issuperset(one.missing_drivers)
+
+
+def _cluster_trouble(
+    nodes: Iterable[NodeReadiness], absent: frozenset[str], policy: GroupPolicy
+) -> str:
     """Why the whole cluster is not to be scaled, or nothing."""
     total = unready = 0
     for one in nodes:
         total += 1
-        unready += one.state == UNREADY and one.reason != _SUSPENDED
+        if one.state == UNREADY and one.reason != _SUSPENDED:
+            unready += not _is_blameless(one, absent)
     share = policy.max_total_unready_percentage / 100
     if unready <= policy.ok_total_unready_count or unready <= share * total:
         return ""

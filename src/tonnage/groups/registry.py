@@ -32,7 +32,7 @@ request only since when; so a restart, or an answer that got lost, buys nothing 
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -97,6 +97,8 @@ class RegistryState(Record, frozen=True, kw_only=True):
     backoffs: dict[str, Backoff] = {}
     unregistered: dict[str, dict[str, float]] = {}
     failing: dict[str, tuple[str, ...]] = {}
+    replacements: dict[str, float] = {}
+    """When a node of the group was last deleted for want of its drivers."""
 
 
 class Patience(Record, frozen=True, kw_only=True):
@@ -163,6 +165,7 @@ class Registry:
         self._backoffs = dict(state.backoffs)
         self._unregistered = {name: dict(seen) for name, seen in state.unregistered.items()}
         self._failing = {name: set(ids) for name, ids in state.failing.items()}
+        self._replacements = dict(state.replacements)
 
     @property
     def state(self) -> RegistryState:
@@ -177,6 +180,7 @@ class Registry:
             failing={
                 name: tuple(sorted(ids)) for name, ids in sorted(self._failing.items()) if ids
             },
+            replacements=dict(sorted(self._replacements.items())),
         )
 
     def asked(
@@ -215,6 +219,15 @@ class Registry:
         self._backoffs[group] = backoff
         return backoff
 
+    def replaced(self, group: str, *, now: float) -> None:
+        """A node of the group was deleted for want of its drivers."""
+        self._replacements[group] = now
+
+    def may_replace(self, group: str, *, now: float, pause: float) -> bool:
+        """Whether the last such node of the group is long enough ago."""
+        last = self._replacements.get(group)
+        return last is None or now - last >= pause
+
     def backed_off(self, group: str, *, now: float) -> Backoff | None:
         backoff = self._backoffs.get(group)
         return backoff if backoff is not None and now < backoff.until else None
@@ -241,7 +254,14 @@ class Registry:
             standings[name] = self._group(
                 sighting, registered, policy, patience, now, happened, unread=unread
             )
-        for held in (self._requests, self._backoffs, self._unregistered, self._failing):
+        by_group: tuple[dict[str, Any], ...] = (
+            self._requests,
+            self._backoffs,
+            self._unregistered,
+            self._failing,
+            self._replacements,
+        )
+        for held in by_group:
             for name in [name for name in held if name not in standings]:
                 del held[name]
         for name, backoff in list(self._backoffs.items()):
@@ -273,11 +293,12 @@ class Registry:
         come += sum(not one.deleting and _is_among(one, unread) for one in machines)
         missing = self._target(group, now) - come - len(overdue) - len(failed)
         give_back = 0
-        request = self._settle(group, missing, nodes.coming_up, provision_time, now)
+        starting = nodes.coming_up - nodes.not_awaited
+        request = self._settle(group, missing, starting, provision_time, now)
         if request is not None and now >= request.deadline and sighting.machines is not None:
             there = sum(not one.creating for one in waiting)
             give_back = max(0, min(missing - there, group.target - group.min_size))
-            late = max(0, missing) + nodes.coming_up
+            late = max(0, missing) + starting
             failure = Failure(
                 code=TIMEOUT, message=f"not up within {provision_time:g} s of the request"
             )
@@ -286,7 +307,7 @@ class Registry:
             )
             self.failed(group.id, failure, now=now, patience=patience)
             del self._requests[group.id]
-        amiss = nodes.unready + len(overdue)
+        amiss = nodes.unready - nodes.blameless + len(overdue)
         share = policy.max_total_unready_percentage / 100
         healthy = nodes.healthy and (
             amiss <= policy.ok_total_unready_count or amiss <= share * (come + len(overdue))
@@ -392,6 +413,7 @@ def restored(state: RegistryState, *, now: float) -> RegistryState:
             for name, seen in state.unregistered.items()
         },
         failing=state.failing,
+        replacements={name: min(at, now) for name, at in state.replacements.items()},
     )
 
 

@@ -24,7 +24,16 @@ from tonnage.groups import memory as memories
 from tonnage.groups.completing import Surroundings
 from tonnage.groups.drivers import Evidence, Member
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
-from tonnage.groups.model import LIVE, OVERRIDE, PROVIDER, REMEMBERED, Group, Template
+from tonnage.groups.model import (
+    LIVE,
+    OVERRIDE,
+    PROVIDER,
+    REMEMBERED,
+    UNKNOWN,
+    Group,
+    Limit,
+    Template,
+)
 from tonnage.groups.nodestate import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.votes import Vote
@@ -102,8 +111,31 @@ def build(
                 name: one.remembered for name, one in made.items() if one.remembered is not None
             },
             lessons=memory.lessons,
+            absences=memory.absences,
         ),
     )
+
+
+def without_drivers(built: Templates, names: frozenset[str]) -> Templates:
+    """The same templates for nodes on which these drivers will not register."""
+    if not names:
+        return built
+    return msgspec.structs.replace(
+        built, by_group={name: _without(one, names) for name, one in built.by_group.items()}
+    )
+
+
+def _without(template: Template, names: frozenset[str]) -> Template:
+    csinode = template.csinode
+    if csinode is not None:
+        kept = tuple(driver for driver in csinode.spec.drivers if driver.name not in names)
+        spec = msgspec.structs.replace(csinode.spec, drivers=kept)
+        csinode = msgspec.structs.replace(csinode, spec=spec)
+    found = tuple(
+        Limit(driver=one.driver, count=None, source=UNKNOWN) if one.driver in names else one
+        for one in template.limits
+    )
+    return msgspec.structs.replace(template, csinode=csinode, limits=found)
 
 
 class _Cluster(NamedTuple):

@@ -207,6 +207,8 @@ def _warnings(found: Look, options: Options, features: Features) -> Iterator[str
         yield from problems
     if not options.as_upstream:
         yield from slot_pools.problems(found.cluster.nodes)
+    for outage in found.readiness.outages:
+        yield from outage.warnings()
     if not found.readiness.healthy:
         yield f"nothing is bought: {found.readiness.reason}"
     yield from _devices(found)

@@ -5,8 +5,10 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
+import msgspec
+
 from tonnage.groups import nodestate, readiness, storage_rooms, templates
-from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.memory import Absences, TemplateMemory
 from tonnage.groups.nodestate import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.readiness import Readiness
@@ -79,6 +81,7 @@ def look(
             memory=memory,
             wanted=wanted,
             states=(states or nodestate.States()).of(cluster.nodes, policy),
+            absences=memory.absences if live else None,
         )
     elif same.cluster.groups == cluster.groups:
         built, assessed = same.templates, same.readiness
@@ -106,6 +109,7 @@ def _surroundings(
     memory: TemplateMemory,
     wanted: frozenset[str],
     states: Mapping[str, NodeState],
+    absences: Absences | None,
 ) -> tuple[Templates, Readiness]:
     built = templates.build(
         cluster.groups,
@@ -135,8 +139,20 @@ def _surroundings(
         policy=policy,
         now=now,
         states=states,
+        absences=absences,
     )
-    return built, assessed
+    built = templates.without_drivers(built, _given_up(assessed, policy))
+    kept = msgspec.structs.replace(built.memory, absences=assessed.absences)
+    return msgspec.structs.replace(built, memory=kept), assessed
+
+
+def _given_up(assessed: Readiness, policy: GroupPolicy) -> frozenset[str]:
+    """Drivers that no node has, and that so many have waited for in vain that one more is no use.
+
+    Otherwise nodes would be bought for their pods until every group is at its maximum.
+    """
+    most = policy.ok_total_unready_count
+    return frozenset(one.driver for one in assessed.outages if one.total and one.late > most)
 
 
 def _promised(
