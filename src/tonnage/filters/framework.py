@@ -23,6 +23,10 @@ from tonnage.snapshot.snapshot import PodRecord, Snapshot
 Codes: TypeAlias = npt.NDArray[np.int8]
 
 
+_FLAGS_AT_ONCE = 30
+"""Flags that a number gets before it is made small again; of rows there are fewer than 2 ** 33."""
+
+
 class Code(IntEnum):
     SUCCESS = 0
     ERROR = 1
@@ -61,6 +65,18 @@ class Ask:
     def slots(self) -> Slots:
         """The attach slots the pod would take."""
         return volumes.slots(self.pod.meta, self.pod.volumes, self.snapshot.storage, placed=False)
+
+    @cached_property
+    def spread_rows(self) -> Bools:
+        """Living rows that have the label of every spread constraint of the pod."""
+        mask = self.snapshot.table.alive.data[: self.size].copy()
+        for constraint in self.pods.spread:
+            if not mask.any():
+                break
+            mask &= ~self.snapshot.columns.labels.find(constraint.topology_key).absent(
+                slice(0, self.size)
+            )
+        return mask
 
 
 class Rejection:
@@ -154,9 +170,11 @@ def always(cause: Cause, **facts: Fact) -> Reasons:
 
 
 def kinds_of(flags: Iterable[Bools]) -> Ints:
-    """A number per row that says which of the flags are up."""
-    kinds: Ints = sum(
-        (flag.astype(np.int64) << place for place, flag in enumerate(flags)),
-        start=np.zeros(1, dtype=np.int64),
-    )
+    """A number per row that is the same where the same flags are up."""
+    kinds: Ints = np.zeros(1, dtype=np.int64)
+    for place, flag in enumerate(flags, start=1):
+        kinds = (kinds << 1) | flag
+        if place % _FLAGS_AT_ONCE == 0:
+            # Numbers that are small again leave room for more flags.
+            kinds = np.unique(kinds, return_inverse=True)[1].astype(np.int64)
     return kinds

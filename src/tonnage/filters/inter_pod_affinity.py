@@ -1,6 +1,6 @@
 """InterPodAffinity: required affinity and anti-affinity between pods, both ways."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tonnage.objects.pods import PodAffinityTerm
 from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.counting import Scope
 from tonnage.snapshot.labels import ABSENT
-from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.rows import Bools, RowIndex
 
 
 class InterPodAffinity:
@@ -105,11 +105,7 @@ def scope_of(ask: Ask, term: PodAffinityTerm) -> Scope:
         ask.features.namespace_selectors_leak and selectors.matches(term.namespace_selector, {})
     ):
         return Scope(None, term.label_selector)
-    selected = (
-        name
-        for name, namespace in ask.snapshot.namespaces.items()
-        if selectors.matches(term.namespace_selector, namespace.metadata.labels)
-    )
+    selected = ask.snapshot.namespace_index.selected(term.namespace_selector)
     return Scope(frozenset((*term.namespaces, *selected)), term.label_selector)
 
 
@@ -132,8 +128,8 @@ def _affinity_met(ask: Ask) -> Bools:
     counts = counter.column.data[: ask.size]
     labelled = np.ones(ask.size, dtype=np.bool_)
     anywhere = False
-    for term in terms:
-        domains = ask.snapshot.columns.labels.key(term.topology_key).data[: ask.size]
+    for key in dict.fromkeys(term.topology_key for term in terms):
+        domains = ask.snapshot.columns.labels.find(key).data[: ask.size]
         occupied = np.zeros(int(domains.max(initial=0)) + 1, dtype=np.bool_)
         occupied[domains[counts > 0]] = True
         occupied[ABSENT] = False
@@ -150,32 +146,44 @@ def _matches_itself(pods: PodClass, scopes: tuple[Scope, ...]) -> bool:
 
 
 def _anti_affinity_met(ask: Ask) -> Bools:
-    met = np.ones(ask.size, dtype=np.bool_)
+    occupied: dict[str, Bools] = {}
     for term in ask.pods.anti_affinity:
+        key = term.topology_key
+        if key not in ask.snapshot.columns.labels:
+            continue
         counter = ask.snapshot.counters.counter((scope_of(ask, term),), terminating=True)
         if counter.total:
-            rows = np.flatnonzero(counter.column.data[: ask.size])
-            met &= ~_same_domain(ask, term.topology_key, rows)
-    return met
+            rows = counter.column.data[: ask.size] > 0
+            occupied[key] = occupied[key] | rows if key in occupied else rows
+    return _outside_domains(ask, {key: np.flatnonzero(rows) for key, rows in occupied.items()})
 
 
 def _existing_content(ask: Ask, refusing: list[int]) -> Bools:
     """Rows outside the domains of pods whose anti-affinity speaks against the newcomer."""
-    content = np.ones(ask.size, dtype=np.bool_)
     anti_terms = ask.snapshot.anti_terms
+    holders: dict[str, dict[int, PodClass]] = {}
     for term in refusing:
-        rows = [row for holder in anti_terms.holders[term] for row in holder.nodes]
-        content &= ~_same_domain(ask, anti_terms.terms[term].topology_key, np.array(rows, np.intp))
-    return content
+        by_identity = holders.setdefault(anti_terms.terms[term].topology_key, {})
+        by_identity.update((id(holder), holder) for holder in anti_terms.holders[term])
+    return _outside_domains(
+        ask,
+        {
+            key: np.array([row for one in found.values() for row in one.nodes], dtype=np.intp)
+            for key, found in holders.items()
+        },
+    )
 
 
-def _same_domain(ask: Ask, key: str, rows: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Bools:
-    """Rows that share a value of the label with one of `rows`."""
-    domains = ask.snapshot.columns.labels.key(key).data[: ask.size]
-    hit = np.zeros(int(domains.max(initial=0)) + 1, dtype=np.bool_)
-    hit[domains[rows]] = True
-    hit[ABSENT] = False
-    return hit[domains]
+def _outside_domains(ask: Ask, rows_by_key: Mapping[str, RowIndex]) -> Bools:
+    """Rows that share no value of a label with one of the rows given for it."""
+    outside = np.ones(ask.size, dtype=np.bool_)
+    for key, rows in rows_by_key.items():
+        domains = ask.snapshot.columns.labels.find(key).data[: ask.size]
+        hit = np.zeros(int(domains.max(initial=0)) + 1, dtype=np.bool_)
+        hit[domains[rows]] = True
+        hit[ABSENT] = False
+        outside &= ~hit[domains]
+    return outside
 
 
 def _is_empty(selector: LabelSelector) -> bool:

@@ -1,10 +1,14 @@
 """NodeResourcesFit: room for one more pod, and for everything it requests."""
 
+from collections.abc import Iterator
+from itertools import chain
+
 import numpy as np
 
 from tonnage.filters.causes import Cause, Reason
 from tonnage.filters.framework import Ask, Begun, Code, Outcome, Screen, kinds_of
 from tonnage.snapshot.nodes import PODS
+from tonnage.snapshot.rows import Bools, Ints
 
 _BASIC = ("cpu", "memory", "ephemeral-storage")
 
@@ -23,12 +27,21 @@ def _screen(ask: Ask) -> Screen:
     limits = [column.data[:size] for column in columns.allocatable]
     used = [column.data[:size] for column in columns.used]
     full = used[PODS] + 1 > limits[PODS]
-    short = [amount > limits[resource] - used[resource] for resource, amount in wanted]
+    nothing: Ints = np.zeros(size, dtype=np.int64)
+
+    def column(resource: int | None, of: list[Ints]) -> Ints:
+        return nothing if resource is None else of[resource]
+
+    def short() -> Iterator[Bools]:
+        """By resource, where it does not suffice; made anew, as there may be thousands of them."""
+        for _, resource, amount in wanted:
+            yield amount > column(resource, limits) - column(resource, used)
+
     codes = np.where(full, np.int8(Code.UNSCHEDULABLE), np.int8(Code.SUCCESS))
-    for rows in short:
+    for rows in short():
         codes[rows] = Code.UNSCHEDULABLE
-    for resource, amount in wanted:
-        codes[amount > limits[resource]] = Code.UNRESOLVABLE
+    for _, resource, amount in wanted:
+        codes[amount > column(resource, limits)] = Code.UNRESOLVABLE
 
     def reasons(row: int) -> tuple[Reason, ...]:
         found = []
@@ -39,27 +52,23 @@ def _screen(ask: Ask) -> Screen:
                     {"used": int(used[PODS][row]), "limit": int(limits[PODS][row])},
                 )
             )
-        for (resource, amount), rows in zip(wanted, short, strict=True):
-            if rows[row]:
+        for name, resource, amount in wanted:
+            has, taken = int(column(resource, limits)[row]), int(column(resource, used)[row])
+            if amount > has - taken:
                 found.append(
                     Reason(
                         Cause.INSUFFICIENT_RESOURCE,
-                        {
-                            "resource": columns.resource_names[resource],
-                            "wanted": amount,
-                            "used": int(used[resource][row]),
-                            "limit": int(limits[resource][row]),
-                        },
+                        {"resource": name, "wanted": amount, "used": taken, "limit": has},
                     )
                 )
         return tuple(found)
 
-    return Screen(codes, reasons, kinds=lambda: kinds_of((full, *short)))
+    return Screen(codes, reasons, kinds=lambda: kinds_of(chain((full,), short())))
 
 
-def _wanted(ask: Ask) -> list[tuple[int, int]]:
-    """Column and amount of what the pod requests, in upstream's order of checks."""
+def _wanted(ask: Ask) -> list[tuple[str, int | None, int]]:
+    """Name, column and amount of what the pod requests, in upstream's order of checks."""
     requests, columns = ask.pods.requests, ask.snapshot.columns
     basic = [name for name in _BASIC if requests.get(name)]
     scalar = [name for name, amount in requests.items() if name not in _BASIC and amount]
-    return [(columns.resource(name), requests[name]) for name in (*basic, *scalar)]
+    return [(name, columns.find_resource(name), requests[name]) for name in (*basic, *scalar)]

@@ -54,6 +54,8 @@ def _screen(ask: Ask) -> Screen:
     decided = np.zeros(size, dtype=np.bool_)
     refused_by: list[tuple[TopologySpreadConstraint, Bools, Bools, Domains]] = []
     for constraint in ask.pods.spread:
+        if decided.all():
+            break
         domains = count(ask, constraint)
         unlabelled = (domains.of_row == ABSENT) & ~decided
         skew = domains.counts[domains.of_row] + domains.self_match - domains.smallest
@@ -83,7 +85,7 @@ def _screen(ask: Ask) -> Screen:
 def count(ask: Ask, constraint: TopologySpreadConstraint) -> Domains:
     """Matching pods in every domain of a constraint, as a new pod of the class would see them."""
     snapshot, size = ask.snapshot, ask.size
-    column = snapshot.columns.labels.key(constraint.topology_key)
+    column = snapshot.columns.labels.find(constraint.topology_key)
     of_row = column.data[:size].astype(np.int64)
     eligible = _eligible(ask, constraint)
     selector = effective_selector(constraint, ask.pods)
@@ -128,16 +130,14 @@ def effective_selector(
 
 def _eligible(ask: Ask, constraint: TopologySpreadConstraint) -> Bools:
     """Rows whose pods count: they have every constraint's label and pass its policies."""
-    snapshot, size = ask.snapshot, ask.size
-    mask = snapshot.table.alive.data[:size].copy()
-    for other in ask.pods.spread:
-        mask &= snapshot.columns.labels.key(other.topology_key).data[:size] != ABSENT
+    snapshot = ask.snapshot
+    mask = ask.spread_rows
     if constraint.node_affinity_policy != "Ignore" and (
         ask.pods.node_affinity is not None or ask.pods.node_selector
     ):
-        mask &= node_affinity.matching(snapshot, ask.pod)
+        mask = mask & node_affinity.matching(snapshot, ask.pod)
     if constraint.node_taints_policy == "Honor":
-        mask &= snapshot.columns.tolerated(
+        mask = mask & snapshot.columns.tolerated(
             ask.pods.tolerations, comparing=ask.features.taint_comparison_operators
         )
     return mask

@@ -118,11 +118,19 @@ def requirement_matches(
         case "DoesNotExist":
             return label is None
         case "Gt" | "Lt" if label is not None and len(values) == 1:
-            number, operand = _int64(label), _int64(values[0])
+            number, operand = integer(label), integer(values[0])
             if number is None or operand is None:
                 return False
             return number > operand if operator == "Gt" else number < operand
     return False
+
+
+def integer(text: str) -> int | None:
+    """The number that `Gt` and `Lt` compare, or `None` if the text is none of 64 bits."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def node_matches(selector: NodeSelector, labels: Mapping[str, str], name: str | None) -> bool:
@@ -202,7 +210,7 @@ def _problems(key: str, operator: str, values: tuple[str, ...]) -> tuple[str, ..
             problems.append(f"values: Invalid value: {shown}: {operator} needs at least one value")
         case "Exists" | "DoesNotExist" if values:
             problems.append(f"values: Invalid value: {shown}: {operator} takes no values")
-        case "Gt" | "Lt" if len(values) != 1 or _int64(values[0]) is None:
+        case "Gt" | "Lt" if len(values) != 1 or integer(values[0]) is None:
             problems.append(f"values: Invalid value: {shown}: {operator} takes exactly one integer")
     problems.extend(
         f"values[{index}][{key}]: Invalid value: {json.dumps(value)}: a label value is empty or "
@@ -216,10 +224,3 @@ def _problems(key: str, operator: str, values: tuple[str, ...]) -> tuple[str, ..
 def _raise_if_any(problems: tuple[str, ...]) -> None:
     if problems:
         raise SelectorError("; ".join(problems))
-
-
-def _int64(text: str) -> int | None:
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None

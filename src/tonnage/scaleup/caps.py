@@ -4,7 +4,9 @@ New nodes of a template differ in nothing but their hostname, so that rules betw
 down to caps: so many in all, so many on a node, none much higher than the lowest.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +19,10 @@ from tonnage.scaleup.podgroups import PodGroup
 from tonnage.snapshot.counting import Scope
 from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.labels import ABSENT
-from tonnage.snapshot.rows import Ints
+from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import Snapshot
+
+T = TypeVar("T")
 
 PLENTY = np.iinfo(np.int64).max // 4
 
@@ -53,15 +57,34 @@ def of(
     if not group.interacting and not refusing:
         return None
     caps = _Builder(ask, template, rows)
-    for constraint in group.sample.pods.spread:
-        caps.spread(constraint)
-    for term in group.sample.pods.anti_affinity:
-        caps.apart(term)
-    if group.sample.pods.affinity:
-        caps.together(group.sample.pods.affinity)
-    for identity in refusing:
-        caps.refused(identity)
+    for rule in _rules(caps, snapshot, group, refusing):
+        rule()
+        if caps.none_fit:
+            # What else there is to say makes no difference; it may be thousands of rules.
+            break
     return caps.build()
+
+
+def _rules(
+    caps: "_Builder", snapshot: Snapshot, group: PodGroup, refusing: Sequence[int]
+) -> Iterator[Callable[[], None]]:
+    pods = group.sample.pods
+    for constraint in pods.spread:
+        yield partial(caps.spread, constraint)
+    for key, terms in _by(pods.anti_affinity, key=lambda term: term.topology_key).items():
+        yield partial(caps.apart, key, terms)
+    if pods.affinity:
+        yield partial(caps.together, pods.affinity)
+    known = snapshot.anti_terms.terms
+    for key, against in _by(refusing, key=lambda term: known[term].topology_key).items():
+        yield partial(caps.refused, key, against)
+
+
+def _by(items: Iterable[T], *, key: Callable[[T], str]) -> dict[str, list[T]]:
+    found: dict[str, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 class _Builder:
@@ -96,6 +119,10 @@ class _Builder:
             self._drifting,
             self._untold or (self._one_row and self._level is not None),
         )
+
+    @property
+    def none_fit(self) -> bool:
+        return self._total == 0
 
     def _refuse(self) -> None:
         self._total = 0
@@ -156,45 +183,50 @@ class _Builder:
         else:
             self._untold = True
 
-    def apart(self, term: PodAffinityTerm) -> None:
-        scope = inter_pod_affinity.scope_of(self._ask, term)
-        counter = self._ask.snapshot.counters.counter((scope,), terminating=True)
-        self._keep_away(
-            term.topology_key,
-            counter.column.data,
-            to_itself=scope.covers(self._ask.pods),
-            everywhere=self._starts_with(scope),
-        )
-
-    def refused(self, term: int) -> None:
-        anti_terms = self._ask.snapshot.anti_terms
-        held = np.zeros(self._ask.size, dtype=np.int32)
-        for holder in anti_terms.holders[term]:
-            held[list(holder.nodes)] = 1
-        self._keep_away(
-            anti_terms.terms[term].topology_key,
-            held,
-            to_itself=term in self._ask.pods.own_anti_terms,
-            everywhere=any(term in pods.own_anti_terms for pods in self._starting),
-        )
-
-    def _keep_away(
-        self, key: str, held: npt.NDArray[np.int32], *, to_itself: bool, everywhere: bool
-    ) -> None:
-        """Keep out of the domains of the rows that hold; `everywhere`: every new node would."""
-        own = self._label(key)
-        if own == ABSENT:
+    def apart(self, key: str, terms: Sequence[PodAffinityTerm]) -> None:
+        """Anti-affinity of the pods over the domains of one label."""
+        if self._label(key) == ABSENT:
             return
+        held = np.zeros(self._ask.size, dtype=np.bool_)
+        to_itself = everywhere = False
+        for term in terms:
+            scope = inter_pod_affinity.scope_of(self._ask, term)
+            counter = self._ask.snapshot.counters.counter((scope,), terminating=True)
+            if counter.total:
+                held |= counter.column.data[: self._ask.size] > 0
+            to_itself = to_itself or scope.covers(self._ask.pods)
+            everywhere = everywhere or self._starts_with(scope)
+        self._keep_away(key, held, to_itself=to_itself, everywhere=everywhere)
+
+    def refused(self, key: str, terms: Sequence[int]) -> None:
+        """Anti-affinity of others against the pods over the domains of one label."""
+        if self._label(key) == ABSENT:
+            return
+        holders = self._ask.snapshot.anti_terms.holders
+        held = np.zeros(self._ask.size, dtype=np.bool_)
+        for holder in {id(one): one for term in terms for one in holders[term]}.values():
+            held[list(holder.nodes)] = True
+        self._keep_away(
+            key,
+            held,
+            to_itself=not set(terms).isdisjoint(self._ask.pods.own_anti_terms),
+            everywhere=any(
+                not set(terms).isdisjoint(pods.own_anti_terms) for pods in self._starting
+            ),
+        )
+
+    def _keep_away(self, key: str, held: Bools, *, to_itself: bool, everywhere: bool) -> None:
+        """Keep out of the domains of the rows that hold; `everywhere`: every new node would."""
         if everywhere:
             self._refuse()
         if key in self._host_keys:
-            self._on_row[held[self._rows] > 0] = 0
+            self._on_row[held[self._rows]] = 0
             if to_itself:
                 self._on_row = np.minimum(self._on_row, 1)
                 self._fresh = min(self._fresh, 1)
             return
-        domains = self._ask.snapshot.columns.labels.key(key).data[: self._ask.size]
-        if (held[: self._ask.size][domains == own] > 0).any():
+        domains = self._ask.snapshot.columns.labels.find(key).data[: self._ask.size]
+        if held[domains == self._label(key)].any():
             self._refuse()
         elif to_itself:
             self._total = min(self._total, 1)
@@ -205,18 +237,21 @@ class _Builder:
         size = self._ask.size
         matching = counter.column.data[:size] > 0
         labels = self._ask.snapshot.columns.labels
-        columns = [labels.key(term.topology_key).data[:size] for term in terms]
-        starts = not any((matching & (column != ABSENT)).any() for column in columns) and all(
-            scope.covers(self._ask.pods) for scope in scopes
-        )
+        columns = {
+            key: labels.find(key).data[:size]
+            for key in dict.fromkeys(term.topology_key for term in terms)
+        }
+        starts = not any(
+            (matching & (column != ABSENT)).any() for column in columns.values()
+        ) and all(scope.covers(self._ask.pods) for scope in scopes)
         brought = any(all(scope.covers(pods) for scope in scopes) for pods in self._starting)
-        for term, column in zip(terms, columns, strict=True):
-            own = self._label(term.topology_key)
+        for key, column in columns.items():
+            own = self._label(key)
             if own == ABSENT:
                 self._refuse()
             elif brought:
                 continue
-            elif term.topology_key in self._host_keys:
+            elif key in self._host_keys:
                 self._together_on_host(matching, starts=starts)
             elif not starts and not matching[column == own].any():
                 self._refuse()
@@ -234,4 +269,4 @@ class _Builder:
         return any(scope.covers(pods) for pods in self._starting)
 
     def _label(self, key: str) -> int:
-        return int(self._ask.snapshot.columns.labels.key(key).data[self._template])
+        return int(self._ask.snapshot.columns.labels.find(key).data[self._template])

@@ -219,7 +219,9 @@ def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.i
     pods = group.sample.pods
     for name, amount in pods.requests.items():
         if amount:
-            resource = columns.resource(name)
+            resource = columns.find_resource(name)
+            if resource is None:
+                return np.zeros_like(room)
             free = columns.allocatable[resource].data[span] - columns.used[resource].data[span]
             room = np.minimum(room, free // amount)
     for driver, slots in group.held.slots.items():

@@ -166,7 +166,7 @@ class PodClass:
         self.priority = spec.priority or 0
         # Filled in by the parts of the snapshot that keep count of and over classes.
         self.identity = -1
-        self.usage_columns: tuple[tuple[int, int], ...] = ()
+        self.usage_columns: tuple[tuple[int, int], ...] | None = None
         self.own_anti_terms: tuple[int, ...] = ()
         self._be_nowhere()
 

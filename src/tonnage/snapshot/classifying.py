@@ -10,7 +10,6 @@ from tonnage.objects.pods import Pod
 from tonnage.snapshot import classes
 from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.counting import AntiTerms, PodCounters
-from tonnage.snapshot.nodes import NodeColumns
 
 
 class PodClasses:
@@ -18,7 +17,6 @@ class PodClasses:
 
     def __init__(
         self,
-        columns: NodeColumns,
         counters: PodCounters,
         anti_terms: AntiTerms,
         *,
@@ -28,7 +26,6 @@ class PodClasses:
     ) -> None:
         """When labels become facts, `check` may refuse, and `regroup` moves pods that have them."""
         self.by_key: dict[bytes, PodClass] = {}
-        self._columns = columns
         self._counters = counters
         self._anti_terms = anti_terms
         self._version = version
@@ -42,11 +39,6 @@ class PodClasses:
         if pods is None:
             pods = PodClass(key, pod, version=self._version)
             self._tell_apart_by(pods.identity_labels_named())
-            pods.usage_columns = tuple(
-                (self._columns.resource(name), amount)
-                for name, amount in pods.usage.items()
-                if amount
-            )
             self._register(key, pods)
         labels = pod.metadata.labels
         pods = self.told_apart(pods, labels)

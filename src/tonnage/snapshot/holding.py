@@ -119,7 +119,7 @@ class HeldPods:
 
     def _take(self, group: Held, rows: RowIndex, counts: Ints) -> None:
         used = self._columns.used
-        for resource, amount in group.pods.usage_columns:
+        for resource, amount in self._columns.taken_by(group.pods):
             used[resource].data[rows] += amount * counts
         used[PODS].data[rows] += counts
         for driver, slots in group.slots.items():

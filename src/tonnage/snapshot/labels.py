@@ -19,11 +19,12 @@ _NAME_FIELD = "metadata.name"
 class LabelColumn:
     """The values of one label key; 0 where a node does not have it."""
 
-    __slots__ = ("column", "values")
+    __slots__ = ("_numbers", "column", "values")
 
     def __init__(self, column: Column[np.int32]) -> None:
         self.column = column
         self.values: Interner[str] = Interner(first=1)
+        self._numbers: tuple[Ints, Bools] | None = None
 
     @property
     def data(self) -> npt.NDArray[np.int32]:
@@ -49,10 +50,22 @@ class LabelColumn:
 
     def satisfying(self, operator: str, values: tuple[str, ...], rows: Rows) -> Bools:
         """Where the label passes a numeric comparison."""
-        table = np.zeros(len(self.values), dtype=np.bool_)
-        for identity, value in enumerate(self.values.values, start=1):
-            table[identity] = selectors.requirement_matches("x", operator, values, {"x": value})
+        operand = selectors.integer(values[0]) if len(values) == 1 else None
+        if operand is None or operator not in ("Gt", "Lt"):
+            return np.zeros(len(self.data[rows]), dtype=np.bool_)
+        numbers, are_numbers = self._as_numbers()
+        table: Bools = (numbers > operand if operator == "Gt" else numbers < operand) & are_numbers
         return table[self.data[rows]]
+
+    def _as_numbers(self) -> tuple[Ints, Bools]:
+        """The values as integers, and which of them are any; each value is read once."""
+        if self._numbers is None or len(self._numbers[0]) != len(self.values):
+            read = [None, *map(selectors.integer, self.values.values)]
+            self._numbers = (
+                np.array([number or 0 for number in read], dtype=np.int64),
+                np.array([number is not None for number in read], dtype=np.bool_),
+            )
+        return self._numbers
 
 
 class ValueTable:
@@ -93,6 +106,7 @@ class NodeLabels:
         self._table = table
         self._keys: dict[str, LabelColumn] = {}
         self._names = LabelColumn(table.column(np.int32))
+        self._nowhere = LabelColumn(table.column(np.int32))
 
     def set(self, row: int, name: str, labels: Mapping[str, str]) -> None:
         self._names.data[row] = self._names.values.id_of(name)
@@ -114,7 +128,16 @@ class NodeLabels:
         for column in (self._names, *(self.key(key) for key in keys)):
             column.data[rows] = [column.values.id_of(name) for name in names]
 
+    def __contains__(self, key: str) -> bool:
+        """Whether a node has, or had, the label."""
+        return key in self._keys
+
+    def find(self, key: str) -> LabelColumn:
+        """The column of a label, to be read; asking for one that no node has leaves nothing."""
+        return self._keys.get(key, self._nowhere)
+
     def key(self, key: str) -> LabelColumn:
+        """The column of a label, which is made if need be."""
         column = self._keys.get(key)
         if column is None:
             column = self._keys[key] = LabelColumn(self._table.column(np.int32))
@@ -160,7 +183,7 @@ class NodeLabels:
     def _all_equal(self, wanted: Mapping[str, str], rows: Rows) -> Bools:
         mask = np.ones(self._count(rows), dtype=np.bool_)
         for key, value in wanted.items():
-            mask &= self.key(key).among((value,), rows)
+            mask &= self.find(key).among((value,), rows)
         return mask
 
     def _any_topology(self, topologies: tuple[TopologyTerm, ...], rows: Rows) -> Bools:
@@ -170,7 +193,7 @@ class NodeLabels:
                 continue
             inside = np.ones(len(mask), dtype=np.bool_)
             for one in term.match_label_expressions:
-                inside &= self.key(one.key).among(one.values, rows)
+                inside &= self.find(one.key).among(one.values, rows)
             mask |= inside
         return mask
 
@@ -199,7 +222,7 @@ class NodeLabels:
         return ~named if one.operator == "NotIn" else named
 
     def _requirement(self, key: str, operator: str, values: tuple[str, ...], rows: Rows) -> Bools:
-        column = self.key(key)
+        column = self.find(key)
         match operator:
             case "In":
                 return column.among(values, rows)

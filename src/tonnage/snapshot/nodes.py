@@ -5,6 +5,7 @@ import numpy as np
 from tonnage.objects import resources, taints
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.pods import Toleration
+from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.interning import Interner
 from tonnage.snapshot.labels import NodeLabels
 from tonnage.snapshot.rows import Bools, Column, Rows, RowTable
@@ -41,6 +42,21 @@ class NodeColumns:
             self.allocatable.append(self._table.column(np.int64))
             self.used.append(self._table.column(np.int64))
         return known
+
+    def find_resource(self, name: str) -> int | None:
+        """The id of a resource that some node has or some pod on a node takes."""
+        return self._resource_ids.get(name)
+
+    def taken_by(self, pods: PodClass) -> tuple[tuple[int, int], ...]:
+        """Columns and amounts of what a pod of the class takes of a row.
+
+        They are made when the first of its pods is on one: who only waits has none.
+        """
+        if pods.usage_columns is None:
+            pods.usage_columns = tuple(
+                (self.resource(name), amount) for name, amount in pods.usage.items() if amount
+            )
+        return pods.usage_columns
 
     @property
     def resource_names(self) -> list[str]:

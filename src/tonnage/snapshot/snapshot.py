@@ -34,6 +34,7 @@ from tonnage.snapshot.counting import AntiTerms, PodCounters
 from tonnage.snapshot.holding import Held, HeldPods
 from tonnage.snapshot.interning import Interner
 from tonnage.snapshot.journal import Journal, Trial
+from tonnage.snapshot.namespace_index import NamespaceIndex
 from tonnage.snapshot.nodes import NodeColumns
 from tonnage.snapshot.occupancy import Occupancy, discard, include
 from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
@@ -85,7 +86,6 @@ class Snapshot:
             storage_ledger=lambda: self.storage_ledger,
         )
         self._classes = PodClasses(
-            self.columns,
             self.counters,
             self.anti_terms,
             version=version,
@@ -99,6 +99,7 @@ class Snapshot:
         self.nodes: Arrivals[NodeRecord] = Arrivals()
         self.pods: Arrivals[PodRecord] = Arrivals()
         self.namespaces: dict[str, Namespace] = {}
+        self.namespace_index = NamespaceIndex(self.namespaces)
         self.csinodes: dict[str, CSINode] = {}
         self._attachments = Attachments(self.slots, self.storage, self.nodes)
         self.attachments = self._attachments.by_name
@@ -384,15 +385,19 @@ class Snapshot:
     # Namespaces.
 
     def put_namespace(self, namespace: Namespace) -> None:
-        self.undo_by(self.anti_terms.namespaces_changed)
+        self.undo_by(self._namespaces_changed)
         self._journal.put(self.namespaces, namespace.metadata.name, namespace)
-        self.anti_terms.namespaces_changed()
+        self._namespaces_changed()
 
     def drop_namespace(self, name: str) -> None:
         if name in self.namespaces:
-            self.undo_by(self.anti_terms.namespaces_changed)
+            self.undo_by(self._namespaces_changed)
             self._journal.remove(self.namespaces, name)
-            self.anti_terms.namespaces_changed()
+            self._namespaces_changed()
+
+    def _namespaces_changed(self) -> None:
+        self.anti_terms.namespaces_changed()
+        self.namespace_index.changed()
 
     def next_order(self) -> int:
         """A number larger than any given before."""
