@@ -106,6 +106,7 @@ def _print_summary(runs: "list[Timeline]") -> None:
 
 def _keep(act: "Act") -> None:
     import asyncio
+    import secrets
     import tempfile
 
     from tonnage.clock import SystemClock
@@ -118,11 +119,11 @@ def _keep(act: "Act") -> None:
         served: list[HttpFront] = []
 
         async def serve(ensemble: "Ensemble") -> None:
-            front = HttpFront(ensemble.server)
+            front = HttpFront(ensemble.server, token=secrets.token_urlsafe(16))
             await front.start()
             served.append(front)
             path = folder / "kubeconfig"
-            path.write_text(kubeconfig.text(front.url))
+            kubeconfig.write(path, front.url)
             printing.echo()
             printing.echo(f"The cluster runs on. Try: kubectl --kubeconfig {path} get pods,nodes")
             printing.echo("Ctrl-C ends it.")

@@ -39,12 +39,19 @@ if TYPE_CHECKING:
     show_default=True,
     help="Keep an Event for so long after it was last written.",
 )
-def embedded(port: int, data: Path | None, kubeconfig: Path | None, event_ttl: str) -> None:
+@click.option(
+    "--no-token",
+    is_flag=True,
+    help="Let everybody on this machine in; otherwise only who has the kubeconfig.",
+)
+def embedded(
+    port: int, data: Path | None, kubeconfig: Path | None, event_ttl: str, no_token: bool
+) -> None:
     """Serve a Kubernetes API from memory, on loopback only, until interrupted.
 
     It stores, watches and deletes objects as a real API server does. Nothing runs in it: no
     scheduler, no kubelet, no controllers but garbage collection. kubectl and every client that
-    speaks JSON work against it.
+    speaks JSON work against it, with the kubeconfig: the URL in it begins with a random token.
 
     \b
     Examples:
@@ -54,6 +61,7 @@ def embedded(port: int, data: Path | None, kubeconfig: Path | None, event_ttl: s
     """
     import asyncio
     import random
+    import secrets
 
     from tonnage.clock import SystemClock
     from tonnage.embedded.apiserver import ApiServer
@@ -63,19 +71,20 @@ def embedded(port: int, data: Path | None, kubeconfig: Path | None, event_ttl: s
     seconds = durations.seconds(event_ttl)
     if seconds is None or seconds <= 0:
         raise InputError(f"--event-ttl {event_ttl!r}: expected a duration such as 1h or 10m")
+    token = "" if no_token else secrets.token_urlsafe(16)
     server = ApiServer(clock=SystemClock(), rng=random.Random(), data=data, event_ttl=seconds)
     try:
-        asyncio.run(running.until_signalled(lambda: _serve(server, port, kubeconfig)))
+        asyncio.run(running.until_signalled(lambda: _serve(server, port, kubeconfig, token)))
     finally:
         server.close()
 
 
-async def _serve(server: "ApiServer", port: int, kubeconfig: Path | None) -> None:
+async def _serve(server: "ApiServer", port: int, kubeconfig: Path | None, token: str) -> None:
     import asyncio
 
     from tonnage.embedded.apiserver.http import HttpFront
 
-    front = HttpFront(server, port=port)
+    front = HttpFront(server, port=port, token=token)
     await front.start()
     try:
         _tell(front.url, kubeconfig)
@@ -87,14 +96,13 @@ async def _serve(server: "ApiServer", port: int, kubeconfig: Path | None) -> Non
 def _tell(url: str, kubeconfig: Path | None) -> None:
     from tonnage.embedded.apiserver import kubeconfig as kubeconfigs
 
-    text = kubeconfigs.text(url)
     if kubeconfig is not None:
         try:
-            kubeconfig.write_text(text)
+            kubeconfigs.write(kubeconfig, url)
         except OSError as error:
             raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
     printing.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
     if kubeconfig is None:
-        printing.print_lines(text)
+        printing.print_lines(kubeconfigs.text(url))
     else:
         printing.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)

@@ -80,12 +80,15 @@ def test_a_line_that_a_crash_cut_short_is_as_if_never_written(path: Path, cut: i
     assert Api(data=path).names(CONFIG_MAPS) == ["one"]
 
 
-def test_a_damaged_line_is_named(path: Path) -> None:
+def test_a_damaged_line_is_set_apart_and_named(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     Api(data=path).server.close()
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"garbage", *lines[1:]]))
-    with pytest.raises(InputError, match=r"cluster\.jsonl line 2: not written by"):
-        Api(data=path)
+    Api(data=path).server.close()
+    assert path.with_name(f"{path.name}.left-out").read_text() == "garbage\n"
+    assert [record.__dict__["why"].partition(":")[0] for record in caplog.records] == ["line 2"]
 
 
 def test_a_file_of_something_else_is_not_touched(path: Path) -> None:

@@ -31,7 +31,7 @@ def client() -> Iterator[kubernetes.client.ApiClient]:
     place: dict[str, object] = {}
 
     async def serve() -> None:
-        front = HttpFront(ApiServer(clock=SystemClock(), rng=random.Random(1)))
+        front = HttpFront(ApiServer(clock=SystemClock(), rng=random.Random(1)), token="token")
         await front.start()
         place.update(url=front.url, loop=asyncio.get_running_loop())
         started.set()

@@ -6,6 +6,7 @@ Of a new object the status is the server's, so it starts here too.
 from collections.abc import Callable
 from typing import Any
 
+from tonnage.embedded.apiserver.kinds import definition_spec
 from tonnage.embedded.apiserver.refusals import Tree, forbidden
 from tonnage.embedded.apiserver.store import Store
 
@@ -136,14 +137,12 @@ def _definition(_: Store, tree: Tree) -> None:
 
 def _definition_status(tree: Tree) -> Tree:
     """A definition is accepted as soon as it is there."""
-    spec, meta = tree["spec"], tree["metadata"]
-    names = spec["names"]
-    at = meta["creationTimestamp"]
+    spec = definition_spec(tree)
+    kind, names = spec.names.kind, tree.get("spec", {}).get("names", {})
+    at = tree["metadata"]["creationTimestamp"]
     return {
-        "acceptedNames": {
-            "listKind": f"{names['kind']}List", "singular": names["kind"].lower(), **names
-        },
-        "storedVersions": [one["name"] for one in spec["versions"] if one.get("storage")],
+        "acceptedNames": {"listKind": f"{kind}List", "singular": kind.lower(), **names},
+        "storedVersions": [version.name for version in spec.versions if version.storage],
         "conditions": [
             {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": at}
             for kind, reason in (("NamesAccepted", "NoConflicts"), ("Established", "Installed"))

@@ -1,17 +1,20 @@
 """The API over HTTP on loopback, for kubectl and every other client on this machine.
 
-Whoever can connect may do anything: there are no users here, and kubectl sends no credentials over
-plain HTTP. So no other address is listened on, and a web page that was led here by a name of its
-own is turned away.
+There are no users here, and no other address is listened on. Other people may be on this machine,
+and web pages in its browsers, so requests carry a token: kubectl sends no credentials over plain
+HTTP, but it keeps the path of the server's URL, and the token is the first step of it. Beside that
+no browser is listened to: it names where a page comes from, and sends no type a Kubernetes client
+would.
 """
 
+import hmac
 import ipaddress
 import os
 
 from aiohttp import web
 
 from tonnage.cluster.transport import Request, Response
-from tonnage.embedded.apiserver.refusals import Refusal
+from tonnage.embedded.apiserver.refusals import Refusal, unsupported_media_type
 from tonnage.embedded.apiserver.server import ApiServer, refused
 from tonnage.embedded.apiserver.watching import Watch
 from tonnage.errors import InputError
@@ -24,7 +27,10 @@ _LARGEST_BODY = 2**25
 class HttpFront:
     """Serves an `ApiServer` until closed; `port` is the one it got, for those who asked for any."""
 
-    def __init__(self, server: ApiServer, *, host: str = LOOPBACK, port: int = 0) -> None:
+    def __init__(
+        self, server: ApiServer, *, host: str = LOOPBACK, port: int = 0, token: str = ""
+    ) -> None:
+        """`token` is what paths have to begin with; without one everybody here may do anything."""
         if not _is_loopback(host):
             raise InputError(
                 f"address {host}: the embedded cluster has no users and no passwords, so it"
@@ -33,6 +39,7 @@ class HttpFront:
         self._server = server
         self._host = host
         self._asked_port = port
+        self._prefix = f"/{token}" if token else ""
         self._open: dict[Watch, None] = {}
         self.port = 0
         application = web.Application(client_max_size=_LARGEST_BODY)
@@ -44,7 +51,7 @@ class HttpFront:
     @property
     def url(self) -> str:
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self.port}"
+        return f"http://{host}:{self.port}{self._prefix}"
 
     async def start(self) -> None:
         await self._runner.setup()
@@ -65,22 +72,38 @@ class HttpFront:
         await self._runner.cleanup()
 
     async def _handle(self, received: web.Request) -> web.StreamResponse:
-        if not _is_loopback(received.url.host or ""):
-            return _sent(refused(Refusal(403, "Forbidden", "this server is for loopback only")))
-        request = Request(
-            method=received.method,
-            path=received.rel_url.raw_path,
-            query=tuple(received.query.items()),
-            headers=tuple(received.headers.items()),
-            body=await received.read(),
-        )
         try:
+            path = self._permitted(received)
+            request = Request(
+                method=received.method,
+                path=path,
+                query=tuple(received.query.items()),
+                headers=tuple(received.headers.items()),
+                body=await received.read(),
+            )
             watch = self._server.watch(request)
         except Refusal as refusal:
             return _sent(refused(refusal))
         if watch is None:
             return _sent(self._server.answer(request))
         return await self._streamed(received, watch)
+
+    def _permitted(self, received: web.Request) -> str:
+        """The path that is asked for, without the token; refused to whoever has no business."""
+        if not _is_loopback(received.url.host or ""):
+            raise Refusal(403, "Forbidden", "this server is for loopback only")
+        if "Origin" in received.headers:
+            raise Refusal(403, "Forbidden", "this server does not answer web pages")
+        untyped = received.can_read_body and "Content-Type" not in received.headers
+        if untyped and not self._prefix:
+            # What a page can send without asking first; some clients do too, but they know a token.
+            raise unsupported_media_type("", ("application/json", "application/yaml"))
+        path = received.rel_url.raw_path
+        given, rest = path[: len(self._prefix)], path[len(self._prefix) :]
+        if not hmac.compare_digest(given.encode(), self._prefix.encode()):
+            why = "the path does not begin with this cluster's token: use its kubeconfig"
+            raise Refusal(401, "Unauthorized", why)
+        return rest or "/"
 
     async def _streamed(self, received: web.Request, watch: Watch) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -2,10 +2,12 @@
 
 Each change is one line, written before the next request is answered. A line that a crash cut short
 is the last one, and is dropped; when there is more history than content, and at every start, the
-file is written anew beside itself and then renamed.
+file is written anew beside itself and then renamed. What cannot be restored is set apart in a file
+of its own, and the rest is served.
 """
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +15,16 @@ from typing import BinaryIO, TypeAlias
 
 import msgspec
 
+from tonnage.embedded.apiserver import validating
 from tonnage.embedded.apiserver.kinds import DEFINITIONS, from_definition
+from tonnage.embedded.apiserver.refusals import Refusal
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stored
 from tonnage.errors import InputError
 
 Key: TypeAlias = tuple[str, str, str, str, str]
 """Group, version and plural of the kind, namespace, name."""
+
+_log = logging.getLogger(__name__)
 
 _FORMAT = "tonnage embedded cluster, format 1"
 _SLACK = 10_000
@@ -63,15 +69,25 @@ class Journal:
         definitions = [key for key in found if key[2] == DEFINITIONS.plural]
         for key in (*definitions, *(key for key in found if key[2] != DEFINITIONS.plural)):
             data = bytes(found[key])
-            tree = msgspec.json.decode(data)
             collection = self._store.collections.get(key[:3])
             if collection is None:
                 continue  # of a kind that an earlier release served
-            if collection.kind is DEFINITIONS:
-                self._store.serve(from_definition(tree))
-            at = int(tree["metadata"]["resourceVersion"])
-            self._store.restore(collection, Stored(key[3], key[4], at, tree, data))
+            try:
+                tree = validating.restored(collection.kind, data)
+                at = int(tree["metadata"]["resourceVersion"])
+                if collection.kind is DEFINITIONS:
+                    self._store.serve(from_definition(tree))
+            except (Refusal, ValueError) as error:
+                self._set_apart(data, f"{key[2]} {key[3]}/{key[4]}: {error}")
+            else:
+                self._store.restore(collection, Stored(key[3], key[4], at, tree, data))
         self._store.begin_at(max(version, self._store.version))
+
+    def _set_apart(self, text: bytes, why: str) -> None:
+        beside = self._path.with_name(f"{self._path.name}.left-out")
+        _log.warning("left out of the restored data", extra={"why": why, "kept_in": str(beside)})
+        with beside.open("ab") as file:
+            file.write(text + b"\n")
 
     def _read(self) -> tuple[int, dict[Key, msgspec.Raw]]:
         try:
@@ -86,10 +102,11 @@ class Journal:
         for number, text in enumerate(lines[:-1], start=1):
             try:
                 line = _LINE.decode(text)
-            except msgspec.DecodeError as error:
-                raise InputError(
-                    f"{self._path} line {number}: not written by an embedded cluster: {error}"
-                ) from None
+            except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+                if number == 1:
+                    raise InputError(f"{self._path}: not the data of an embedded cluster") from None
+                self._set_apart(text, f"line {number}: {error}")
+                continue
             if number == 1 and line.format != _FORMAT:
                 raise InputError(f"{self._path}: not the data of an embedded cluster")
             version = max(version, line.version)

@@ -1,7 +1,5 @@
 """Which kinds the API serves: the built-in ones, and those that definitions add."""
 
-from typing import Any
-
 import msgspec
 
 from tonnage.embedded.apiserver.refusals import Tree
@@ -63,38 +61,88 @@ class ServedKind(msgspec.Struct, frozen=True, kw_only=True):
         return (*status, *(("scale",) if self.scale else ()), *more)
 
 
+class Names(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a custom kind is called."""
+
+    plural: str = ""
+    kind: str = ""
+    singular: str | None = None
+    short_names: tuple[str, ...] | None = None
+    categories: tuple[str, ...] | None = None
+
+
+class _Scale(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    spec_replicas_path: str = ""
+    status_replicas_path: str = ""
+    label_selector_path: str = ""
+
+
+class _Subresources(msgspec.Struct, frozen=True, kw_only=True):
+    status: Tree | None = None
+    scale: _Scale | None = None
+
+
+class _Selectable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    json_path: str = ""
+
+
+class _Schema(msgspec.Struct, frozen=True, kw_only=True):
+    openapi: Tree | None = msgspec.field(default=None, name="openAPIV3Schema")
+
+
+class _Version(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str = ""
+    storage: bool = False
+    subresources: _Subresources | None = None
+    additional_printer_columns: tuple[PrinterColumn, ...] | None = None
+    selectable_fields: tuple[_Selectable, ...] | None = None
+    schema: _Schema | None = None
+
+
+class DefinitionSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The spec of a CustomResourceDefinition, of the right types, if perhaps not complete."""
+
+    group: str = ""
+    scope: str = ""
+    names: Names = Names()
+    versions: tuple[_Version, ...] = ()
+
+
+def definition_spec(definition: Tree) -> DefinitionSpec:
+    """Raises `msgspec.ValidationError` where a type is wrong."""
+    return msgspec.convert(definition.get("spec", {}), DefinitionSpec)
+
+
 def from_definition(definition: Tree) -> ServedKind:
-    """The kind that a CustomResourceDefinition adds, in the version that is stored."""
-    spec = definition["spec"]
-    names = spec["names"]
-    version = next(one for one in spec["versions"] if one.get("storage"))
-    parts: dict[str, Any] = version.get("subresources") or {}
-    scale: dict[str, str] | None = parts.get("scale")
-    columns = version.get("additionalPrinterColumns") or []
-    selectable = version.get("selectableFields") or []
+    """The kind that a valid CustomResourceDefinition adds, in the version that is stored."""
+    spec = definition_spec(definition)
+    names = spec.names
+    version = next(version for version in spec.versions if version.storage)
+    parts = version.subresources or _Subresources()
+    selectable = version.selectable_fields or ()
     return ServedKind(
-        group=spec["group"],
-        version=version["name"],
-        kind=names["kind"],
-        plural=names["plural"],
-        singular=names.get("singular") or names["kind"].lower(),
-        namespaced=spec["scope"] == "Namespaced",
-        short_names=tuple(names.get("shortNames") or ()),
-        categories=tuple(names.get("categories") or ()),
-        has_status="status" in parts,
-        scale=_scale_paths(scale) if scale else None,
+        group=spec.group,
+        version=version.name,
+        kind=names.kind,
+        plural=names.plural,
+        singular=names.singular or names.kind.lower(),
+        namespaced=spec.scope == "Namespaced",
+        short_names=names.short_names or (),
+        categories=names.categories or (),
+        has_status=parts.status is not None,
+        scale=_scale_paths(parts.scale) if parts.scale is not None else None,
         generations=True,
         unconditional=False,
         custom=True,
-        fields=(*FIELDS, *(one["jsonPath"].removeprefix(".") for one in selectable)),
-        columns=tuple(msgspec.convert(one, PrinterColumn) for one in columns),
-        schema=(version.get("schema") or {}).get("openAPIV3Schema"),
+        fields=(*FIELDS, *(field.json_path.removeprefix(".") for field in selectable)),
+        columns=version.additional_printer_columns or (),
+        schema=version.schema.openapi if version.schema is not None else None,
     )
 
 
-def _scale_paths(scale: dict[str, str]) -> tuple[str, str, str]:
-    names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
-    wanted, present, selector = (scale.get(name, "").removeprefix(".") for name in names)
+def _scale_paths(scale: _Scale) -> tuple[str, str, str]:
+    paths = (scale.spec_replicas_path, scale.status_replicas_path, scale.label_selector_path)
+    wanted, present, selector = (path.removeprefix(".") for path in paths)
     return wanted, present, selector
 
 

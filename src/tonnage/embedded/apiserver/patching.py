@@ -69,10 +69,13 @@ def strategically_merged(target: Tree, patch: Tree) -> Tree:
         raise bad_request(f"unknown patch directive {how!r}: expected merge, replace or delete")
     result = dict(target)
     if _RETAIN in patch:
+        _require_list(_RETAIN, patch[_RETAIN])
         result = {key: value for key, value in result.items() if key in patch[_RETAIN]}
     for key, value in patch.items():
         if key.startswith(_DELETE_FROM):
             name = key.removeprefix(_DELETE_FROM)
+            _require_list(key, value)
+            _require_list(name, result.get(name) or [])
             result[name] = [one for one in result.get(name) or [] if one not in value]
         elif value is None:
             result.pop(key, None)
@@ -81,9 +84,15 @@ def strategically_merged(target: Tree, patch: Tree) -> Tree:
     for key, order in patch.items():
         if key.startswith(_ORDER):
             name = key.removeprefix(_ORDER)
+            _require_list(key, order)
             if isinstance(result.get(name), list):
                 result[name] = _ordered(name, result[name], order)
     return result
+
+
+def _require_list(field: str, value: object) -> None:
+    if not isinstance(value, list):
+        raise bad_request(f"{field}: expected a list")
 
 
 def applied(target: Tree, patch: Tree) -> Tree:
@@ -139,6 +148,8 @@ def _list_merged(key: str, present: list[Any], changes: list[Any]) -> list[Any]:
         if key not in change:
             raise bad_request(f"an item of the patch lacks its merge key {key!r}")
         identity = change[key]
+        if isinstance(identity, dict | list):
+            raise bad_request(f"the merge key {key!r} of an item is no name or number")
         place = places.get(identity)
         if change.get(_PATCH) == "delete":
             removed.add(identity)
@@ -238,7 +249,7 @@ def _step(document: Any, step: str) -> Any:
 
 
 def _index(step: str, largest: int) -> int:
-    if not step.isdigit() or int(step) > largest:
+    if not (step.isascii() and step.isdigit() and len(step) < 10) or int(step) > largest:
         raise _inapplicable(f"there is no item {step!r}")
     return int(step)
 

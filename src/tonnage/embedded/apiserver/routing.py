@@ -52,7 +52,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         text = self.query.get(name, "")
         if not text:
             return None
-        if not text.isdigit():
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
             raise bad_request(f"{name}: expected a whole number, not {text!r}")
         return int(text)
 

@@ -79,6 +79,9 @@ class ApiServer:
             return self._answer(request)
         except Refusal as refusal:
             return refused(refusal)
+        except RecursionError:
+            # Whatever is stored was encoded before, so this came too early to change anything.
+            return refused(bad_request("the request is nested too deeply"))
 
     def watch(self, request: Request) -> Watch | None:
         """The watch a request asks for, if it asks for one; raises `Refusal`."""

@@ -1,7 +1,7 @@
 """Binding, eviction and scale: the parts of an object that have verbs of their own."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -9,22 +9,44 @@ from tonnage.embedded.apiserver.deleting import DeleteOptions, Deleting
 from tonnage.embedded.apiserver.disruptions import Disruptions, is_ready
 from tonnage.embedded.apiserver.refusals import Refusal, Tree, bad_request, conflict, invalid
 from tonnage.embedded.apiserver.store import Collection, Store, Stored
+from tonnage.objects.meta import ObjectMeta
+
+_T = TypeVar("_T")
 
 _FINISHED = ("Succeeded", "Failed")
 _WITHOUT_BUDGET = (*_FINISHED, "Pending")
 
 
+class _ScaleSpec(msgspec.Struct, frozen=True):
+    replicas: int = 0
+
+
+class _Scale(msgspec.Struct, frozen=True):
+    spec: _ScaleSpec = _ScaleSpec()
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class _Target(msgspec.Struct, frozen=True):
+    name: str = ""
+    kind: str = "Node"
+
+
+class _Binding(msgspec.Struct, frozen=True):
+    target: _Target = _Target()
+    metadata: ObjectMeta = ObjectMeta()
+
+
 def bind(store: Store, pod: Stored, binding: Tree, *, now: datetime, dry: bool) -> None:
     """Give a pod its node, once and for all."""
     pods = store.built_in("pods")
-    target = binding.get("target") or {}
-    node = target.get("name")
-    if not node or target.get("kind", "Node") not in ("", "Node"):
+    given = _read_as(_Binding, binding, "Binding")
+    target, node = given.target, given.target.name
+    if not node or target.kind not in ("", "Node"):
         raise invalid("Binding", pod.name, [("target", 'expected a name, and kind "Node"')])
     meta, spec = pod.meta, pod.tree["spec"]
-    wanted = (binding.get("metadata") or {}).get("uid")
-    if wanted and wanted != pod.uid:
-        raise conflict("pods/binding", pod.name, f"the pod's UID is {pod.uid}, not {wanted}")
+    if given.metadata.uid and given.metadata.uid != pod.uid:
+        why = f"the pod's UID is {pod.uid}, not {given.metadata.uid}"
+        raise conflict("pods/binding", pod.name, why)
     if pod.deleting:
         raise conflict("pods/binding", pod.name, f"pod {pod.name} is being deleted")
     if spec.get("nodeName"):
@@ -35,10 +57,9 @@ def bind(store: Store, pod: Stored, binding: Tree, *, now: datetime, dry: bool) 
         raise conflict("pods/binding", pod.name, why)
     if dry:
         return
-    given: Tree = binding.get("metadata") or {}
     for field in ("annotations", "labels"):
-        if given.get(field):
-            meta = {**meta, field: {**(meta.get(field) or {}), **given[field]}}
+        if added := getattr(given.metadata, field):
+            meta = {**meta, field: {**(meta.get(field) or {}), **added}}
     status = pod.tree.get("status", {})
     scheduled = {
         "type": "PodScheduled",
@@ -65,10 +86,8 @@ class Evictions:
         self._disruptions = disruptions
 
     def evict(self, pod: Stored, eviction: Tree, *, dry: bool) -> None:
-        try:
-            options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)
-        except msgspec.ValidationError as error:
-            raise bad_request(f"deleteOptions of the Eviction: {error}") from None
+        given = eviction.get("deleteOptions") or {}
+        options = _read_as(DeleteOptions, given, "deleteOptions of the Eviction")
         if not pod.deleting and pod.tree["status"].get("phase") not in _WITHOUT_BUDGET:
             self._ask_budget(pod)
         self._deleting.delete(self._pods, pod, options, dry=dry or "All" in (options.dry_run or ()))
@@ -125,13 +144,24 @@ def scale_of(collection: Collection, obj: Stored) -> Tree:
 def scaled(collection: Collection, obj: Stored, scale: Tree) -> Tree:
     """The object's tree with the replicas that a Scale wants."""
     assert collection.kind.scale is not None
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if not isinstance(replicas, int) or replicas < 0:
-        problem = f"Invalid value: {replicas!r}: must be a whole number, 0 or more"
+    wanted = _read_as(_Scale, scale, "Scale")
+    replicas = wanted.spec.replicas
+    if not 0 <= replicas < 2**31:
+        problem = f"Invalid value: {replicas}: must be a whole number, 0 or more, of 31 bits"
         raise invalid("Scale", obj.name, [("spec.replicas", problem)])
-    version = (scale.get("metadata") or {}).get("resourceVersion") or str(obj.version)
+    version = wanted.metadata.resource_version or str(obj.version)
     tree = {**obj.tree, "metadata": {**obj.meta, "resourceVersion": version}}
     return _written(tree, collection.kind.scale[0].split("."), replicas)
+
+
+def _read_as(type_: type[_T], tree: object, what: str) -> _T:
+    """Part of a request in its type; a null reads as absent."""
+    if isinstance(tree, dict):
+        tree = {key: value for key, value in tree.items() if value is not None}
+    try:
+        return msgspec.convert(tree, type_)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"{what} in the request cannot be read: {error}") from None
 
 
 def _read(tree: Tree, path: str) -> Any:

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tonnage.embedded.apiserver.kinds import ServedKind
+from tonnage.embedded.apiserver.kinds import DEFINITIONS, ServedKind, definition_spec
 from tonnage.embedded.apiserver.refusals import Refusal, Tree, bad_request, invalid
 from tonnage.objects import decoding, selectors
-from tonnage.objects.meta import LabelSelector
+from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.resources import valid_qualified_name
 
 Problem: TypeAlias = tuple[str, str]
@@ -55,6 +55,18 @@ def check_changed(kind: ServedKind, before: Tree, tree: Tree, data: bytes) -> No
     _raise(kind, tree, _changes(kind, before, tree))
 
 
+def restored(kind: ServedKind, data: bytes) -> Tree:
+    """An object that an earlier run has stored; refused if this one could not live with it."""
+    try:
+        tree = check_shape(kind, msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _malformed(kind, str(error)) from None
+    check_new(kind, tree, data)
+    if not tree["metadata"].get("uid"):
+        raise _malformed(kind, "metadata.uid: expected one")
+    return tree
+
+
 def check_shape(kind: ServedKind, tree: object) -> Tree:
     """The tree of an object whose metadata can be relied on; nulls in it read as absent."""
     if not isinstance(tree, dict):
@@ -65,27 +77,16 @@ def check_shape(kind: ServedKind, tree: object) -> Tree:
         if not isinstance(tree.get(part, meta), dict):
             raise _malformed(kind, f"{part}: expected an object")
     tree["metadata"] = meta = {key: value for key, value in meta.items() if value is not None}
-    for field, value in meta.items():
-        if not isinstance(value, _META_TYPES.get(field, object)):
-            raise _malformed(kind, f"metadata.{field}: expected {_WORDS[_META_TYPES[field]]}")
-    if not all(isinstance(one, dict) for one in meta.get("ownerReferences", ())):
-        raise _malformed(kind, "metadata.ownerReferences: expected objects")
+    try:
+        msgspec.convert(meta, ObjectMeta)
+        if kind is DEFINITIONS:
+            definition_spec(tree)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise _malformed(kind, str(error)) from None
     return tree
 
 
 _PARTS = ("metadata", "spec", "status")
-_META_TYPES: dict[str, type] = {
-    "name": str,
-    "namespace": str,
-    "generateName": str,
-    "uid": str,
-    "resourceVersion": str,
-    "labels": dict,
-    "annotations": dict,
-    "ownerReferences": list,
-    "finalizers": list,
-}
-_WORDS: dict[type, str] = {str: "a string", dict: "an object", list: "a list"}
 
 
 def _raise(kind: ServedKind, tree: Tree, problems: Iterable[Problem]) -> None:
@@ -106,6 +107,8 @@ def _changes(kind: ServedKind, before: Tree, tree: Tree) -> Iterator[Problem]:
     old, new = before["metadata"], tree["metadata"]
     if old.get("labels") is not new.get("labels"):
         yield from _labels(new)
+    if old.get("ownerReferences") is not new.get("ownerReferences"):
+        yield from _owners(new)
     if "deletionTimestamp" in old:
         yield from _new_finalizers(old, new)
     for field in _FIXED.get(kind.plural, ()):
@@ -120,11 +123,15 @@ def _problems(kind: ServedKind, tree: Tree) -> Iterator[Problem]:
     meta = tree["metadata"]
     yield from _name(kind, meta["name"])
     yield from _labels(meta)
+    yield from _owners(meta)
+    yield from _RULES.get(kind.plural, _nothing)(tree)
+
+
+def _owners(meta: Tree) -> Iterator[Problem]:
     for place, owner in enumerate(meta.get("ownerReferences") or ()):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
                 yield f"metadata.ownerReferences[{place}].{field}", "must not be empty"
-    yield from _RULES.get(kind.plural, _nothing)(tree)
 
 
 def _name(kind: ServedKind, name: str) -> Iterator[Problem]:
