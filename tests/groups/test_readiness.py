@@ -8,9 +8,11 @@ from tests.groups.making import (
     EBS,
     EFS,
     NOW,
+    TYPE,
     UPSTREAM,
     aged,
     assess,
+    build,
     declared,
     group,
     tainted,
@@ -19,6 +21,7 @@ from tonnage.groups import readiness
 from tonnage.groups.policy import GroupPolicy
 from tonnage.testing.builders import csinode, node
 
+HOUR = 3600
 BOTH = pytest.mark.parametrize("policy", [DEFAULT, UPSTREAM], ids=["default", "upstream"])
 SKIP = "not ready for scale-up"
 
@@ -179,6 +182,90 @@ def test_drivers_of_siblings_are_expected_where_the_provider_knows_none():
     assert found.nodes["n2"].missing_drivers == (EBS,)
 
 
+def young(name, *, age=60, kind=""):
+    return aged(node(name, labels={TYPE: kind} if kind else None), created=age, ready="True")
+
+
+def without(one):
+    """A node that lists no driver."""
+    return (one, dict[str, int | None]())
+
+
+def expected_of_n1(*others, own=None, provider=None, nodes=("n1",), kind=""):
+    """What a young node of a young group lacks; others are nodes with their drivers."""
+    found = assess(
+        group(nodes=nodes, provider=provider),
+        nodes=[young("n1", kind=kind), *(one for one, _ in others)],
+        csinodes=[
+            csinode("n1", own or {}),
+            *(csinode(one.metadata.name, listed) for one, listed in others),
+        ],
+    ).nodes["n1"]
+    assert found.state == ("coming-up" if found.missing_drivers else "ready")
+    return found.missing_drivers
+
+
+def test_in_a_young_group_siblings_that_have_begun_to_register_speak_for_the_others():
+    sibling = (young("n2", age=300), {EBS: 25})
+    fresh = without(young("n3"))
+    assert expected_of_n1(sibling, fresh, nodes=["n1", "n2", "n3"]) == (EBS,)
+
+
+def test_of_a_young_group_is_expected_what_most_nodes_elsewhere_have():
+    others = [(node(f"o{number}"), {EBS: 25}) for number in range(3)]
+    odd = (node("odd"), {EFS: None})
+    assert expected_of_n1(*others, odd) == (EBS,)
+
+
+def test_nodes_that_list_no_driver_at_all_have_no_say_in_that():
+    bare = [without(node(f"bare{number}")) for number in range(3)]
+    assert expected_of_n1((node("o1"), {EBS: 25}), *bare) == (EBS,)
+
+
+def test_nodes_of_the_same_instance_type_know_better_than_others():
+    others = [(node(f"o{number}"), {EBS: 25}) for number in range(3)]
+    same = (node("same", labels={TYPE: "gpu"}), {EFS: None})
+    assert expected_of_n1(*others, same, kind="gpu") == (EFS,)
+
+
+def test_in_a_young_cluster_nodes_that_have_begun_to_register_speak_for_all():
+    assert expected_of_n1((young("o1"), {EBS: 25})) == (EBS,)
+
+
+def test_a_provider_that_lists_drivers_knows_better_than_other_groups():
+    assert expected_of_n1((node("o1"), {EBS: 25}), provider=declared({EFS: 1})) == (EFS,)
+
+
+def test_a_group_whose_own_nodes_had_time_to_register_speaks_for_itself():
+    settled = without(aged(node("n2"), created=HOUR))
+    assert expected_of_n1(settled, (node("o1"), {EBS: 25}), nodes=["n1", "n2"]) == ()
+
+
+def test_of_the_first_node_after_long_is_expected_what_the_last_one_had():
+    later = 100 * HOUR
+    before = build(
+        group(nodes=["n0"]),
+        nodes=[aged(node("n0"), created=HOUR, ready="True")],
+        csinodes=[csinode("n0", {EBS: 25})],
+    ).memory
+    made = build(
+        group(nodes=["n1"]),
+        nodes=[young("n1", age=60 - later)],
+        csinodes=[csinode("n1")],
+        memory=before,
+        now=NOW + later,
+    )
+    assert made.by_group["g"].expected_drivers == (EBS,)
+
+
+def test_upstream_asks_no_other_nodes():
+    found = assess(
+        group(nodes=["n1"]), nodes=[young("n1"), node("o1")],
+        csinodes=[csinode("n1"), csinode("o1", {EBS: 25})], policy=UPSTREAM,
+    )  # fmt: skip
+    assert found.nodes["n1"].state == "ready"
+
+
 def test_a_node_may_say_itself_what_it_is_not_ready_without():
     labels = {"tonnage.dev/expected-csi-drivers": f"{EBS}_{EFS}"}
     found = assess(
@@ -258,8 +345,6 @@ def test_upstream_expects_nothing_that_only_siblings_have():
 
 
 # Drivers that were there.
-
-HOUR = 3600
 
 
 def watched(absences, *, created=HOUR, drivers=None, policy=DEFAULT):

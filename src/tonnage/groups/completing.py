@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from tonnage.groups import drivers, limits, sanitising, topology
-from tonnage.groups.drivers import Evidence
+from tonnage.groups.drivers import Evidence, UsualDrivers
 from tonnage.groups.learned import Lesson, Lessons
 from tonnage.groups.limits import Learned
 from tonnage.groups.memory import RememberedDriver
@@ -51,10 +51,12 @@ class Surroundings:
         wanted: tuple[str, ...],
         *,
         lessons: Iterable[Lesson] = (),
+        usual: UsualDrivers,
     ) -> None:
         self._look = registered
         self.wanted = wanted
         self.lessons = Lessons(lessons)
+        self.usual = usual
 
     @cached_property
     def learned(self) -> Learned:

@@ -1,8 +1,9 @@
 """Which CSI drivers the nodes of a group register: what is expected of them, and who lacks what."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -35,6 +36,39 @@ class Member(NamedTuple):
     def counts(self) -> bool:
         """Whether what it shows says anything about the group's nodes."""
         return self.state.ready and not self.state.deleting
+
+
+class UsualDrivers:
+    """The drivers that most nodes of the cluster have: what is to be expected of a group that has
+    nothing of its own to go by.
+
+    Nodes that list some driver are asked, those that had time to register all of them rather than
+    others, and those of the same instance type rather than others.
+    """
+
+    def __init__(self, members: Iterable[Member], *, policy: GroupPolicy, now: float) -> None:
+        """The members are looked at when the first question is asked."""
+        self._members = members
+        self._timeout = policy.driver_registration_timeout
+        self._now = now
+
+    def of(self, instance_type: str) -> frozenset[str]:
+        """On a node of this type; of another one if there is none."""
+        nodes, having = self._counted.get(instance_type) or self._counted.get("", (0, Counter()))
+        return frozenset(name for name, count in having.items() if 2 * count > nodes)
+
+    @cached_property
+    def _counted(self) -> dict[str, tuple[int, Counter[str]]]:
+        """By instance type, and of all nodes by none: the nodes that are asked, and what of."""
+        showing = [one for one in self._members if one.counts and by_name(one.csinode)]
+        seasoned = [one for one in showing if one.state.is_seasoned(self._now, self._timeout)]
+        nodes: Counter[str] = Counter()
+        having: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for member in seasoned or showing:
+            for kind in {limits.instance_type(member.node), ""}:
+                nodes[kind] += 1
+                having[kind].update(by_name(member.csinode).keys())
+        return {kind: (count, having[kind]) for kind, count in nodes.items()}
 
 
 class Evidence(NamedTuple):
@@ -102,6 +136,7 @@ def evidence(
     remembered: Mapping[str, RememberedDriver],
     policy: GroupPolicy,
     now: float,
+    usual: Callable[[], frozenset[str]] = lambda: _NONE,
 ) -> Evidence:
     """Weigh what is known of a group's drivers.
 
@@ -109,14 +144,22 @@ def evidence(
     to register it, and what was seen as recently as a registration may take. One odd node among
     many thus does not make the others unready, a driver that drops out for a moment is missed,
     and one that was uninstalled is forgotten.
+
+    While no node had that time, nodes that have begun to register speak for the others, and so do
+    those that the group had last; if its provider lists no driver, what is `usual` elsewhere. If
+    that was wrong, it is over when the first of the nodes is old enough.
     """
     timeout = policy.driver_registration_timeout
     showing = [member for member in members if member.counts]
     seasoned = [member for member in showing if member.state.is_seasoned(now, timeout)]
-    votes = Counter(name for member in seasoned for name in by_name(member.csinode))
-    expected = {name for name, count in votes.items() if 2 * count >= len(seasoned)}
+    voters = seasoned or [member for member in showing if by_name(member.csinode)]
+    votes = Counter(name for member in voters for name in by_name(member.csinode))
+    expected = {name for name, count in votes.items() if 2 * count >= len(voters)}
     expected.update(by_name(provider))
-    expected.update(name for name, driver in remembered.items() if now - driver.seen <= timeout)
+    last = now if seasoned else max((one.seen for one in remembered.values()), default=now)
+    expected.update(name for name, driver in remembered.items() if last - driver.seen <= timeout)
+    if members and not seasoned and not by_name(provider):
+        expected |= usual()
     return Evidence(
         frozenset(expected), _typical(showing), any(by_name(m.csinode) for m in seasoned)
     )

@@ -22,7 +22,7 @@ from tonnage.groups import (
 )
 from tonnage.groups import memory as memories
 from tonnage.groups.completing import Surroundings
-from tonnage.groups.drivers import Evidence, Member
+from tonnage.groups.drivers import Evidence, Member, UsualDrivers
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.model import (
     LIVE,
@@ -92,7 +92,10 @@ def build(
         now=now,
     )
     surroundings = Surroundings(
-        cluster.registered, tuple(sorted(set(wanted))), lessons=memory.lessons
+        cluster.registered,
+        tuple(sorted(set(wanted))),
+        lessons=memory.lessons,
+        usual=UsualDrivers(cluster.everybody(), policy=policy, now=now),
     )
     made = {
         group.id: _make(group, cluster, surroundings, past=memory.groups.get(group.id))
@@ -151,11 +154,14 @@ class _Cluster(NamedTuple):
     now: float
 
     def members(self, group: Group) -> list[Member]:
-        return [
-            Member(self.nodes[name], self.states[name], self.csinodes.get(name))
-            for name in group.nodes
-            if name in self.nodes
-        ]
+        return [self._member(name) for name in group.nodes if name in self.nodes]
+
+    def everybody(self) -> Iterator[Member]:
+        """All nodes, of whatever group."""
+        return map(self._member, self.nodes)
+
+    def _member(self, name: str) -> Member:
+        return Member(self.nodes[name], self.states[name], self.csinodes.get(name))
 
     def registered(self) -> Iterator[limits.Registered]:
         """The ready nodes that have a CSINode."""
@@ -179,7 +185,7 @@ def _make(
     problems: list[str] = []
     members = cluster.members(group)
     past = _still_true(past, group, policy)
-    evidence = _evidence(group, members, cluster, past)
+    evidence = _evidence(group, members, cluster, surroundings, past)
     live = _from_stable(group, members, evidence, cluster)
     chosen = (
         _declared(group, OVERRIDE, policy, problems)
@@ -218,7 +224,11 @@ def _make(
 
 
 def _evidence(
-    group: Group, members: Sequence[Member], cluster: _Cluster, past: RememberedGroup | None
+    group: Group,
+    members: Sequence[Member],
+    cluster: _Cluster,
+    surroundings: Surroundings,
+    past: RememberedGroup | None,
 ) -> Evidence:
     provider = group.provider_template.csi_node if group.provider_template is not None else None
     if cluster.policy.as_upstream or not cluster.policy.csi_aware:
@@ -229,6 +239,7 @@ def _evidence(
         remembered=past.drivers if past is not None else {},
         policy=cluster.policy,
         now=cluster.now,
+        usual=lambda: surroundings.usual.of(limits.instance_type(members[0].node)),
     )
 
 
