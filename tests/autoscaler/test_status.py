@@ -26,6 +26,7 @@ from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.metrics import Metrics
 from tonnage.autoscaler.program import features_of
 from tonnage.errors import InputError
+from tonnage.objects.scenarios import LimitOverrides
 from tonnage.service import configfile
 from tonnage.testing.clock import VirtualClock
 
@@ -102,6 +103,21 @@ async def test_a_limit_is_told_with_where_it_comes_from(clock: VirtualClock) -> 
             ]
             labels = {"node_group": "g", "driver": DRIVER, "source": "provider"}
             assert metric(program, "tonnage_limit_source", **labels) == 1
+
+
+async def test_a_limit_of_the_configuration_goes_before_what_a_provider_says(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_pod(server, "db", claims=["data"])
+        limits = LimitOverrides(groups={"g": {DRIVER: 4}})
+        async with autoscaling(server, Cloud(server), clock, limits=limits):
+            await until(lambda: STATUS in server.objects, clock=clock)
+            await clock.sleep(15)
+            assert status(server)["tonnage"]["limits"] == [
+                {"group": "g", "driver": DRIVER, "count": 4, "source": "override"}
+            ]
 
 
 async def test_slots_are_counted_by_group_and_driver(clock: VirtualClock) -> None:

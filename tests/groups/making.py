@@ -38,7 +38,6 @@ def group(
     max_size: int = 10,
     limits: Mapping[str, int] | None = None,
     provider: GroupTemplate | None = None,
-    override: GroupTemplate | None = None,
 ) -> Group:
     return Group(
         id=name,
@@ -47,7 +46,6 @@ def group(
         nodes=tuple(nodes),
         limits=dict(limits or {}),
         provider_template=provider,
-        template_override=override,
     )
 
 

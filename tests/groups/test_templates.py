@@ -53,14 +53,6 @@ def test_a_stable_node_goes_before_the_provider(policy):
 
 
 @BOTH
-def test_the_operators_template_goes_before_a_stable_node(policy):
-    one = group(nodes=["n1"], override=declared({EBS: 9}, node=marked("operator")))
-    made = template(one, nodes=[marked("n1")], policy=policy)
-    assert (made.source, made.node.metadata.labels["from"]) == ("override", "operator")
-    assert counts(made) == {EBS: 9}
-
-
-@BOTH
 def test_without_nodes_the_provider_is_asked(policy):
     made = template(group(provider=declared(node=marked("provider"))), policy=policy)
     assert (made.source, made.node.metadata.labels["from"]) == ("provider", "provider")

@@ -1,4 +1,4 @@
-"""Plans by what the nodes of a group say of their limits, when they do not all say the same."""
+"""Plans by what is told of limits: by the operator, and by nodes that do not all say the same."""
 
 import pytest
 
@@ -65,3 +65,44 @@ def test_upstream_goes_by_the_node_it_copies() -> None:
 
     assert bought(plan) == {"g": 6}
     assert said(plan) == [(2, "live", None, None)]
+
+
+# The operator.
+
+
+@pytest.mark.parametrize(
+    ("limits", "nodes"),
+    [
+        pytest.param({"groups": {"g": {EBS: 4}}}, 3, id="by group"),
+        pytest.param({"instanceTypes": {"m5.large": {EBS: 3}}}, 4, id="by instance type"),
+        pytest.param(
+            {"groups": {"g": {EBS: 4}}, "instanceTypes": {"m5.large": {EBS: 3}}},
+            3,
+            id="a group goes before its type",
+        ),
+        pytest.param({"groups": {"h": {EBS: 4}}}, 1, id="another group"),
+        pytest.param({"groups": {"g": {"x.csi": 4}}}, 1, id="another driver"),
+    ],
+)
+def test_the_operator_sets_limits_for_groups_of_any_provider(
+    limits: dict[str, object], nodes: int
+) -> None:
+    made = group("g", kind="m5.large", slots={EBS: 25}), group("h", cpu="1m")
+
+    plan = decide(CLASS, made, stateful("db", 12, cpu="10m"), limits=limits)
+
+    assert bought(plan) == {"g": nodes}
+
+
+def test_a_node_groups_own_limit_goes_before_the_options() -> None:
+    made = group("g", limits={EBS: 6})
+
+    plan = decide(CLASS, made, stateful("db", 12), limits={"groups": {"g": {EBS: 4}}})
+
+    assert said(plan) == [(6, "override", None, None)]
+
+
+def test_a_limit_for_a_group_that_is_not_there_is_warned_about() -> None:
+    plan = decide(CLASS, group("g"), stateful("db", 1), limits={"groups": {"typo": {EBS: 4}}})
+
+    assert "limits.groups: there is no node group typo" in plan.warnings

@@ -94,6 +94,18 @@ def test_a_share_is_no_time() -> None:
         ("scanIntervall: 5s", "c.yaml:1: scanIntervall: expected scanInterval or another known"),
         ("pools: [{name: a}]", "c.yaml:1: pools[0]: members: expected drivers with weights"),
         (
+            "limits: {groups: {g: {d: -1}}}",
+            "c.yaml:1: limits: groups.g.d: -1: expected 0 or more",
+        ),
+        (
+            "limits:\n  groups:\n    a: {d: 1}\n    g: {d: 3, e: x}",
+            "c.yaml:4: limits.groups.g.e: expected a whole number, found",
+        ),
+        (
+            "limits:\n  instanceType: {m5.large: {d: 1}}",
+            "c.yaml:2: limits.instanceType: expected instanceTypes or another known",
+        ),
+        (
             "pools: [{name: a, members: {d: 1}, nodeSelector: {matchlabels: {a: b}}}]",
             "c.yaml:1: pools[0].nodeSelector.matchlabels: expected matchLabels or another known",
         ),

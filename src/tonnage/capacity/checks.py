@@ -127,7 +127,7 @@ def _samples(world: World) -> dict[str, dict[str, str]]:
         for node in world.nodes
     }
     for group in world.node_groups:
-        template = group.template_override or group.provider_template
+        template = group.provider_template
         if template is not None:
             meta = template.node.metadata
             found[f"group {group.id}"] = grouping.imagined(meta.labels, name=meta.name)

@@ -67,7 +67,7 @@ def kinds_of(
             found[key].nodes.append(meta.name)
     unreached = []
     for group in node_groups:
-        template = group.template_override or group.provider_template
+        template = group.provider_template
         if template is None:
             if not group.nodes:
                 unreached.append(group.id)

@@ -246,4 +246,4 @@ def _restored(step: Create | Patch | Replace) -> str:
 
 
 def _facts(groups: Sequence[Group]) -> list[object]:
-    return [(one.id, one.provider_template, one.template_override) for one in groups]
+    return [(one.id, one.provider_template) for one in groups]

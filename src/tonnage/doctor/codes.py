@@ -48,8 +48,9 @@ ALL = MappingProxyType(
                 ),
                 fix=(
                     "If the driver runs there, list it in spec.template.csiNode of the NodeGroup"
-                    " (or in the provider's annotation for CSI drivers), or give"
-                    " spec.limits; if it does not, nothing is wrong."
+                    " (or in the provider's tag or annotation for CSI drivers), or give"
+                    " its limit, in spec.limits or in limits of the autoscaler's configuration; if"
+                    " it does not, nothing is wrong."
                 ),
             ),
             Code(
@@ -113,7 +114,8 @@ ALL = MappingProxyType(
                 ),
                 fix=(
                     "Let the driver report max_volumes_per_node, or run tonnage node-agent with an"
-                    " override; for new nodes set spec.limits of the NodeGroup."
+                    " override; for new nodes set spec.limits of the NodeGroup, or limits of the"
+                    " autoscaler's configuration, which any provider's groups follow."
                 ),
             ),
             Code(

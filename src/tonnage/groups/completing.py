@@ -30,6 +30,7 @@ from tonnage.groups.model import (
     Template,
 )
 from tonnage.groups.votes import Vote
+from tonnage.objects.scenarios import LimitOverrides
 from tonnage.objects.storage import (
     MIGRATED_PLUGINS_ANNOTATION,
     CSINode,
@@ -84,6 +85,7 @@ class _Known(NamedTuple):
     evidence: Evidence
     past: dict[str, RememberedDriver]
     votes: Mapping[str, Vote]
+    overrides: Mapping[str, int]
     surroundings: Surroundings
 
     @property
@@ -97,7 +99,7 @@ class _Known(NamedTuple):
             if remembered is not None:
                 keys = remembered.topology_keys
                 found.setdefault(name, NodeDriver(name=name, topology_keys=keys))
-        for name in self.group.limits:
+        for name in self.overrides:
             found.setdefault(name, NodeDriver(name=name, topology_keys=topology.KEYS.get(name, ())))
         return found
 
@@ -105,11 +107,6 @@ class _Known(NamedTuple):
     def provided(self) -> dict[str, NodeDriver]:
         provider = self.group.provider_template
         return drivers.by_name(provider.csi_node if provider is not None else None)
-
-    @property
-    def overridden(self) -> dict[str, NodeDriver]:
-        override = self.group.template_override
-        return drivers.by_name(override.csi_node if override is not None else None)
 
     def elsewhere(self, driver: str) -> NodeDriver | None:
         kind = limits.instance_type(self.template.node)
@@ -127,9 +124,7 @@ class _Known(NamedTuple):
 
         Where a machine of this type refused a volume, no number but the operator's goes above it.
         """
-        yield from limits.listed_in(self.group.limits, driver, OVERRIDE)
-        overridden = limits.listing(self.overridden.values())
-        yield from limits.listed_in(overridden, driver, OVERRIDE)
+        yield from limits.listed_in(self.overrides, driver, OVERRIDE)
         ceiling = self.ceiling(driver)
         for limit in self._reported(driver, is_own=is_own):
             if ceiling is not None and limit.count is not None and limit.count > ceiling:
@@ -174,10 +169,13 @@ def complete(
     evidence: Evidence,
     past: dict[str, RememberedDriver],
     votes: Mapping[str, Vote],
+    overrides: LimitOverrides,
     surroundings: Surroundings,
 ) -> tuple[Template, list[str]]:
     """The template with all drivers, limits and labels, and what is not known or odd about it."""
-    known = _Known(group, template, evidence, past, votes, surroundings)
+    kind = limits.instance_type(template.node)
+    said = {**overrides.of(group.id, kind), **group.limits}
+    known = _Known(group, template, evidence, past, votes, said, surroundings)
     own = known.own
     found = [
         limits.resolve(driver, known.told(driver, is_own=driver in own))
@@ -191,7 +189,7 @@ def complete(
         name=template.node.metadata.name,
     )
     named = (key for key, value in labels.items() if value == template.node.metadata.name)
-    expected = evidence.expected | drivers.expected_by(template.node) | known.overridden.keys()
+    expected = evidence.expected | drivers.expected_by(template.node)
     completed = msgspec.structs.replace(
         template,
         node=sanitising.with_labels(template.node, labels),

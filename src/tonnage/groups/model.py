@@ -26,7 +26,7 @@ class Group(Record, frozen=True, kw_only=True):
 
     `nodes` are the registered nodes, `target` what the provider was asked for. A group whose
     `all_or_nothing` is set goes from zero to its maximum and back, never to anything between.
-    `limits` and `template_override` are the operator's word and beat every other source.
+    `limits` are the operator's word and beat every other source.
     `problems` are what was wrong with its declaration, each naming the group.
     """
 
@@ -40,7 +40,6 @@ class Group(Record, frozen=True, kw_only=True):
     pools: tuple[SlotPool, ...] = ()
     price_per_hour: float | None = None
     provider_template: GroupTemplate | None = None
-    template_override: GroupTemplate | None = None
     problems: tuple[str, ...] = ()
 
 

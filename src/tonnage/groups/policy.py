@@ -1,6 +1,7 @@
 """What the operator decided about nodes and their templates, apart from any one group."""
 
 from tonnage.objects.meta import Record
+from tonnage.objects.scenarios import LimitOverrides
 
 
 class GroupPolicy(Record, frozen=True, kw_only=True):
@@ -8,7 +9,7 @@ class GroupPolicy(Record, frozen=True, kw_only=True):
 
     `as_upstream` turns off what goes beyond cluster-autoscaler 1.37. `conditions_required` is for
     live clusters, where a Node without conditions has only just been created; in a file it has
-    been Ready for long.
+    been Ready for long. `limits` are the operator's, beside those of a NodeGroup itself.
     """
 
     csi_aware: bool = True
@@ -23,3 +24,4 @@ class GroupPolicy(Record, frozen=True, kw_only=True):
     driver_registration_timeout: float = 900.0
     require_driver_counts: bool = False
     conditions_required: bool = False
+    limits: LimitOverrides = LimitOverrides()

@@ -1,9 +1,9 @@
 """How much storage of its own a node that does not exist yet will have, class by class.
 
 Drivers publish capacity for nodes that run. For the next node of a group it comes from the first
-of these: the operator's template, the provider's, an object published for template nodes, the
-group's live nodes, what those had when there were any. What is declared comes before what live
-nodes show, because these tell what they have left, not what they began with.
+of these: the provider's template, an object published for template nodes, the group's live nodes,
+what those had when there were any. What is declared comes before what live nodes show, because
+these tell what they have left, not what they began with.
 """
 
 from collections import defaultdict
@@ -14,7 +14,6 @@ import msgspec
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import (
     LIVE,
-    OVERRIDE,
     PROVIDER,
     PUBLISHED,
     REMEMBERED,
@@ -85,7 +84,6 @@ def _sources(
     live: Iterable[Room],
     before: Iterable[StorageRoom],
 ) -> Iterator[StorageRoom]:
-    yield from _from(_declared(group.template_override), OVERRIDE)
     yield from _from(_declared(group.provider_template), PROVIDER)
     yield from _from(published.for_template(template.node), PUBLISHED)
     yield from _from(live, LIVE)

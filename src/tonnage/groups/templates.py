@@ -1,7 +1,7 @@
 """The template of each group: what its next node would be.
 
-In this order: the operator's own; a stable live node of the group; the last good one it had; the
-provider's; a node that is not ready, rather than nothing. Then, unless upstream is followed to the
+In this order: a stable live node of the group; the last good one it had; the provider's; a node
+that is not ready, rather than nothing. Then, unless upstream is followed to the
 letter, `completing` adds what is known of drivers, their limits and their labels.
 """
 
@@ -26,7 +26,6 @@ from tonnage.groups.drivers import Evidence, Member, UsualDrivers
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.model import (
     LIVE,
-    OVERRIDE,
     PROVIDER,
     REMEMBERED,
     UNKNOWN,
@@ -108,7 +107,7 @@ def build(
     return Templates(
         by_group={name: one.template for name, one in made.items() if one.template is not None},
         problems={name: found for name, found in problems.items() if found},
-        warnings=tuple(_warnings(cluster, made.values())),
+        warnings=tuple(_warnings(cluster, made)),
         memory=TemplateMemory(
             groups={
                 name: one.remembered for name, one in made.items() if one.remembered is not None
@@ -188,10 +187,9 @@ def _make(
     evidence = _evidence(group, members, cluster, surroundings, past)
     live = _from_stable(group, members, evidence, cluster)
     chosen = (
-        _declared(group, OVERRIDE, policy, problems)
-        or live
+        live
         or _recalled(past)
-        or _declared(group, PROVIDER, policy, problems)
+        or _declared(group, policy, problems)
         or _from_unfit(group, members, evidence, cluster, problems)
     )
     seen = {**evidence.seen, **drivers.by_name(live.csinode if live is not None else None)}
@@ -217,6 +215,7 @@ def _make(
             evidence=evidence,
             past=past.drivers if past is not None else {},
             votes=shown,
+            overrides=policy.limits,
             surroundings=surroundings,
         )
         problems.extend(unknown)
@@ -335,12 +334,10 @@ def _recalled(past: RememberedGroup | None) -> Template | None:
     return msgspec.structs.replace(past.template, source=REMEMBERED)
 
 
-def _declared(
-    group: Group, source: str, policy: GroupPolicy, problems: list[str]
-) -> Template | None:
-    """The template that the operator or the provider describes."""
-    declared = group.template_override if source == OVERRIDE else group.provider_template
-    if declared is None or not _has_resources(declared, source, problems):
+def _declared(group: Group, policy: GroupPolicy, problems: list[str]) -> Template | None:
+    """The template that the provider describes."""
+    declared = group.provider_template
+    if declared is None or not _has_resources(declared, problems):
         return None
     name = sanitising.template_name(group.id)
     csinode = declared.csi_node
@@ -353,16 +350,16 @@ def _declared(
         group=group.id,
         node=node if policy.as_upstream else sanitising.with_room(node),
         csinode=sanitising.csinode(csinode, name) if csinode is not None else None,
-        source=source,
+        source=PROVIDER,
         host_keys=host_keys,
     )
 
 
-def _has_resources(declared: GroupTemplate, source: str, problems: list[str]) -> bool:
+def _has_resources(declared: GroupTemplate, problems: list[str]) -> bool:
     status = declared.node.status
     if status.allocatable or status.capacity:
         return True
-    problems.append(f"the {source} template's node has neither status.allocatable nor .capacity")
+    problems.append("the provider template's node has neither status.allocatable nor .capacity")
     return False
 
 
@@ -381,11 +378,16 @@ def _with_daemons(template: Template, cluster: _Cluster) -> Template:
     return msgspec.structs.replace(template, daemon_pods=(*template.daemon_pods, *added))
 
 
-def _warnings(cluster: _Cluster, made: Iterable[_Made]) -> Iterator[str]:
+def _warnings(cluster: _Cluster, made: Mapping[str, _Made]) -> Iterator[str]:
     for state in cluster.states.values():
         yield from state.problems
     policy = cluster.policy
-    expecting = any(one.template is not None and one.template.expected_drivers for one in made)
+    for name in policy.limits.groups:
+        if name not in made:
+            yield f"limits.groups: there is no node group {name}"
+    expecting = any(
+        one.template is not None and one.template.expected_drivers for one in made.values()
+    )
     if cluster.nodes and not cluster.csinodes and expecting and not policy.as_upstream:
         yield (
             "no CSINode is known, though drivers are expected: whether nodes have registered "

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -335,12 +336,15 @@ def explained(complaint: str, value: object) -> Fault:
     what, where = (form["what"], form["path"] or "") if form else (complaint, "")
     mismatch = _MISMATCH.fullmatch(what)
     path: list[str | int] = []
-    for name, index in _STEP.findall(where):
+    steps = _STEP.findall(where)
+    for place, (name, index) in enumerate(steps):
         step: str | int = name
         if index == "..." and isinstance(value, dict):
-            # Only maps of scalars are unnamed, and the first value of the wrong type is the one.
+            # Only maps of scalars, or of such maps, are unnamed: the first value of the wrong type
+            # is the one.
             wrong = mismatch[2] if mismatch else None
-            step = next((key for key in value if _type_name(value[key]) == wrong), "...")
+            deep = sum(1 for _ in takewhile(lambda one: one[1] == "...", steps[place + 1 :]))
+            step = next((key for key in value if _holds(value[key], wrong, deep)), "...")
         elif index.isdigit():
             step = int(index)
         path.append(step)
@@ -359,6 +363,13 @@ def explained(complaint: str, value: object) -> Fault:
             words += " (in quotes)"
         return Fault(tuple(path), words, checking.describe(value))
     return Fault(tuple(path), "something else", f"{checking.describe(value)} ({what})")
+
+
+def _holds(value: object, wrong: str | None, deep: int) -> bool:
+    """Whether there is a value of the wrong type so many maps down."""
+    if not deep:
+        return _type_name(value) == wrong
+    return isinstance(value, dict) and any(_holds(one, wrong, deep - 1) for one in value.values())
 
 
 def _type_name(value: object) -> str:

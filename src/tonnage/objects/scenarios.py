@@ -1,5 +1,7 @@
 """The two kinds of our own: NodeGroup and Scenario."""
 
+from typing import Annotated, TypeAlias
+
 import msgspec
 
 from tonnage.objects.meta import LabelSelector, ObjectMeta, Quantity, Record
@@ -54,6 +56,32 @@ class SlotPool(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"size: {self.size}: expected 0 slots or more")
         if self.occupied < 0:
             raise ValueError(f"occupied: {self.occupied}: expected 0 slots or more")
+
+
+# Whether it is negative is checked below: msgspec would not name the key.
+_Slots: TypeAlias = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 0})]
+
+
+class LimitOverrides(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the operator says of attach limits of new nodes, for whatever provider.
+
+    By group or by instance type, then by driver; a group's number goes before its type's.
+    """
+
+    groups: dict[str, dict[str, _Slots]] = {}
+    instance_types: dict[str, dict[str, _Slots]] = {}
+
+    def __post_init__(self) -> None:
+        for field, numbers in (("groups", self.groups), ("instanceTypes", self.instance_types)):
+            for name, by_driver in numbers.items():
+                for driver, count in by_driver.items():
+                    if count < 0:
+                        raise ValueError(f"{field}.{name}.{driver}: {count}: expected 0 or more")
+
+    def of(self, group: str, instance_type: str) -> dict[str, int]:
+        """Numbers by driver for new nodes of a group."""
+        by_type = self.instance_types.get(instance_type, {})
+        return {**by_type, **self.groups.get(group, {})}
 
 
 class NodeGroupSpec(Record, frozen=True, kw_only=True):

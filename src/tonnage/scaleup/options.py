@@ -11,7 +11,7 @@ from tonnage.groups.policy import GroupPolicy
 from tonnage.objects import decoding, strictness
 from tonnage.objects.checking import describe
 from tonnage.objects.meta import Record
-from tonnage.objects.scenarios import SlotPool
+from tonnage.objects.scenarios import LimitOverrides, SlotPool
 
 UPSTREAM = "cluster-autoscaler-1.37"
 
@@ -48,6 +48,7 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     random_seed: int = 0
     time_budget: float = 0.0
     pools: tuple[SlotPool, ...] = ()
+    limits: LimitOverrides = LimitOverrides()
 
     @property
     def as_upstream(self) -> bool:

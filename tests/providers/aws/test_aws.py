@@ -116,6 +116,23 @@ def test_a_driver_in_the_tag_has_the_slots_of_the_machine(aws: Aws) -> None:
     assert run(main()) == [(EBS, 26), ("other.csi", None)]
 
 
+def test_numbers_of_drivers_stand_in_tags_of_their_own_beside_the_names(aws: Aws) -> None:
+    named = {
+        f"{TEMPLATE}/csi-driver": f"{EBS}, other.csi",
+        f"{TEMPLATE}/csi-driver/{EBS}": "20",
+        f"{TEMPLATE}/csi-driver/third.csi": "7",
+    }
+    aws.group("a", type_="m5.large", tags=named)
+
+    async def main() -> list[tuple[str, int | None]]:
+        found = await (await looked(aws.provider())).template("a")
+        assert found is not None
+        assert found.csi_node is not None
+        return [(one.name, one.limit) for one in found.csi_node.spec.drivers]
+
+    assert run(main()) == [(EBS, 20), ("other.csi", None), ("third.csi", 7)]
+
+
 def test_tags_give_labels_taints_and_resources(aws: Aws) -> None:
     aws.group(
         "a",
@@ -193,6 +210,8 @@ def test_a_group_over_several_zones_says_so(aws: Aws) -> None:
         ("resources/x", "many", "expected a quantity"),
         ("resources/x", "-1", "expected a quantity"),
         ("csi-driver", "a=b", "no name of a CSI driver"),
+        ("csi-driver/a.csi", "many", "expected csi-driver/NAME with a number of volumes"),
+        ("csi-driver/a.csi", "-1", "expected csi-driver/NAME with a number of volumes"),
         ("autoscaling-options/scaledownunneededtime", "soon", "expected a duration"),
         ("autoscaling-options/scaledownutilizationthreshold", "half", "expected a number"),
         ("autoscaling-options/scaledownutilizationthreshold", "nan", "expected a number"),

@@ -3,6 +3,7 @@
 A tag that cannot be read is a problem with a name, and the others count all the same.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -15,7 +16,9 @@ from tonnage.scaleup import durations
 TEMPLATE = "k8s.io/cluster-autoscaler/node-template/"
 LABEL, TAINT, RESOURCE = f"{TEMPLATE}label/", f"{TEMPLATE}taint/", f"{TEMPLATE}resources/"
 OPTION, DRIVERS = f"{TEMPLATE}autoscaling-options/", f"{TEMPLATE}csi-driver"
+DRIVER = f"{DRIVERS}/"
 _EKS = "eks:"
+_WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _THRESHOLDS = {
@@ -31,13 +34,16 @@ _TIMES = {
 
 
 class Told(NamedTuple):
-    """`drivers` is `None` without the tag: then nobody has said anything about drivers."""
+    """`drivers` have a number where a tag gives one.
+
+    They are `None` without such tags: then nobody has said anything about drivers.
+    """
 
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     resources: dict[str, Quantity]
     options: GroupOptions
-    drivers: tuple[str, ...] | None
+    drivers: dict[str, int | None] | None
     problems: tuple[str, ...]
 
 
@@ -63,12 +69,14 @@ class _Reading:
         self.taints: list[Taint] = []
         self.resources: dict[str, Quantity] = {}
         self.options: dict[str, float | bool] = {}
-        self.drivers: tuple[str, ...] | None = None
+        self.drivers: dict[str, int | None] | None = None
         self.problems: list[str] = []
 
     def tag(self, key: str, value: str) -> None:
         if key == DRIVERS:
-            self.drivers = tuple(self._drivers(key, value))
+            self._list(dict.fromkeys(self._drivers(key, value)))
+        elif key.startswith(DRIVER):
+            self._driver(key, value)
         elif key.startswith(LABEL):
             self.labels[key.removeprefix(LABEL)] = value
         elif key.startswith(TAINT):
@@ -79,6 +87,17 @@ class _Reading:
             self._option(key, value)
         elif key.startswith(_EKS):
             self.labels.setdefault(key.removeprefix(_EKS), value)
+
+    def _list(self, drivers: Mapping[str, int | None]) -> None:
+        self.drivers = {**(self.drivers or {}), **drivers}
+
+    def _driver(self, key: str, value: str) -> None:
+        """A driver with its number; this tag is ours, upstream passes it over."""
+        name = key.removeprefix(DRIVER)
+        if not name or not _WHOLE.fullmatch(value):
+            self._problem(key, value, "expected csi-driver/NAME with a number of volumes")
+        else:
+            self._list({name: int(value)})
 
     def _drivers(self, key: str, value: str) -> Iterable[str]:
         """Names only; upstream passes over what is none without a word."""

@@ -46,20 +46,21 @@ def build(group: str, machine: Machine, told: Told, *, zones: Sequence[str]) -> 
     )
     if told.drivers is None:
         return GroupTemplate(node=node)
-    drivers = tuple(_driver(one, machine, node=name) for one in told.drivers)
+    drivers = tuple(_driver(one, count, machine, name) for one, count in told.drivers.items())
     return GroupTemplate(
         node=node,
         csi_node=CSINode(metadata=ObjectMeta(name=name), spec=CSINodeSpec(drivers=drivers)),
     )
 
 
-def _driver(name: str, machine: Machine, *, node: str) -> NodeDriver:
-    if name != catalogue.EBS:
-        return NodeDriver(name=name, node_id=node)
-    slots = machine.ebs_slots
+def _driver(name: str, count: int | None, machine: Machine, node: str) -> NodeDriver:
+    """A number of the group's own goes before what the machine is known for."""
+    is_ebs = name == catalogue.EBS
+    if count is None and is_ebs:
+        count = machine.ebs_slots or None
     return NodeDriver(
         name=name,
         node_id=node,
-        topology_keys=(EBS_ZONE, _ZONE, "kubernetes.io/os"),
-        allocatable=NodeDriverAllocatable(count=slots) if slots else None,
+        topology_keys=(EBS_ZONE, _ZONE, "kubernetes.io/os") if is_ebs else (),
+        allocatable=NodeDriverAllocatable(count=count) if count is not None else None,
     )
