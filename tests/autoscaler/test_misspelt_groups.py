@@ -51,6 +51,7 @@ class Slip(NamedTuple):
 UNKNOWN_FIELD = Slip("maxSize", "maxsize")
 SLIPS = {
     "an unknown field": UNKNOWN_FIELD,
+    "nearly a field of its Node": Slip('"allocatable": {"cpu"', '"allocateable": {"cpu"'),
     "no YAML": Slip('"spec": {', '"spec": ['),
     "a quantity that is none": Slip('"allocatable": {"cpu": "4"', '"allocatable": {"cpu": "four"'),
 }

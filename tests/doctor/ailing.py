@@ -92,8 +92,9 @@ def annotated(driver: CSIDriver, **annotations: str) -> CSIDriver:
     return msgspec.structs.replace(driver, metadata=meta)
 
 
-def applied_with_the_field() -> CSIDriver:
-    note = '{"spec": {"preventPodSchedulingIfMissing": true}}'
+def applied_with(field: str) -> CSIDriver:
+    """A driver that was applied with a field, of which nothing has remained but kubectl's note."""
+    note = f'{{"spec": {{"{field}": true}}}}'
     meta = ObjectMeta(
         name=EBS, annotations={"kubectl.kubernetes.io/last-applied-configuration": note}
     )

@@ -9,8 +9,8 @@ from tests.doctor import ailing
 from tests.doctor.ailing import EBS, found
 from tonnage.doctor import codes
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
-from tonnage.objects.meta import LabelRequirement
-from tonnage.objects.storage import OPT_IN_ANNOTATION
+from tonnage.objects.meta import LabelRequirement, ObjectMeta
+from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver, CSIDriverSpec
 from tonnage.testing import builders
 
 OPTED_IN = builders.csidriver(EBS, opt_in=True)
@@ -27,8 +27,9 @@ SICK: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "TON101": ((OPTED_IN,), {"beside": [ailing.upstream()]}),
     "TON102": ((OPTED_IN, ailing.group("g", csinode=False)), {}),
     "TON103": ((OPTED_IN,), {"version": "1.36"}),
-    "TON104": ((ailing.applied_with_the_field(),), {}),
+    "TON104": ((ailing.applied_with("preventPodSchedulingIfMissing"),), {}),
     "TON105": ((ailing.opted_in_by_annotation(),), {}),
+    "TON106": ((ailing.applied_with("preventPodPlacementWithoutDriver"),), {}),
     "TON201": ((builders.storage_class("fast", EBS),), {}),
     "TON301": ((ailing.typed("n1"), builders.csinode("n1", {EBS: None})), {}),
     "TON302": (
@@ -67,6 +68,7 @@ WELL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         (ailing.opted_in_by_annotation(),),
         {"beside": [ailing.deployment("tonnage", "extender")]},
     ),
+    "TON106": ((ailing.applied_with("preventPodSchedulingIfMissing"),), {}),
     "TON201": ((builders.storage_class("fast", EBS), builders.csidriver(EBS)), {}),
     "TON301": ((ailing.typed("n1"), KUBELET), {}),
     "TON302": (
@@ -130,9 +132,15 @@ def test_a_pod_of_ours_enforces_the_opt_in_as_a_deployment_does(program: str) ->
 
 
 def test_a_field_that_was_dropped_is_made_up_for_by_the_annotation() -> None:
-    dropped = ailing.applied_with_the_field()
+    dropped = ailing.applied_with("preventPodSchedulingIfMissing")
     annotations = {**dropped.metadata.annotations, OPT_IN_ANNOTATION: "true"}
     assert found("TON104", ailing.annotated(dropped, **annotations)) == []
+
+
+def test_a_name_that_no_server_knows_is_found_in_what_is_still_to_be_applied() -> None:
+    spec = CSIDriverSpec(prevent_pod_placement_without_driver=True)
+    (one,) = found("TON106", CSIDriver(metadata=ObjectMeta(name=EBS), spec=spec))
+    assert one.message.startswith("written with preventPodPlacementWithoutDriver")
 
 
 def test_the_remedy_for_a_dropped_field_says_who_reads_the_annotation() -> None:

@@ -12,6 +12,7 @@ import pytest
 from tonnage.errors import InputError
 from tonnage.files import Loaded, ScenarioOptions, load
 from tonnage.objects.decoding import DecodeError
+from tonnage.objects.storage import CSIDriver
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1"}}
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
@@ -467,6 +468,35 @@ def test_a_version_without_quotes_says_that_it_needs_them() -> None:
         "document 1, line 5: Scenario s: spec.kubernetesVersion: "
         "expected a string (in quotes), found 1.37"
     )
+
+
+# The name that the text of an enhancement has for a field
+
+
+def driver(**spec: object) -> dict[str, object]:
+    head = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "disk"}}
+    return {**head, "spec": spec}
+
+
+@pytest.mark.parametrize("opted_in", [True, False])
+def test_the_name_of_the_enhancement_means_the_field_and_is_noted(opted_in: bool) -> None:
+    loaded = from_stdin(lines(driver(preventPodPlacementWithoutDriver=opted_in)))
+    (one,) = loaded.objects
+    assert isinstance(one, CSIDriver)
+    assert one.spec.prevent_pod_scheduling_if_missing is opted_in
+    (note,) = loaded.notes
+    assert note == (
+        "CSIDriver disk: spec.preventPodPlacementWithoutDriver is read as"
+        " preventPodSchedulingIfMissing, which API servers call it; they drop any other name"
+    )
+
+
+def test_two_names_that_say_different_things_are_refused() -> None:
+    both = driver(preventPodPlacementWithoutDriver=True, preventPodSchedulingIfMissing=False)
+    with pytest.raises(InputError) as raised:
+        from_stdin(lines(both))
+    assert "CSIDriver disk: spec" in str(raised.value)
+    assert "expected preventPodSchedulingIfMissing alone, which says false" in str(raised.value)
 
 
 # Progress and notes

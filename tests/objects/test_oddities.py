@@ -68,6 +68,13 @@ def test_fields_that_cannot_be_looked_at_in_that_way_are_named() -> None:
     assert decoding.render(fault.path).endswith("nodeSelectorTerms[0].matchFields[0]")
 
 
+def test_a_name_that_no_server_has_for_a_field_is_named() -> None:
+    fault = first_oddity(read("CSIDriver", spec={"preventPodPlacementWithoutDriver": True}))
+    assert fault is not None
+    assert decoding.render(fault.path) == "spec.preventPodPlacementWithoutDriver"
+    assert fault.expected == "preventPodSchedulingIfMissing"
+
+
 def test_a_key_that_no_label_has_is_named() -> None:
     term = {"matchLabelExpressions": [{"key": "a b", "values": ["z1"]}]}
     fault = first_oddity(read("StorageClass", provisioner="p", allowedTopologies=[term]))

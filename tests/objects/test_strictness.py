@@ -7,8 +7,8 @@ import pytest
 
 from tonnage import files
 from tonnage.errors import InputError
-from tonnage.objects import decoding, kinds
-from tonnage.objects.scenarios import API_VERSION
+from tonnage.objects import decoding, kinds, strictness
+from tonnage.objects.scenarios import API_VERSION, NodeGroup
 
 
 def group(**spec: Any) -> dict[str, Any]:
@@ -68,6 +68,53 @@ def test_a_misspelt_field_is_named_rather_than_the_one_that_is_missing_for_it() 
 def test_a_field_beside_the_spec_is_named() -> None:
     with pytest.raises(InputError, match="NodeGroup dbs: specs: expected spec or another"):
         read({**group(), "specs": {}})
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ({"node": {"metadata": {"lables": {}}}}, "node.metadata.lables: expected labels"),
+        ({"node": {"status": {"allocateable": {}}}}, "node.status.allocateable: expected alloc"),
+        ({"node": {"spec": {"taint": []}}}, "node.spec.taint: expected taints"),
+        (
+            {"node": {}, "csiNode": {"spec": {"driver": []}}},
+            "csiNode.spec.driver: expected drivers",
+        ),
+        (
+            {"node": {}, "csiNode": {"spec": {"drivers": [{"name": "d", "alocatable": {}}]}}},
+            "csiNode.spec.drivers[0].alocatable: expected allocatable",
+        ),
+    ],
+)
+def test_a_node_inside_a_node_group_may_not_have_what_is_nearly_a_field(
+    template: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        read(group(template=template))
+    assert f"NodeGroup dbs: spec.template.{said}" in str(raised.value)
+
+
+NODE_FIELDS = {
+    "metadata": (
+        "name generateName namespace selfLink uid resourceVersion generation creationTimestamp"
+        " deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences"
+        " finalizers managedFields"
+    ),
+    "spec": "podCIDR podCIDRs providerID unschedulable taints configSource externalID",
+    "status": (
+        "capacity allocatable phase conditions addresses daemonEndpoints nodeInfo images"
+        " volumesInUse volumesAttached config runtimeHandlers features declaredFeatures"
+    ),
+}
+"""What the API of 1.37 gives a Node."""
+
+
+@pytest.mark.parametrize("part", NODE_FIELDS)
+def test_no_field_of_kubernetes_is_taken_for_a_misspelt_one(part: str) -> None:
+    for field in NODE_FIELDS[part].split():
+        value = {"template": {"node": {part: {field: None}}}}
+        unknown = strictness.first_unknown({"spec": value}, NodeGroup)
+        assert unknown is None, field
 
 
 @pytest.mark.parametrize(

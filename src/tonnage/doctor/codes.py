@@ -95,6 +95,20 @@ ALL = MappingProxyType(
                 ),
             ),
             Code(
+                code="TON106",
+                title="opted in by a field name that no server knows",
+                meaning=(
+                    "The text of KEP-5030 calls the field PreventPodPlacementWithoutDriver; the API"
+                    " has it as preventPodSchedulingIfMissing. An API server drops what it does not"
+                    " know, so the driver has not opted in. Tonnage reads the former name in files,"
+                    " as the same."
+                ),
+                fix=(
+                    "Set spec.preventPodSchedulingIfMissing: true on the CSIDriver, and see TON104"
+                    " if the server drops that too."
+                ),
+            ),
+            Code(
                 code="TON201",
                 title="a StorageClass names a driver that has no CSIDriver object",
                 meaning=(

@@ -14,6 +14,7 @@ CHECKS: tuple[Check, ...] = (
     optin.templates_without_driver,
     optin.gate_off,
     optin.dropped_field,
+    optin.unknown_name,
     optin.annotation_only,
     optin.undeclared_drivers,
     limits.without_count,

@@ -10,10 +10,15 @@ from tonnage.doctor.findings import Finding
 from tonnage.filters import opt_in
 from tonnage.groups import drivers
 from tonnage.objects.decoding import UNDECODABLE
-from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver, StorageClass
+from tonnage.objects.storage import (
+    OPT_IN_ALIAS,
+    OPT_IN_ANNOTATION,
+    OPT_IN_FIELD,
+    CSIDriver,
+    StorageClass,
+)
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_FIELD = "preventPodSchedulingIfMissing"
 _IN_TREE = "kubernetes.io/"
 
 
@@ -63,13 +68,27 @@ def gate_off(evidence: Evidence) -> Iterator[Finding]:
 
 def dropped_field(evidence: Evidence) -> Iterator[Finding]:
     for driver in evidence.of(CSIDriver):
-        wanted = _applied(driver).get(_FIELD) is True
+        wanted = _applied(driver).get(OPT_IN_FIELD) is True
         if wanted and not opt_in.asks(driver):
             yield Finding(
                 code="TON104",
                 severity="error",
                 object=f"CSIDriver {driver.metadata.name}",
-                message=f"applied with {_FIELD}: true, and the object does not have it",
+                message=f"applied with {OPT_IN_FIELD}: true, and the object does not have it",
+            )
+
+
+def unknown_name(evidence: Evidence) -> Iterator[Finding]:
+    for driver in evidence.of(CSIDriver):
+        written = driver.spec.prevent_pod_placement_without_driver is not None
+        dropped = _applied(driver).get(OPT_IN_ALIAS) is True and not opt_in.asks(driver)
+        if written or dropped:
+            yield Finding(
+                code="TON106",
+                severity="error",
+                object=f"CSIDriver {driver.metadata.name}",
+                message=f"{'applied' if dropped else 'written'} with {OPT_IN_ALIAS}, which no API"
+                f" server knows: the field is {OPT_IN_FIELD}",
             )
 
 

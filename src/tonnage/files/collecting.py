@@ -21,6 +21,7 @@ from tonnage.objects.checking import Fault, Path, describe, one_line
 from tonnage.objects.decoding import DecodeError
 from tonnage.objects.kinds import Kind, KubeObject
 from tonnage.objects.scenarios import Scenario
+from tonnage.objects.storage import OPT_IN_ALIAS, OPT_IN_FIELD, CSIDriver
 
 Progress: TypeAlias = Callable[[str, int], None]
 """Called with the name of the file being read and the number of objects so far."""
@@ -53,6 +54,7 @@ class Collector:
         self._objects: dict[_Key, KubeObject] = {}
         self._generated: Counter[_Key] = Counter()
         self._repeated: dict[str, None] = {}
+        self._by_alias: dict[str, None] = {}
         self._scenario: ScenarioOptions | None = None
         self._names: list[str] = []
         self._problems: list[Problem] = []
@@ -94,6 +96,11 @@ class Collector:
             notes.append(
                 f"{_counted(len(self._repeated))} more than once in the input, "
                 f"the last one is used: {_some(list(self._repeated))}"
+            )
+        if self._by_alias:
+            notes.append(
+                f"CSIDriver {_some(list(self._by_alias))}: spec.{OPT_IN_ALIAS} is read as"
+                f" {OPT_IN_FIELD}, which API servers call it; they drop any other name"
             )
         for unread, read in self._unread_versions.items():
             notes.append(f"{_counted(self._skipped[unread])} of {unread} not read, only {read} is")
@@ -196,6 +203,8 @@ class Collector:
             else:
                 name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
                 self._repeated[f"{row.kind} {one_line(name)}"] = None
+        if isinstance(obj, CSIDriver) and obj.spec.prevent_pod_placement_without_driver is not None:
+            self._by_alias[one_line(meta.name)] = None
         self._objects[key] = obj
         self._kept += 1
         if self._kept > MOST_OBJECTS:

@@ -15,6 +15,9 @@ from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import Affinity, NodeSelectorTerm, Pod, PodAffinityTerm, PodSpec
 from tonnage.objects.resources import valid_qualified_name
 from tonnage.objects.storage import (
+    OPT_IN_ALIAS,
+    OPT_IN_FIELD,
+    CSIDriver,
     CSINode,
     CSIStorageCapacity,
     PersistentVolume,
@@ -117,6 +120,11 @@ def _claim(claim: PersistentVolumeClaim) -> Iterator[Fault]:
     yield from _selector(claim.spec.selector, ("spec", "selector"))
 
 
+def _csi_driver(driver: CSIDriver) -> Iterator[Fault]:
+    if driver.spec.prevent_pod_placement_without_driver is not None:
+        yield Fault(("spec", OPT_IN_ALIAS), OPT_IN_FIELD, "the name that the enhancement gives it")
+
+
 def _csi_node(csi_node: CSINode) -> Iterator[Fault]:
     names = Counter(driver.name for driver in csi_node.spec.drivers)
     for position, driver in enumerate(csi_node.spec.drivers):
@@ -151,6 +159,7 @@ _LOOKS: dict[type, Callable[[Any], Iterator[Fault]]] = {
     DaemonSet: _daemon_set,
     PersistentVolume: _volume,
     PersistentVolumeClaim: _claim,
+    CSIDriver: _csi_driver,
     CSINode: _csi_node,
     CSIStorageCapacity: _capacity,
     StorageClass: _storage_class,
