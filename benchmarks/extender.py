@@ -52,6 +52,7 @@ class _Files(NamedTuple):
     authority: Path
     certificate: Path
     key: Path
+    client: Path
 
 
 class _Served(NamedTuple):
@@ -138,6 +139,7 @@ def _ask_side_by_side(server: "_Served", bodies: Sequence[bytes], connections: i
 def _ask(server: "_Served", bodies: Sequence[bytes]) -> list[float]:
     """Questions on one connection, one after the other; how long each took."""
     context = ssl.create_default_context(cafile=server.files.authority)
+    context.load_cert_chain(server.files.client)
     connection = http.client.HTTPSConnection("localhost", server.port, context=context)
     taken = []
     for body in bodies:
@@ -151,12 +153,14 @@ def _ask(server: "_Served", bodies: Sequence[bytes]) -> list[float]:
 
 
 def _pods(snapshot: Snapshot, count: int) -> list[Pod]:
-    """Pods with a claim each, which the snapshot takes in."""
+    """Pods with a claim each, which the snapshot takes in with them."""
     found = []
     for number in range(count):
         name = f"asked-{number}"
         snapshot.put_claim(builders.pvc(name, namespace=NAMESPACE, storage_class=GP3))
-        found.append(builders.pod(name, namespace=NAMESPACE, pvcs=[name], cpu="500m"))
+        pod = builders.pod(name, namespace=NAMESPACE, pvcs=[name], cpu="500m")
+        snapshot.put_pod(pod)
+        found.append(pod)
     return found
 
 
@@ -167,10 +171,13 @@ def _question(pod: Pod, names: Sequence[str]) -> bytes:
 def _certificate(directory: Path) -> _Files:
     authority = trustme.CA()
     issued = authority.issue_cert("localhost")
-    files = _Files(*(directory / name for name in ("ca.crt", "tls.crt", "tls.key")))
+    names = ("ca.crt", "tls.crt", "tls.key", "client.pem")
+    files = _Files(*(directory / name for name in names))
     authority.cert_pem.write_to_path(files.authority)
     issued.cert_chain_pems[0].write_to_path(files.certificate)
     issued.private_key_pem.write_to_path(files.key)
+    scheduler = authority.issue_cert(common_name="system:kube-scheduler")
+    scheduler.private_key_and_cert_chain_pem.write_to_path(files.client)
     return files
 
 
@@ -205,7 +212,7 @@ async def _serving(snapshot: Snapshot, files: _Files, port: Connection) -> None:
         registry=CollectorRegistry(),
         documents={},
         questions={"/v1/filter": verbs.filter},
-        certificates=Certificates(files.certificate, files.key),
+        certificates=Certificates(files.certificate, files.key, client_ca=files.authority),
     )
     await server.start()
     port.send(server.port)

@@ -126,6 +126,10 @@ class ControlPlane:
         token = self.kubectl("create", "token", name, "-n", namespace).strip()
         return self._identities.tokened(server or self.server, token)
 
+    def client_certificate(self, user: str) -> tuple[Path, Path]:
+        """Certificate and key with which a client shows that it is this user."""
+        return self._identities.client(user)
+
     @property
     def authority(self) -> Path:
         """The certificate of the authority that vouches for all servers."""

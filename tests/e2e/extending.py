@@ -1,9 +1,11 @@
 """A control plane whose scheduler asks our extender, configured by the files we ship."""
 
+import json
 import os
 import re
 import ssl
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +28,8 @@ SHIPPED = REPOSITORY / "deploy" / "extender"
 NAMESPACE = "tonnage-system"
 ACCOUNT = "tonnage-extender"
 GATES = {"VolumeLimitScaling": False}
+ASKS = "system:kube-scheduler"
+"""Whose client certificate the extender wants to see."""
 
 _RUNS = ("Deployment", "Service")
 
@@ -52,19 +56,32 @@ class Extended:
         found = re.search(rf'^tonnage_cache_objects{{.*kind="{kind}".*}} (\d+)', told, re.MULTILINE)
         return int(found[1]) if found is not None else 0
 
+    def ask(self, path: str, body: bytes, *, user: str = "") -> tuple[int, Any]:
+        """Put a question, with the client certificate of a user if there is one."""
+        try:
+            with self._open(path, body=body, user=user) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
     def restart(self) -> None:
         """As after a crash; what was in its memory is gone."""
         self.extender.kill()
         self.extender.start()
 
     def _read(self, path: str) -> str:
+        with self._open(path) as answer:
+            told: str = answer.read().decode()
+        return told
+
+    def _open(self, path: str, *, body: bytes | None = None, user: str = "") -> Any:
         context = ssl.create_default_context(cafile=self.cluster.authority)
+        if user:
+            context.load_cert_chain(*self.cluster.client_certificate(user))
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
-        with opener.open(self._url + path, timeout=30.0) as answer:
-            told: str = answer.read().decode()
-        return told
+        return opener.open(self._url + path, data=body, timeout=30.0)
 
 
 @contextmanager
@@ -97,7 +114,13 @@ def _configured(config: str, cluster: ControlPlane, port: int) -> dict[str, Any]
     found["clientConnection"] |= {"qps": 500, "burst": 1000}
     (extender,) = found["extenders"]
     extender["urlPrefix"] = f"https://127.0.0.1:{port}/v1"
-    extender["tlsConfig"] = {"caFile": str(cluster.authority), "serverName": "localhost"}
+    certificate, key = cluster.client_certificate(ASKS)
+    extender["tlsConfig"] |= {
+        "caFile": str(cluster.authority),
+        "certFile": str(certificate),
+        "keyFile": str(key),
+        "serverName": "localhost",
+    }
     return found
 
 
@@ -114,6 +137,8 @@ def _extender(cluster: ControlPlane, directory: Path, port: int, watchdog: Watch
             f"--kubeconfig={cluster.kubeconfig_of_account(ACCOUNT, namespace=NAMESPACE)}",
             f"--tls-cert-file={certificate}",
             f"--tls-private-key-file={key}",
+            f"--client-ca-file={cluster.authority}",
+            f"--client-name={ASKS}",
         ],
         log=directory / "extender.log",
         environ={"PATH": os.defpath, "HOME": str(directory)},

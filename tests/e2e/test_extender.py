@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e import deployed, manifests, scaling
 from tests.e2e.controlplane import SCHEDULER, ControlPlane, wait_until
-from tests.e2e.extending import GATES, Extended, extended
+from tests.e2e.extending import ASKS, GATES, Extended, extended
 from tests.e2e.manifests import Manifest
 from tests.e2e.processes import Watchdog
 from tests.e2e.workspace import Workspace, workspace
@@ -153,6 +153,29 @@ def test_the_autoscaler_buys_the_node_that_the_extender_has_a_pod_wait_for(
         stage.wait_running(1)
         assert autoscaler.requests() == [("db", 1)]
         assert autoscaler.tells("optInEnforcedBy").startswith(f"Tonnage: CSIDriver {DRIVER}")
+
+
+def test_nobody_but_the_scheduler_is_answered(plane: Extended) -> None:
+    question = json.dumps(
+        {"Pod": manifests.pod("made-up", namespace="default"), "NodeNames": []}
+    ).encode()
+    told = {user: plane.ask("/v1/filter", question, user=user)[0] for user in ("", "tenant", ASKS)}
+    assert told == {"": 403, "tenant": 403, ASKS: 200}
+
+
+def test_a_made_up_pod_reserves_nothing_even_in_the_schedulers_name(
+    plane: Extended, own: Workspace
+) -> None:
+    """Twenty-five of them held every slot of every node for half a minute."""
+    opt_in(plane, own)
+    node = own.name("n1")
+    own.create(manifests.node(node), manifests.csinode(node, {DRIVER: 1}))
+    made_up = manifests.pod("made-up", namespace=own.namespace, claims=["made-up"])
+    question = json.dumps({"Pod": made_up, "NodeNames": [node]}).encode()
+    status, told = plane.ask("/v1/filter", question, user=ASKS)
+    assert (status, told["NodeNames"], "no such pod" in told["Error"]) == (200, None, True)
+    own.create_with_volume("db", driver=DRIVER, storage_class="disk")
+    starts(own, lambda _: None)
 
 
 def test_this_server_drops_the_field_and_keeps_the_annotation(own: Workspace) -> None:

@@ -11,12 +11,19 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from tonnage.service.certificates import Certificates
 
+_ANYBODY = (
+    "--address {address}: whoever reaches it could ask in the scheduler's name: expected "
+    "--client-ca-file, with the authority of the scheduler's client certificate; or a loopback "
+    "address; or --insecure-any-client (docs/extender.md#certificates)"
+)
+
 
 @click.command()
 @services.config_option("docs/extender.md")
 @services.schema_option("tonnage.scheduler.extender.config:ExtenderConfig")
 @services.cluster_options
 @services.address_option(":9443", serves="questions, health and metrics")
+@services.debug_address_option("/simulate is")
 @click.option(
     "--tls-cert-file", metavar="FILE", help="The certificate to serve with; read again on change."
 )
@@ -24,7 +31,21 @@ if TYPE_CHECKING:
 @click.option(
     "--client-ca-file",
     metavar="FILE",
-    help="Answer only who shows a certificate of this authority; health and metrics need none.",
+    help="Answer only who shows a certificate of this authority; health and metrics need none. "
+    "Required unless --address is loopback.",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    metavar="NAME",
+    multiple=True,
+    help="Answer only certificates of this common name; repeatable.  [default: any of the "
+    "authority]",
+)
+@click.option(
+    "--insecure-any-client",
+    is_flag=True,
+    help="Answer everybody who reaches the port, without --client-ca-file.",
 )
 @click.option(
     "--insecure-http", is_flag=True, help="Serve without TLS, on a loopback address only."
@@ -49,6 +70,8 @@ def extender(
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     client_ca_file: str | None,
+    client_names: tuple[str, ...],
+    insecure_any_client: bool,
     insecure_http: bool,
     max_request_bytes: int,
     unknown_limits: str | None,
@@ -61,17 +84,34 @@ def extender(
 
     \b
     Examples:
-      tonnage extender --tls-cert-file tls.crt --tls-private-key-file tls.key
+      tonnage extender --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca-file ca
       tonnage extender --insecure-http --address 127.0.0.1:9443 --unknown-limits hold
     """
     from tonnage.scheduler.extender import program
     from tonnage.scheduler.extender.config import ExtenderConfig
+    from tonnage.service.addresses import is_loopback
 
-    certificates = _certificates(
-        service.address, tls_cert_file, tls_private_key_file, client_ca_file, insecure=insecure_http
-    )
+    certificates = None
+    if insecure_http:
+        if tls_cert_file or tls_private_key_file or client_ca_file or client_names:
+            raise InputError("--insecure-http: expected no certificate files or names beside it")
+        if not is_loopback(service.address):
+            raise InputError(
+                f"--insecure-http: --address {service.address}: expected a loopback address"
+            )
+    else:
+        certificates = _certificates(
+            tls_cert_file, tls_private_key_file, client_ca_file, client_names
+        )
+        checked = client_ca_file or insecure_any_client or is_loopback(service.address)
+        if not checked:
+            raise InputError(_ANYBODY.format(address=service.address))
     config = service.config(ExtenderConfig, {"unknownLimits": unknown_limits})
-    settings = program.Settings(address=service.address, largest_body=max_request_bytes)
+    settings = program.Settings(
+        address=service.address,
+        debug_address=service.debug_address,
+        largest_body=max_request_bytes,
+    )
     service.run(
         lambda cluster: program.start(
             cluster.client,
@@ -85,21 +125,19 @@ def extender(
 
 
 def _certificates(
-    address: str, certificate: str | None, key: str | None, client_ca: str | None, *, insecure: bool
-) -> "Certificates | None":
-    from tonnage.service.addresses import split
+    certificate: str | None, key: str | None, client_ca: str | None, client_names: tuple[str, ...]
+) -> "Certificates":
     from tonnage.service.certificates import Certificates
 
-    if insecure:
-        if certificate or key or client_ca:
-            raise InputError("--insecure-http: expected no certificate files beside it")
-        if split(address)[0] not in ("127.0.0.1", "::1", "localhost"):
-            raise InputError(f"--insecure-http: --address {address}: expected a loopback address")
-        return None
     if not certificate or not key:
         raise InputError(
             "expected --tls-cert-file and --tls-private-key-file, or --insecure-http on loopback"
         )
+    if client_names and not client_ca:
+        raise InputError("--client-name: expected --client-ca-file beside it")
     return Certificates(
-        Path(certificate), Path(key), client_ca=Path(client_ca) if client_ca else None
+        Path(certificate),
+        Path(key),
+        client_ca=Path(client_ca) if client_ca else None,
+        client_names=client_names,
     )

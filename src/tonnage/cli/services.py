@@ -43,6 +43,7 @@ class Service:
         self.config_file: str | None = None
         self.namespace = ""
         self.address = ""
+        self.debug_address = ""
         self.elects = True
         self.leads_alone = False
         self.lease_name = ""
@@ -188,6 +189,16 @@ def address_option(default: str, *, serves: str = "health, metrics and status") 
     )
 
 
+def debug_address_option(serves: str) -> Decorator:
+    """`--debug-address`, for what is nobody's business but the operator's."""
+    return _noted(
+        "--debug-address",
+        type=_Address(loopback=True),
+        help=f"Where {serves} served; a loopback address, for kubectl port-forward."
+        "  [default: nowhere]",
+    )
+
+
 def leader_options(lease: str) -> Decorator:
     """`--leader-elect`, as Go programs and as others take it, and the name of the lease."""
     return _all(
@@ -235,6 +246,9 @@ def logging_options(command: Command) -> Command:
 class _Address(click.ParamType[str]):
     name = "HOST:PORT"
 
+    def __init__(self, *, loopback: bool = False) -> None:
+        self._loopback = loopback
+
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from tonnage.service import addresses
 
@@ -242,6 +256,8 @@ class _Address(click.ParamType[str]):
             addresses.split(value)
         except InputError as error:
             self.fail(str(error).removeprefix("address "), param, ctx)
+        if self._loopback and not addresses.is_loopback(value):
+            self.fail(f"{value!r}: expected a loopback address, such as 127.0.0.1:8086", param, ctx)
         return value
 
 

@@ -63,9 +63,10 @@ class Stage:
         self.clock = clock
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.program.server.port}"
+    def url(self, path: str) -> str:
+        debug = path in ("/simulate",)
+        port = self.program.debug.port if debug else self.program.server.port
+        return f"http://127.0.0.1:{port}{path}"
 
     async def put(self, *objects: Any) -> None:
         """Create or change objects; they have been heard of when this returns."""
@@ -82,14 +83,15 @@ class Stage:
         await self.clock.sleep(0.001)
 
     async def post(self, path: str, body: bytes) -> tuple[int, Any]:
-        async with self.session.post(f"{self.url}{path}", data=body) as answer:
+        async with self.session.post(self.url(path), data=body) as answer:
             return answer.status, await answer.json()
 
     async def get(self, path: str) -> tuple[int, str]:
-        async with self.session.get(f"{self.url}{path}") as answer:
+        async with self.session.get(self.url(path)) as answer:
             return answer.status, await answer.text()
 
     async def filter(self, pod: Pod, *names: str) -> Answer:
+        await self._there(pod)
         status, found = await self.post("/v1/filter", question(pod, names))
         assert status == 200, found
         return Answer(
@@ -100,8 +102,14 @@ class Stage:
         )
 
     async def scores(self, pod: Pod, *names: str) -> dict[str, int]:
+        await self._there(pod)
         _, found = await self.post("/v1/prioritize", question(pod, names))
         return {one["Host"]: one["Score"] for one in found}
+
+    async def _there(self, pod: Pod) -> None:
+        """A scheduler asks only about pods that there are."""
+        if path_of(pod) not in self.server.objects:
+            await self.put(pod)
 
 
 def question(pod: Pod, names: Sequence[str]) -> bytes:
@@ -166,7 +174,9 @@ async def extending(
         program = Program(
             server.client(clock),
             config=ConfigFile(None, ExtenderConfig, given={"startupGrace": 0, **config}),
-            settings=Settings(address="127.0.0.1:0", largest_body=body),
+            settings=Settings(
+                address="127.0.0.1:0", debug_address="127.0.0.1:0", largest_body=body
+            ),
             certificates=certificates,
             server_version="v1.34.0",
             clock=clock,
@@ -178,7 +188,7 @@ async def extending(
         ]
         stage = Stage(server, program, clock)
         try:
-            while not program.server.port or (ready and program.withheld()):
+            while not program.debug.port or (ready and program.withheld()):
                 await clock.sleep(0.01)
             yield stage
         finally:

@@ -1,6 +1,10 @@
 """What is shipped for the extender fits it: rights, arguments, the scheduler's configuration."""
 
+import asyncio
 import logging
+import shutil
+import ssl
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +14,20 @@ import yaml
 from click.testing import CliRunner
 
 from tests.deploy.manifests import DEPLOY, documents, of_kind, rights
+from tests.hostile.served import identity, request, serving
 from tests.scheduler.extender.harness import a_node, a_pod, extending
 from tonnage.cli.app import program
 from tonnage.cli.extender import extender
 from tonnage.objects import kinds
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.program import NEEDED
+from tonnage.service.certificates import Certificates
 from tonnage.service.configfile import parse
 from tonnage.service.standing import OF_SCHEDULING
 from tonnage.testing.clock import VirtualClock
 
 SCHEDULERS = sorted((DEPLOY / "extender" / "scheduler").glob("*.yaml"))
+SCHEDULER = "system:kube-scheduler"
 OPTIONS = {name for option in extender.params for name in option.opts}
 
 
@@ -94,6 +101,78 @@ def test_without_limits_of_its_own_the_scheduler_does_not_go_on_alone() -> None:
         assert config["extenders"][0]["ignorable"] != off
 
 
+# Certificates
+
+OF_CERT_MANAGER = [
+    one
+    for one in yaml.safe_load_all((DEPLOY / "extender/cert-manager/certificates.yaml").read_text())
+    if one["kind"] == "Certificate"
+]
+
+
+@pytest.mark.parametrize("container", containers(), ids=["deployment", "static pod"])
+def test_what_is_shipped_answers_nobody_but_the_scheduler(container: dict[str, Any]) -> None:
+    given = {one.partition("=")[0]: one.partition("=")[2] for one in container["args"]}
+    assert (given["--client-name"], given["--client-ca-file"][-7:]) == (SCHEDULER, "/ca.crt")
+    assert not {"--debug-address", "--insecure-any-client", "--insecure-http"} & set(given)
+
+
+@pytest.mark.parametrize("path", SCHEDULERS, ids=lambda path: path.stem)
+def test_a_scheduler_checks_the_extender_and_shows_who_it_is(path: Path) -> None:
+    (found,) = yaml.safe_load(path.read_text())["extenders"]
+    assert set(found["tlsConfig"]) == {"caFile", "certFile", "keyFile", "serverName"}
+
+
+def test_cert_manager_issues_what_the_deployment_and_the_scheduler_need() -> None:
+    server, client = OF_CERT_MANAGER[-2:]
+    (deployment,) = of_kind("Deployment", "extender")
+    secrets = [
+        one["secret"]["secretName"]
+        for one in deployment["spec"]["template"]["spec"]["volumes"]
+        if "secret" in one
+    ]
+    (service,) = of_kind("Service", "extender")
+    meta = service["metadata"]
+    assert [server["spec"]["secretName"]] == secrets
+    assert server["spec"]["dnsNames"] == [f"{meta['name']}.{meta['namespace']}.svc"]
+    assert (client["spec"]["commonName"], client["spec"]["usages"]) == (SCHEDULER, ["client auth"])
+
+
+@pytest.fixture
+def by_hand(tmp_path: Path) -> Path:
+    """A directory with what the shipped script makes."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl")
+    script = DEPLOY / "extender" / "certificates.sh"
+    subprocess.run([script, tmp_path, "localhost"], check=True)
+    return tmp_path
+
+
+async def test_those_made_by_hand_are_good_for_both_sides(by_hand: Path) -> None:
+    pair, ca = (by_hand / "tls.crt", by_hand / "tls.key"), by_hand / "ca.crt"
+    certificates = Certificates(*pair, client_ca=ca, client_names=[SCHEDULER])
+    scheduler = ssl.create_default_context(cafile=ca)
+    scheduler.load_cert_chain(by_hand / "client.crt", by_hand / "client.key")
+    async with serving(certificates=certificates) as server:
+        reader, writer = await asyncio.open_connection("localhost", server.port, ssl=scheduler)
+        writer.write(request("/echo", method="POST", body=b"1", Connection="close"))
+        assert (await reader.read()).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
+def test_the_network_policy_is_of_the_pod_and_its_port() -> None:
+    (policy,), (deployment,) = (
+        of_kind("NetworkPolicy", "extender/network-policy"),
+        of_kind("Deployment", "extender"),
+    )
+    template = deployment["spec"]["template"]
+    assert policy["spec"]["podSelector"]["matchLabels"] == template["metadata"]["labels"]
+    (rule,) = policy["spec"]["ingress"]
+    assert [one["port"] for one in rule["ports"]] == [
+        one["name"] for one in template["spec"]["containers"][0]["ports"]
+    ]
+
+
 # The command
 
 
@@ -111,6 +190,45 @@ def test_without_limits_of_its_own_the_scheduler_does_not_go_on_alone() -> None:
 def test_wrong_usage_is_one_line_and_code_2(arguments: list[str], said: str) -> None:
     ran = CliRunner().invoke(program, ["extender", *arguments])
     assert (ran.exit_code, said in ran.output, ran.output.count("\n")) == (2, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "expected --client-ca-file, with the authority of the scheduler's client certificate"),
+        (["--address", "10.0.0.1:9443"], "expected --client-ca-file"),
+        (["--address", "node-1:9443"], "expected --client-ca-file"),
+        (["--client-name", "system:kube-scheduler"], "expected --client-ca-file beside it"),
+    ],
+)
+def test_beyond_loopback_nobody_is_answered_without_a_certificate(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    files = identity(tmp_path)
+    pair = ["--tls-cert-file", str(files.certificate), "--tls-private-key-file", str(files.key)]
+    ran = CliRunner().invoke(program, ["extender", *pair, *arguments])
+    assert (ran.exit_code, said in ran.output, ran.output.count("\n")) == (2, True, 1), ran.output
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--insecure-any-client"], ["--address", "127.0.0.1:0"], ["--client-ca-file"]]
+)
+def test_with_a_certificate_on_loopback_or_on_request_it_starts(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    files = identity(tmp_path)
+    pair = ["--tls-cert-file", str(files.certificate), "--tls-private-key-file", str(files.key)]
+    more = [str(files.ca)] if arguments == ["--client-ca-file"] else []
+    nowhere = ["--kubeconfig", str(tmp_path / "none")]
+    ran = CliRunner().invoke(program, ["extender", *pair, *arguments, *more, *nowhere])
+    # So far as to look for the cluster.
+    assert str(tmp_path / "none") in ran.output
+
+
+@pytest.mark.parametrize("address", [":9444", "0.0.0.0:9444", "node-1:9444"])
+def test_questions_of_people_are_for_loopback_only(address: str) -> None:
+    ran = CliRunner().invoke(program, ["extender", "--debug-address", address])
+    assert (ran.exit_code, "expected a loopback address" in ran.output) == (2, True)
 
 
 def test_the_schema_is_printed() -> None:

@@ -29,6 +29,7 @@ from tonnage.service import connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.certificates import Certificates
 from tonnage.service.configfile import ConfigFile
+from tonnage.service.debug import DebugServer
 from tonnage.service.questions import LARGEST_BODY, Reply, error_reply
 from tonnage.service.serving import Server
 from tonnage.service.standing import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, StandingCluster
@@ -48,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What is settled when the process starts, unlike `ExtenderConfig`."""
 
     address: str = ":9443"
+    debug_address: str = ""
     largest_body: int = LARGEST_BODY
 
 
@@ -117,17 +119,20 @@ class Program:
             questions={
                 "/v1/filter": self.verbs.filter,
                 "/v1/prioritize": self.verbs.prioritize,
-                "/simulate": self._simulate,
             },
             certificates=certificates,
             largest_body=settings.largest_body,
             clock=clock,
+        )
+        self.debug = DebugServer(
+            settings.debug_address, questions={"/simulate": self._simulate}, clock=clock
         )
 
     async def run(self) -> None:
         """Until cancelled."""
         async with (
             self.server.listening(),
+            self.debug.listening(),
             running.beside(
                 self.standing.mirror.run(), self._look_around(), self._spare_the_collector()
             ),
@@ -221,7 +226,14 @@ async def start(
     version = config.current.kubernetes_version or await connecting.server_version(
         client, clock=clock
     )
-    _log.info("starting", extra={"kubernetes": version, "tls": certificates is not None})
+    _log.info(
+        "starting",
+        extra={
+            "kubernetes": version,
+            "tls": certificates is not None,
+            "client_certificates": certificates is not None and certificates.clients_are_checked,
+        },
+    )
     program = Program(
         client,
         config=config,

@@ -19,11 +19,15 @@ from tonnage.objects.scenarios import API_VERSION
 from tonnage.objects.storage import CSINode, PersistentVolumeClaim
 from tonnage.scheduler.extender import wire
 from tonnage.scheduler.extender.verbs import Verbs
-from tonnage.service.questions import Reply
+from tonnage.service.questions import Reply, TooMuchError
 from tonnage.snapshot.snapshot import Snapshot
 
 EXTENDER = "Extender"
 """The name kube-scheduler gives to what an extender refuses."""
+
+_MOST_TEMPLATES = 100
+_MOST_CLAIMS = 200
+_MOST_NODES = 5_000
 
 
 class NodeVerdict(Record, frozen=True, kw_only=True):
@@ -52,6 +56,7 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
         asked = _QUESTION.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise InputError(f"expected pod, nodeNames, templates and claims: {_said(error)}") from None
+    _check_size(asked, snapshot)
     pod = wire.pod_of(asked.pod)
     claims = [_object(claim, PersistentVolumeClaim) for claim in asked.claims]
     templates = [
@@ -83,6 +88,21 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
             for name in names
         )
     return Reply(wire.encode(Simulation(pod=ask.pod.key, verdicts=answer)))
+
+
+def _check_size(asked: "_Question", snapshot: Snapshot) -> None:
+    """No more than a person asks; everybody else waits for the answer."""
+    for name, found, most in (
+        ("templates", len(asked.templates), _MOST_TEMPLATES),
+        ("claims", len(asked.claims), _MOST_CLAIMS),
+        ("nodeNames", len(asked.node_names), _MOST_NODES),
+    ):
+        if found > most:
+            raise TooMuchError(f"{name}: {found}: expected {most} at most")
+    if not asked.node_names and not asked.templates and len(snapshot.nodes) > _MOST_NODES:
+        raise TooMuchError(
+            f"nodeNames: none of {len(snapshot.nodes)} nodes: expected {_MOST_NODES} at most"
+        )
 
 
 def _imagine(snapshot: Snapshot, node: Node, csinode: CSINode | None) -> None:

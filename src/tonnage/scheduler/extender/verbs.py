@@ -19,15 +19,22 @@ from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.wire import FilterResult, HostPriority, Question
 from tonnage.service.questions import Reply, error_reply
 from tonnage.service.standing import StandingCluster
+from tonnage.snapshot.records import PodRecord
 
 _log = logging.getLogger(__name__)
 
 _WARN_EVERY = 60.0
 """Seconds between two lines in the log about the same driver."""
 
+_UNKNOWN = "the API server has shown no such pod that waits for a node: name, namespace and uid"
+
 
 class Verbs:
-    """Every pod that was told of nodes has its slots reserved on them before the next is judged."""
+    """Every pod that was told of nodes has its slots reserved on them before the next is judged.
+
+    Only a pod that the watch has shown, by its uid, is told of nodes or reserved for: who asks may
+    say what it likes.
+    """
 
     def __init__(
         self,
@@ -80,8 +87,9 @@ class Verbs:
         if withheld:
             self._metrics.answered("prioritize", "error", self._clock.monotonic() - started)
             return error_reply(withheld, status=503)
-        ask = self.ask(question.pod)
-        if judging.wants_slots(ask):
+        known = self._waiting(question.pod)
+        ask = self._ask(known) if known is not None else None
+        if ask is not None and judging.wants_slots(ask):
             shares = judging.free_share(ask, question.names, self._reservations)
             scores = (shares * wire.MOST).round().astype(int).tolist()
         else:
@@ -92,12 +100,8 @@ class Verbs:
 
     def ask(self, pod: Pod) -> Ask:
         """The question for the model; of a pod that the watch knows, what is known of it."""
-        self.refresh()
-        snapshot = self._standing.snapshot
-        known = snapshot.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
-        if known is not None and known.meta.uid == pod.metadata.uid and not known.node_name:
-            return Ask(snapshot, known, self._features())
-        return Ask(snapshot, snapshot.record_of(pod), self._features())
+        known = self._waiting(pod)
+        return self._ask(self._standing.snapshot.record_of(pod) if known is None else known)
 
     def judge(self, ask: Ask, names: list[str]) -> Judgement:
         """As filter judges, without reserving."""
@@ -119,31 +123,50 @@ class Verbs:
         if not volumes.of_pod(pod):
             # Nothing of the cluster has to be known for these, so they never have to wait for it.
             return FilterResult(node_names=names)
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        # The scheduler asks again, so whatever it did with the answer before is over.
-        self._reservations.release(key)
         started, lag = self._clock.monotonic(), self._lag.allowed()
         while True:
             withheld = self._withheld()
             if withheld:
                 return FilterResult(error=withheld)
             self._metrics.expired(self._reservations.expire())
-            found = self.judge(self.ask(pod), names)
-            allowed = self._config().settle_wait if found.unsettled else lag
-            left = started + allowed - self._clock.monotonic()
-            if found.passing or left <= 0:
+            known = self._waiting(pod)
+            found = self._judge_again(known, names) if known is not None else None
+            patience = lag if found and not found.unsettled else self._config().settle_wait
+            left = started + patience - self._clock.monotonic()
+            if (found and found.passing) or left <= 0:
                 break
             await self._news_within(left)
+        if known is None or found is None:
+            return FilterResult(error=_UNKNOWN)
         if not found.passing and not found.unsettled:
             self._lag.spend(self._clock.monotonic() - started)
         if found.shares:
-            self._reservations.hold(key, found.shares, seconds=self._config().reservation_time)
-        self._tell(key, found)
+            self._reservations.hold(
+                known.key, found.shares, seconds=self._config().reservation_time
+            )
+        self._tell(known.key, found)
         return FilterResult(
             node_names=found.passing,
             failed_nodes=found.failed,
             failed_and_unresolvable_nodes=found.unresolvable,
         )
+
+    def _judge_again(self, known: PodRecord, names: list[str]) -> Judgement:
+        # The scheduler asks again, so whatever it did with the answer before is over.
+        self._reservations.release(known.key)
+        return self.judge(self._ask(known), names)
+
+    def _ask(self, record: PodRecord) -> Ask:
+        self.refresh()
+        return Ask(self._standing.snapshot, record, self._features())
+
+    def _waiting(self, pod: Pod) -> PodRecord | None:
+        """What the watch knows of the pod, if it is this very one and has no node yet."""
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        known = self._standing.snapshot.pods.get(name)
+        if known is None or known.meta.uid != pod.metadata.uid or known.node_name:
+            return None
+        return known
 
     async def _news_within(self, seconds: float) -> None:
         news = self._news

@@ -11,6 +11,7 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.objects import decoding, kinds
 from tonnage.objects.pods import Pod
+from tonnage.service.questions import TooMuchError
 
 
 class Question(NamedTuple):
@@ -41,11 +42,20 @@ class HostPriority(msgspec.Struct, frozen=True, rename="pascal"):
 MOST = 10
 """The highest score an extender may give."""
 
+MOST_NODES = 50_000
+MOST_VALUES = 500_000
+"""In a question, elements of lists and fields together; a pod with 100,000 fields leaves room."""
+
 encode = msgspec.json.Encoder().encode
 
 
 def read(body: bytes) -> Question:
-    """The question in a body; `InputError` says what is wrong with it."""
+    """The question in a body; `InputError` says what is wrong with it.
+
+    More than is answered is told from the number of commas: building it would cost much more.
+    """
+    if body.count(b",") > MOST_VALUES:
+        raise TooMuchError(f"expected no more than {MOST_VALUES} values")
     try:
         args = _ARGS.decode(body)
         if _absent(args.pod):
@@ -61,6 +71,8 @@ def read(body: bytes) -> Question:
             f"NodeNames: expected names of nodes, found {asked};"
             " the extender's entry in the scheduler's configuration needs nodeCacheCapable: true"
         )
+    if len(args.node_names) > MOST_NODES:
+        raise TooMuchError(f"NodeNames: {len(args.node_names)}: expected {MOST_NODES} at most")
     return Question(pod_of(args.pod), args.node_names)
 
 
