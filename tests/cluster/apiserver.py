@@ -11,7 +11,8 @@ import json
 import random
 import ssl
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 from aiohttp import web
@@ -136,6 +137,14 @@ class ApiServer:
         """Bytes into every open watch, whole lines or not."""
         for watcher in self._watchers:
             watcher.queue.put_nowait(data)
+
+    @contextmanager
+    def untold(self) -> Iterator[None]:
+        """What happens inside reaches no watch, neither now nor later."""
+        watchers, self._watchers = self._watchers, []
+        yield
+        self._watchers = watchers
+        self._history.clear()
 
     def end_watches(self) -> None:
         """End every watch the polite way."""

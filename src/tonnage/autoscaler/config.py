@@ -65,6 +65,8 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bytes, compressed, of what a decision came from; none is kept of a decision with more."""
     learned_limits_max_age: float = 2_592_000.0
     """Seconds that what an instance type taught is kept after it was last seen."""
+    cache_check_interval: float = 3600.0
+    """Seconds between two checks of what is known against the versions the API server has."""
     max_inactivity: float = 600.0
     max_failing_time: float = 900.0
 

@@ -23,7 +23,7 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.providers.measured import MeasuredProvider
 from tonnage.providers.protocol import Provider
-from tonnage.service import connecting, running
+from tonnage.service import cachemetrics, connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.eventmetrics import EventCollector
@@ -77,6 +77,7 @@ class Program:
         self.world = World(
             client, clock=clock, rng=rng, options=config.current, features=features, pace=pace
         )
+        self.world.mirror.check_interval = lambda: config.current.cache_check_interval
         self.recorder = Recorder(
             client,
             component="cluster-autoscaler",
@@ -117,6 +118,7 @@ class Program:
                 "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
                 "/debug/snapshot": self.snapshot,
             },
+            details=lambda: cachemetrics.ages(self.world.mirror),
         )
 
     async def run(self) -> None:
@@ -177,7 +179,13 @@ class Program:
         idle, failing = now - self.autoscaler.active_at, now - self.autoscaler.succeeded_at
         if idle > config.max_inactivity or failing > config.max_failing_time:
             return f"Error: last activity {idle:.0f} s ago, last success {failing:.0f} s ago"
-        return ""
+        # Who can renew a lease could hear of these, too.
+        silent = [
+            f"{one.kind} ({one.age:.0f} s)"
+            for one in self.world.mirror.status
+            if one.synced and one.obstacle is None and one.age > config.max_failing_time
+        ]
+        return f"Error: nothing was heard of {', '.join(silent)}" if silent else ""
 
     def unready(self) -> str:
         """Whether the caches are not full yet, we may not lead, or there is nothing to scale."""
@@ -189,8 +197,14 @@ class Program:
         return NO_GROUPS if provided is not None and not provided.groups else ""
 
     def status(self) -> dict[str, Any]:
-        """What the status ConfigMap has, and how this replica stands to the one that leads."""
-        return {**self.autoscaler.document, "replica": self.leadership.document}
+        """What the status ConfigMap has, how this replica stands to the one that leads, and how old
+        what it knows of each kind is.
+        """
+        return {
+            **self.autoscaler.document,
+            "replica": self.leadership.document,
+            "caches": cachemetrics.documents(self.world.mirror),
+        }
 
     def snapshot(self) -> dict[str, Any]:
         """The standing snapshot: every node with its pods and slots, and who waits."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Generic, TypeAlias
 
@@ -17,6 +18,16 @@ Key: TypeAlias = tuple[str, str]
 
 # Up to Python 3.11 it takes a call to get at a member of an enumeration.
 _ADDED, _MODIFIED, _DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
+
+
+_LONGEST_VERSION = 20
+"""Digits of 64 bits."""
+
+
+def version_number(resource_version: str) -> int | None:
+    """A version as a number: within a kind, later ones are larger. `None` if it is not one."""
+    plain = resource_version.isdecimal() and len(resource_version) <= _LONGEST_VERSION
+    return int(resource_version) if plain else None
 
 
 class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +51,8 @@ class CacheStatus(msgspec.Struct, frozen=True, kw_only=True):
     stale: bool
     age: float
     relists: int
+    corrections: int
+    """Lists that were asked for because what was known turned out to be wrong."""
     failures: int
     """Attempts in a row that failed."""
     last_error: str
@@ -60,6 +73,7 @@ class Cache(Generic[T]):
         self.obstacle: Obstacle | None = None
         self.failures = 0
         self.last_error = ""
+        self.corrections = 0
         self._clock = clock
         self._stale_after = stale_after
         self._objects: dict[Key, T] = {}
@@ -68,6 +82,10 @@ class Cache(Generic[T]):
         self._synced = asyncio.Event()
         self._heard_at = -math.inf
         self._lists = 0
+        self._reached: int | None = None
+        self._removed: set[Key] | None = None
+        self.doubtful = False
+        """An event came after one that it should have come before: something may be wrong here."""
 
     @property
     def synced(self) -> bool:
@@ -109,6 +127,7 @@ class Cache(Generic[T]):
             stale=self.stale,
             age=self.age,
             relists=max(self._lists - 1, 0),
+            corrections=self.corrections,
             failures=self.failures,
             last_error=self.last_error,
             obstacle=self.obstacle,
@@ -141,18 +160,39 @@ class Cache(Generic[T]):
         self._heard_at = self._clock.monotonic()
 
     def reach(self, resource_version: str) -> None:
-        """Everything up to a version is in."""
-        if resource_version:
+        """Everything up to a version is in; a watch never goes back."""
+        number = version_number(resource_version)
+        if resource_version and (number is None or number >= (self._reached or 0)):
             self.resource_version = resource_version
+            self._reached = number
+
+    @contextmanager
+    def noting_removals(self) -> Iterator[Collection[Key]]:
+        """What goes inside the block."""
+        self._removed = set()
+        try:
+            yield self._removed
+        finally:
+            self._removed = None
 
     def apply(self, event: Change[T] | Unreadable) -> None:
-        """Take in one event of a watch."""
+        """Take in one event of a watch.
+
+        One that comes too late casts doubt, and counts only if it is news of an object we hold:
+        better to miss one until the next list than to believe in one that is gone.
+        """
         if isinstance(event, Unreadable):
             self._apply_unreadable(event)
             self.reach(event.resource_version)
             return
         meta = event.object.metadata
         key = (meta.namespace, meta.name)
+        number = version_number(meta.resource_version)
+        if number is not None and self._reached is not None and number < self._reached:
+            self.doubtful = True
+            held = self._objects.get(key)
+            if held is None or (version_number(held.metadata.resource_version) or 0) > number:
+                return
         self._problems.pop(key, None)
         if event.type is _DELETED:
             self._remove(key, event.object)
@@ -179,6 +219,8 @@ class Cache(Generic[T]):
         for key, obj in new.items():
             self._put(key, obj)
         self.resource_version = resource_version
+        self._reached = version_number(resource_version)
+        self.doubtful = False
         self._lists += 1
         self.heard()
         self._synced.set()
@@ -207,6 +249,8 @@ class Cache(Generic[T]):
 
     def _remove(self, key: Key, last: T) -> None:
         if self._objects.pop(key, None) is not None:
+            if self._removed is not None:
+                self._removed.add(key)
             self._tell(Change(_DELETED, last))
 
     def _tell(self, change: Change[T]) -> None:

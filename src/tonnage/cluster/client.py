@@ -165,6 +165,33 @@ class Client:
             if not token:
                 return
 
+    async def versions(
+        self, kind: type[T] | Resource[T], selection: Selection = EVERYTHING
+    ) -> tuple[dict[tuple[str, str], str], str]:
+        """The version of every object selected, by namespace and name, and the one of the list.
+
+        The server is asked for metadata only; one that cannot leave out the rest sends all of it.
+        """
+        resource = of(kind)
+        found: dict[tuple[str, str], str] = {}
+        version, token = "", ""
+        while True:
+            query = (*selection.query, ("limit", str(PAGE)))
+            call = _call(
+                resource,
+                "list",
+                namespace=selection.namespace,
+                query=(*query, ("continue", token)) if token else query,
+                headers=(("Accept", _METADATA_ONLY),),
+            )
+            page = _page(call, await self._caller.answer(call))
+            for raw in page.items or ():
+                meta = watching.identity(raw)
+                found[meta.namespace, meta.name] = meta.resource_version
+            version, token = page.metadata.resource_version, page.metadata.continue_
+            if not token:
+                return found, version
+
     def watch(
         self,
         kind: type[T] | Resource[T],
@@ -321,6 +348,9 @@ class Client:
         return _decode(call, await self._caller.answer(call), Scale)
 
 
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+_JSON_BODY: Pairs = (("Content-Type", "application/json"),)
+
 _METHODS = {
     "get": "GET",
     "list": "GET",
@@ -340,7 +370,7 @@ def _call(
     name: str = "",
     subresource: str = "",
     query: Pairs = (),
-    headers: Pairs = (("Content-Type", "application/json"),),
+    headers: Pairs = (),
     body: bytes | None = None,
     repeatable: bool = True,
     deferrable: bool = True,
@@ -355,7 +385,7 @@ def _call(
         method=_METHODS[verb],
         path=resource.path(namespace=namespace, name=name, subresource=subresource),
         query=query,
-        headers=headers if body is not None else (),
+        headers=headers or (_JSON_BODY if body is not None else ()),
         body=body,
         repeatable=repeatable,
         deferrable=deferrable,

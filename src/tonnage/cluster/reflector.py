@@ -6,6 +6,7 @@ follow  -> follow    the server ends the watch, the connection is cut, the serve
 follow  -> sync      the version is forgotten (410), resuming keeps failing, or a watch was silent
                      from its beginning: some servers send no bookmarks, and then only a list tells
                      a kind that is quiet from one we are not told of
+follow  -> sync      an event came too late, or a check has found the cache wrong
 any     -> blocked   a right or the kind is missing; tried again, slowly if it stays so, from where
                      we were
 """
@@ -21,9 +22,10 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.backoff import Backoff
-from tonnage.cluster.cache import Cache, Key, Obstacle
+from tonnage.cluster.cache import Cache, Key, Obstacle, version_number
 from tonnage.cluster.calls import pause_asked_for
 from tonnage.cluster.client import EVERYTHING, Client, Selection
+from tonnage.cluster.consistency import differing
 from tonnage.cluster.resources import T
 from tonnage.cluster.watching import Bookmark, Change, EventType, Unreadable
 from tonnage.errors import ClusterError
@@ -32,6 +34,9 @@ _STREAM_ATTEMPTS = 2
 """Streaming lists that may fail in a row before pages are used instead."""
 _RESUME_ATTEMPTS = 5
 """Resumed watches that the server may answer with nonsense before everything is listed anew."""
+
+_CATCHING_UP = 5.0
+"""Seconds between two looks at whether the watch has reached a version."""
 
 _PASSING_REFUSALS = 4
 """Refusals in a row that may be those of a server that has started and not read its roles yet."""
@@ -51,6 +56,12 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     inactivity: float = 90.0
     initial_silence: float = 30.0
     """Within a streaming list: a server that does not know them never says that it is complete."""
+    longest_pause: float = 60.0
+    """A server that asks to be left alone for longer is asked again after this: whoever is blind
+    for hours because of one answer is no use."""
+    between_corrections: float = 60.0
+    """At least so long from one list to the next that is made for doubt: servers that are wrong
+    all the time are not asked for everything all the time."""
 
 
 class Reflector(Generic[T]):
@@ -78,6 +89,8 @@ class Reflector(Generic[T]):
         self._following_since = 0.0
         self._open = False
         self._told = False
+        self._wrong = False
+        self._synced_at = 0.0
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
@@ -180,6 +193,53 @@ class Reflector(Generic[T]):
                     self._cache.reach(event.resource_version)
                 else:
                     self._cache.apply(event)
+                if self._doubts():
+                    return
+
+    async def check(self) -> None:
+        """Compare the cache with what the server has by versions; if it is wrong, list anew.
+
+        Nothing is concluded while the cache does not know yet what the list knows.
+        """
+        cache = self._cache
+        if not cache.synced or cache.obstacle is not None or self._must_sync:
+            return
+        with cache.noting_removals() as removed:
+            listed, version = await self._client.versions(cache.resource, self._selection)
+            at = version_number(version)
+            if at is None or not await self._catches_up(at):
+                return
+            wrong = differing(cache, listed, at=at, removed=removed)
+        if wrong:
+            self._wrong = True
+            _log.warning(
+                "cache differs from the server",
+                extra={
+                    "kind": cache.resource.kind,
+                    "objects": len(wrong),
+                    "first": "/".join(part for part in wrong[0] if part),
+                },
+            )
+
+    async def _catches_up(self, version: int) -> bool:
+        """Wait for the watch to reach a version, which a bookmark tells if nothing else does."""
+        deadline = self._clock.monotonic() + 2 * self._pace.inactivity
+        while (version_number(self._cache.resource_version) or 0) < version:
+            if self._clock.monotonic() > deadline:
+                return False
+            await self._clock.sleep(_CATCHING_UP)
+        return True
+
+    def _doubts(self) -> bool:
+        """Whether all is to be listed anew because what is known may be wrong."""
+        if not (self._wrong or self._cache.doubtful):
+            return False
+        if self._clock.monotonic() - self._synced_at < self._pace.between_corrections:
+            return False
+        self._must_sync = True
+        self._cache.corrections += 1
+        _log.warning("listing anew", extra={"kind": self._cache.resource.kind})
+        return True
 
     def _synced(
         self,
@@ -191,7 +251,8 @@ class Reflector(Generic[T]):
     ) -> None:
         self._cache.replace(objects, unreadable, resource_version=version, remarks=remarks)
         self._cache.obstacle = None
-        self._must_sync = False
+        self._must_sync = self._wrong = False
+        self._synced_at = self._clock.monotonic()
         _log.info(
             "kind synced", extra={"kind": self._cache.resource.kind, "objects": len(self._cache)}
         )
@@ -220,7 +281,7 @@ class Reflector(Generic[T]):
         return self._backoff.next()
 
     def _failed(self, error: ClusterError) -> float:
-        wait = max(self._backoff.next(), pause_asked_for(error))
+        wait = max(self._backoff.next(), min(pause_asked_for(error), self._pace.longest_pause))
         self._cache.failures = self._backoff.failures
         self._cache.last_error = str(error)
         if isinstance(error, errors.ServerError) and self._backoff.failures >= _RESUME_ATTEMPTS:

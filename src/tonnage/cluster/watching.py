@@ -152,7 +152,7 @@ def second_look(
             return Change(type_, resource.decode(rawjson.trimmed(data)), TOO_DEEP)
         except Exception as still:
             error = still
-    meta = _identity(data)
+    meta = identity(data)
     return Unreadable(
         type=type_,
         namespace=meta.namespace,
@@ -166,7 +166,7 @@ def _too_deep(error: Exception) -> bool:
     return isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
 
 
-def _told(error: Exception, meta: "_Identity") -> str:
+def _told(error: Exception, meta: "Identity") -> str:
     match error:
         case DecodeError(name="") if meta.name:
             return str(DecodeError(error.kind, meta.namespace, meta.name, fault=error.fault))
@@ -180,8 +180,8 @@ def _told(error: Exception, meta: "_Identity") -> str:
             return f"{type(error).__name__}: {error}"
 
 
-def _identity(data: bytes | msgspec.Raw) -> "_Identity":
-    """Which object it is, as far as that can be read."""
+def identity(data: bytes | msgspec.Raw) -> "Identity":
+    """Which object it is and in which version, as far as that can be read."""
     try:
         return _IDENTIFIED.decode(data).metadata
     except UNDECODABLE:
@@ -189,8 +189,8 @@ def _identity(data: bytes | msgspec.Raw) -> "_Identity":
     try:
         metadata = rawjson.members(rawjson.members(data)["metadata"])
     except (ValueError, KeyError):
-        return _Identity()
-    return _Identity(
+        return Identity()
+    return Identity(
         namespace=_string(metadata.get("namespace")),
         name=_string(metadata.get("name")),
         resource_version=_string(metadata.get("resourceVersion")),
@@ -234,7 +234,7 @@ class _Envelope(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
-class _Identity(msgspec.Struct, gc=False, rename="camel", kw_only=True):
+class Identity(msgspec.Struct, gc=False, rename="camel", kw_only=True):
     namespace: str = ""
     name: str = ""
     resource_version: str = ""
@@ -242,7 +242,7 @@ class _Identity(msgspec.Struct, gc=False, rename="camel", kw_only=True):
 
 
 class _Identified(msgspec.Struct, gc=False):
-    metadata: _Identity
+    metadata: Identity
 
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)

@@ -16,7 +16,7 @@ from tonnage.scheduler.loop import Scheduler
 from tonnage.scheduler.metrics import Metrics
 from tonnage.scheduler.queue import SchedulingQueue
 from tonnage.scheduler.world import SchedulerWorld
-from tonnage.service import connecting, running
+from tonnage.service import cachemetrics, connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.leading import Candidate, Leadership
@@ -65,6 +65,7 @@ class SchedulerProgram:
         self.world = SchedulerWorld(
             client, clock=clock, rng=rng, features=self._features(config.current), pace=pace
         )
+        self.world.mirror.check_interval = lambda: config.current.cache_check_interval
         self.recorder = Recorder(
             client,
             component=settings.scheduler_name,
@@ -99,6 +100,7 @@ class SchedulerProgram:
                 ready=self.unready,
                 registry=self.metrics.registry,
                 documents={"/status": self.status},
+                details=lambda: cachemetrics.ages(self.world.mirror),
             )
 
     async def run(self) -> None:
@@ -134,6 +136,7 @@ class SchedulerProgram:
             },
             "refusedBy": self.scheduler.queue.refusals(),
             "beingBound": sorted(self.world.assumed),
+            "caches": cachemetrics.documents(self.world.mirror),
         }
 
     def _leads(self, leads: bool) -> None:

@@ -44,12 +44,14 @@ class Server:
         largest_body: int = LARGEST_BODY,
         clock: Clock | None = None,
         limits: ConnectionLimits | None = None,
+        details: Callable[[], str] = str,
     ) -> None:
+        """`details` are told beside the health to who asks for it with `?verbose`."""
         self._registry = registry
         application = web.Application(client_max_size=largest_body)
         for path in ("/healthz", "/livez", "/health-check"):
-            application.router.add_get(path, _probe(alive))
-        application.router.add_get("/readyz", _probe(ready))
+            application.router.add_get(path, _probe(alive, details))
+        application.router.add_get("/readyz", _probe(ready, details))
         application.router.add_get("/metrics", self._metrics)
         for path, document in documents.items():
             application.router.add_get(path, document_handler(document))
@@ -97,9 +99,12 @@ def document_handler(document: Document) -> Handler:
     return answer
 
 
-def _probe(probe: Probe) -> Handler:
-    async def answer(_: web.Request) -> web.Response:
+def _probe(probe: Probe, details: Callable[[], str]) -> Handler:
+    async def answer(request: web.Request) -> web.Response:
         wrong = probe()
-        return web.Response(text=wrong or "ok", status=503 if wrong else 200)
+        text = wrong or "ok"
+        if "verbose" in request.query:
+            text = f"{details()}{text}\n"
+        return web.Response(text=text, status=503 if wrong else 200)
 
     return answer

@@ -159,6 +159,8 @@ class StandingCluster:
                 holds.append(f"{kind.__name__} objects are not all known yet")
             elif cache.stale:
                 holds.append(f"nothing was heard of {kind.__name__} objects for too long")
+                if cache.last_error:
+                    problems.append(f"{kind.__name__} objects: {cache.last_error}")
             for key, problem in cache.problems.items():
                 name = f"{kind.__name__} {_shown(key)}: "
                 problems.append(name + problem.removeprefix(name))

@@ -77,7 +77,8 @@ class Ensemble:
         )
         self.way = CuttableTransport(InProcessTransport(self.server))
         self._config = ConfigFile(None, Config, given=reading.autoscaler_options(spec))
-        self._scheduler_config = ConfigFile(None, SchedulerConfig, given=spec.scheduler)
+        unchecked = {"cacheCheckInterval": 0, **spec.scheduler}
+        self._scheduler_config = ConfigFile(None, SchedulerConfig, given=unchecked)
         self._version = f"v{spec.kubernetes_version or '.'.join(map(str, features.NEWEST))}.0"
         self._features = opt_in.settled(
             features.of_version(spec.kubernetes_version, spec.feature_gates),

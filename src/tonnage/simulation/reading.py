@@ -124,8 +124,14 @@ def _apply(manifests: Manifests, tree: Tree, place: Where) -> None:
 
 
 def autoscaler_options(spec: Spec) -> dict[str, Any]:
-    """The autoscaler's configuration as the file has it, without what nobody here would read."""
-    unread = {"writeStatusConfigmap": False, "decisionRecordingSize": 0}
+    """The autoscaler's configuration as the file has it, without what nobody here would read or
+    need: the API server is one that loses nothing.
+    """
+    unread = {
+        "writeStatusConfigmap": False,
+        "decisionRecordingSize": 0,
+        "cacheCheckInterval": 0,
+    }
     options: dict[str, Any] = {**unread, **spec.options}
     if spec.kubernetes_version:
         options.setdefault("kubernetesVersion", spec.kubernetes_version)

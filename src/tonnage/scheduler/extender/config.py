@@ -37,6 +37,7 @@ class ExtenderConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     feature_gates: dict[str, bool] = {}
     pools: tuple[SlotPool, ...] = ()
     """Slots that several drivers share, as in the autoscaler's configuration."""
+    cache_check_interval: float = 3600.0
 
     def __post_init__(self) -> None:
         if (self.api_version, self.kind) != (API_VERSION, KIND):

@@ -25,7 +25,7 @@ from tonnage.scheduler.extender.pools import StandingPools
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.simulating import simulate
 from tonnage.scheduler.extender.verbs import Verbs
-from tonnage.service import connecting, running
+from tonnage.service import cachemetrics, connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.certificates import Certificates
 from tonnage.service.configfile import ConfigFile
@@ -85,6 +85,7 @@ class Program:
             counted=lambda pod: None if _finished(pod) else pod,
             pace=pace,
         )
+        self.standing.mirror.check_interval = lambda: config.current.cache_check_interval
         self.reservations = Reservations(clock)
         self.metrics = Metrics(self.reservations)
         time = SteadyTime(clock)
@@ -123,6 +124,7 @@ class Program:
             certificates=certificates,
             largest_body=settings.largest_body,
             clock=clock,
+            details=lambda: cachemetrics.ages(self.standing.mirror),
         )
         self.debug = DebugServer(
             settings.debug_address, questions={"/simulate": self._simulate}, clock=clock
