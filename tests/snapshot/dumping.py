@@ -271,11 +271,12 @@ def _row(snapshot: Snapshot, row: int) -> Dump:
 
 
 def _amounts(snapshot: Snapshot, columns: Iterable[Column[np.int64]], row: int) -> dict[str, int]:
-    names = snapshot.columns.resource_names
+    """By name; of what no node offers any more nobody has to know how much is used."""
+    names, offered = snapshot.columns.resource_names, snapshot.columns.allocatable
     return {
         name: int(column.data[row])
-        for name, column in zip(names, columns, strict=True)
-        if column.data[row]
+        for name, column, limits in zip(names, columns, offered, strict=True)
+        if column.data[row] and limits.data.any()
     }
 
 

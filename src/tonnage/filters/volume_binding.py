@@ -346,7 +346,7 @@ def enough_storage(ask: Ask, claim: PersistentVolumeClaim, storage_class: Storag
     index = snapshot.storage.capacity_index(storage_class.metadata.name)
     mask = np.zeros(ask.size, dtype=np.bool_)
     for key, limits in index.by_label.items():
-        mask |= limits.of_rows(snapshot.columns.labels.key(key), ask.size) >= size
+        mask |= limits.of_rows(snapshot.columns.labels.find(key), ask.size) >= size
     for capacity, limit in index.others:
         if limit >= size:
             mask |= snapshot.columns.labels.matching(capacity.node_topology)

@@ -87,15 +87,15 @@ def _zones(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
 
 def _passing(ask: Ask, wanted: list[tuple[str, frozenset[str]]]) -> Bools:
     labels, rows = ask.snapshot.columns.labels, slice(0, ask.size)
-    labelled = labels.key(_LABELS[0]).data[rows] != ABSENT
+    labelled = labels.find(_LABELS[0]).data[rows] != ABSENT
     for key in _LABELS[1:]:
-        labelled = labelled | (labels.key(key).data[rows] != ABSENT)
+        labelled = labelled | (labels.find(key).data[rows] != ABSENT)
     inside = None
     for key, values in wanted:
-        mask = labels.key(key).among(values, rows)
+        mask = labels.find(key).among(values, rows)
         if key in _SUCCESSORS:
-            without = labels.key(key).data[rows] == ABSENT
-            mask = mask | (without & labels.key(_SUCCESSORS[key]).among(values, rows))
+            without = labels.find(key).data[rows] == ABSENT
+            mask = mask | (without & labels.find(_SUCCESSORS[key]).among(values, rows))
         inside = mask if inside is None else inside & mask
     assert inside is not None
     passing: Bools = ~labelled | inside

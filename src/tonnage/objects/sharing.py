@@ -25,6 +25,8 @@ class Sharing:
     """
 
     def __init__(self) -> None:
+        self.size = 0
+        """Bytes of all parts that are known, as encoded."""
         self._texts: dict[str, str] = {}
         self._maps: dict[bytes, dict[str, str]] = {}
         self._owners: dict[bytes, tuple[OwnerReference, ...]] = {}
@@ -42,13 +44,13 @@ class Sharing:
                 # What is one of a kind would only be kept twice.
                 labels=meta.labels if _POD_NAME_LABEL in meta.labels else self._map(meta.labels),
                 annotations=self._map(meta.annotations),
-                owner_references=_shared(meta.owner_references, self._owners),
+                owner_references=self._shared(meta.owner_references, self._owners),
             ),
             spec=self._spec(pod.spec),
             status=replace(
                 status,
                 phase=self._text(status.phase),
-                container_statuses=_shared(status.container_statuses, self._statuses),
+                container_statuses=self._shared(status.container_statuses, self._statuses),
             ),
         )
 
@@ -56,7 +58,7 @@ class Sharing:
         own_affinity = spec.affinity is not None and _names_nodes(spec.affinity)
         affinity = None if own_affinity else spec.affinity
         bare = msgspec.structs.replace(spec, node_name="", volumes=(), affinity=affinity)
-        common = _shared(bare, self._specs)
+        common = self._shared(bare, self._specs)
         return msgspec.structs.replace(
             common,
             node_name=self._text(spec.node_name),
@@ -65,14 +67,18 @@ class Sharing:
         )
 
     def _map(self, values: dict[str, str]) -> dict[str, str]:
-        return _shared(values, self._maps)
+        return self._shared(values, self._maps)
 
     def _text(self, text: str) -> str:
         return self._texts.setdefault(text, text)
 
-
-def _shared(part: T, known: dict[bytes, T]) -> T:
-    return known.setdefault(_encode(part), part)
+    def _shared(self, part: T, known: dict[bytes, T]) -> T:
+        key = _encode(part)
+        found = known.get(key)
+        if found is None:
+            self.size += len(key)
+            found = known[key] = part
+        return found
 
 
 def _names_nodes(affinity: Affinity) -> bool:

@@ -58,7 +58,8 @@ OF_SCHEDULING: tuple[type, ...] = (
 UNFINISHED = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
 
 _SHARED_AMONG = 500_000
-"""Pods after which their parts are shared anew: what only pods that are gone had is let go."""
+_SHARED_BYTES = 64 << 20
+"""Pods, or bytes of parts, after which parts are shared anew: those of pods that are gone go."""
 
 
 class Trust(NamedTuple):
@@ -209,6 +210,12 @@ class StandingCluster:
             self._remark(change)
         except Exception as error:
             self._reject(change.object, error)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Let go what is left of objects that are gone or were only asked about, if it is much."""
+        if self.snapshot.cluttered:
+            self.snapshot.tidy()
 
     def _feed(self, type_: EventType, obj: Named) -> None:
         if self.rejected:
@@ -233,8 +240,11 @@ class StandingCluster:
             self.odd.pop(_name(obj), None)
         if isinstance(obj, PersistentVolumeClaim):
             key = (obj.metadata.namespace, obj.metadata.name)
-            for claims in self._unbound.values():
-                claims.pop(key, None)
+            before = next((name for name, one in self._unbound.items() if key in one), None)
+            if before is not None:
+                del self._unbound[before][key]
+                if not self._unbound[before]:
+                    del self._unbound[before]
             if there and obj.class_name and not obj.spec.volume_name:
                 self._unbound.setdefault(obj.class_name, {})[key] = None
 
@@ -283,7 +293,7 @@ def _sharing_pods() -> Resource[Pod]:
     def decode(data: bytes | msgspec.Raw) -> Pod:
         nonlocal sharing, left
         left -= 1
-        if left < 0:
+        if left < 0 or sharing.size > _SHARED_BYTES:
             sharing, left = Sharing(), _SHARED_AMONG
         return sharing.pod(plain.decode(data))
 

@@ -107,6 +107,7 @@ class PodClass:
 
     `nodes` and `terminating` never hold a zero, and `terminating` is part of `nodes`.
     `identity_labels` are those that some of its pods have and that are no facts of the class.
+    `users` are the pods of the class that the snapshot knows, on rows or not.
     """
 
     __slots__ = (
@@ -128,12 +129,14 @@ class PodClass:
         "ports",
         "priority",
         "refusals",
+        "registered_as",
         "requests",
         "spread",
         "terminating",
         "tolerations",
         "usage",
         "usage_columns",
+        "users",
         "wants_devices",
     )
 
@@ -166,11 +169,13 @@ class PodClass:
         self.priority = spec.priority or 0
         # Filled in by the parts of the snapshot that keep count of and over classes.
         self.identity = -1
-        self.usage_columns: tuple[tuple[int, int], ...] | None = None
+        self.registered_as = key
+        self.usage_columns: tuple[tuple[int, int], ...] = ()
         self.own_anti_terms: tuple[int, ...] = ()
         self._be_nowhere()
 
     def _be_nowhere(self) -> None:
+        self.users = 0
         self.nodes: dict[int, int] = {}
         self.terminating: dict[int, int] = {}
         self.counters: list[PodCounter] | None = None

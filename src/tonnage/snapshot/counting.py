@@ -82,12 +82,22 @@ class PodCounters:
 
     def __init__(self, table: RowTable) -> None:
         self._table = table
-        self._classes: dict[str, list[PodClass]] = {}
+        self._classes: dict[str, dict[PodClass, None]] = {}
         self._counters: dict[Hashable, PodCounter] = {}
 
     def register(self, pods: PodClass) -> None:
         """Count a class from now on; it is on no row yet."""
-        self._classes.setdefault(pods.namespace, []).append(pods)
+        self._classes.setdefault(pods.namespace, {})[pods] = None
+        pods.counters = None
+
+    def forget(self, gone: Iterable[PodClass]) -> None:
+        """Let classes go that are on no row, and all counters: they are made again when asked."""
+        for pods in gone:
+            left = self._classes[pods.namespace]
+            del left[pods]
+            if not left:
+                del self._classes[pods.namespace]
+        self._forget_all()
 
     def counter(self, scopes: tuple[Scope, ...], *, terminating: bool) -> PodCounter:
         key = (tuple(scope.key() for scope in scopes), terminating)
@@ -155,7 +165,7 @@ class AntiTerm(NamedTuple):
 
 
 class Refusals:
-    """The terms that refuse a class, among those looked at so far; terms are only ever added."""
+    """The terms that refuse a class, among those looked at so far in this generation of terms."""
 
     __slots__ = ("generation", "looked_at", "selecting_looked_at", "terms")
 
@@ -171,8 +181,9 @@ class AntiTerms:
 
     def __init__(self) -> None:
         self._ids: dict[Hashable, int] = {}
-        self.terms: list[AntiTerm] = []
-        self.holders: list[list[PodClass]] = []
+        self._next_id = 0
+        self.terms: dict[int, AntiTerm] = {}
+        self.holders: dict[int, dict[PodClass, None]] = {}
         self._by_namespace: dict[str, list[int]] = {}
         self._selecting: list[int] = []
         self._generation = 0
@@ -186,7 +197,29 @@ class AntiTerms:
                 )
             )
         for identity in pods.own_anti_terms:
-            self.holders[identity].append(pods)
+            self.holders[identity][pods] = None
+
+    def forget(self, gone: Iterable[PodClass]) -> None:
+        """Let classes go, and the terms that nobody else holds."""
+        unheld: set[int] = set()
+        for pods in gone:
+            for identity in pods.own_anti_terms:
+                holders = self.holders[identity]
+                holders.pop(pods, None)
+                if not holders:
+                    unheld.add(identity)
+        if not unheld:
+            return
+        for identity in unheld:
+            del self.terms[identity], self.holders[identity]
+        self._ids = {key: one for key, one in self._ids.items() if one not in unheld}
+        self._selecting = [one for one in self._selecting if one not in unheld]
+        kept = {
+            namespace: [one for one in terms if one not in unheld]
+            for namespace, terms in self._by_namespace.items()
+        }
+        self._by_namespace = {namespace: terms for namespace, terms in kept.items() if terms}
+        self._generation += 1
 
     def refusing(self, pods: PodClass, namespace_labels: Mapping[str, str]) -> Iterable[int]:
         """Terms that would keep `pods` away from wherever they are held."""
@@ -217,9 +250,10 @@ class AntiTerms:
         )
         identity = self._ids.get(key)
         if identity is None:
-            identity = self._ids[key] = len(self.terms)
-            self.terms.append(term)
-            self.holders.append([])
+            identity = self._ids[key] = self._next_id
+            self._next_id += 1
+            self.terms[identity] = term
+            self.holders[identity] = {}
             if term.namespace_selector is not None:
                 self._selecting.append(identity)
             else:

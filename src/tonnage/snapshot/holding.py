@@ -119,11 +119,11 @@ class HeldPods:
 
     def _take(self, group: Held, rows: RowIndex, counts: Ints) -> None:
         used = self._columns.used
-        for resource, amount in self._columns.taken_by(group.pods):
+        for resource, amount in group.pods.usage_columns:
             used[resource].data[rows] += amount * counts
         used[PODS].data[rows] += counts
         for driver, slots in group.slots.items():
-            self._slots.driver(driver).used.data[rows] += slots * counts
+            self._slots.take(driver, rows, slots * counts)
         ledger = self._storage_ledger()
         if group.storage and ledger is not None:
             ledger.take(rows, counts, group.storage)

@@ -23,6 +23,8 @@ class HostPorts:
                 holders.pop(port.ip, None)
                 if not holders:
                     del rows[row]
+                    if not rows:
+                        del self._held[port.protocol, port.port]
 
     def give_back(self, row: int, ports: Iterable[HostPort]) -> None:
         self.take(row, ports, -1)

@@ -83,6 +83,9 @@ def add_copies(snapshot: Snapshot, template: TemplateRow, names: Sequence[str]) 
 def hold(snapshot: Snapshot, group: Held, rows: RowIndex, counts: Ints) -> None:
     """Put so many pods of a class on each of the rows (each row at most once in `rows`)."""
     snapshot.undo_by(snapshot.held_pods.give_back)
+    known = snapshot.known_class(group.pods)
+    if known is not group.pods:
+        group = group._replace(pods=known)
     snapshot.held_pods.hold(group, rows, counts)
 
 

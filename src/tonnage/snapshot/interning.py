@@ -3,6 +3,10 @@
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+import numpy as np
+
+from tonnage.snapshot.rows import Column
+
 T = TypeVar("T", bound=Hashable)
 
 
@@ -28,3 +32,22 @@ class Interner(Generic[T]):
 
     def get(self, value: T) -> int | None:
         return self._ids.get(value)
+
+    def forget_last(self) -> None:
+        """Let the value go that was given an id last."""
+        del self._ids[self.values.pop()]
+
+    def compacted(self, column: Column[np.int32], *, always: int = 0) -> "Interner[T]":
+        """Those of the values that the column has, and the first `always` of all.
+
+        The column, the only one that has ids of these values, has the new ids from then on.
+        """
+        there = np.zeros(len(self), dtype=np.bool_)
+        there[column.data] = True
+        there[: self.first + always] = True
+        made: Interner[T] = Interner(self.first)
+        renumbered = np.zeros(len(self), dtype=np.int32)
+        for old in np.flatnonzero(there[self.first :]).tolist():
+            renumbered[self.first + old] = made.id_of(self.values[old])
+        column.data = renumbered[column.data]
+        return made

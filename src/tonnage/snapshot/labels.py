@@ -57,6 +57,11 @@ class LabelColumn:
         table: Bools = (numbers > operand if operator == "Gt" else numbers < operand) & are_numbers
         return table[self.data[rows]]
 
+    def compact(self) -> None:
+        """Forget values that no row has any more."""
+        self.values = self.values.compacted(self.column)
+        self._numbers = None
+
     def _as_numbers(self) -> tuple[Ints, Bools]:
         """The values as integers, and which of them are any; each value is read once."""
         if self._numbers is None or len(self._numbers[0]) != len(self.values):
@@ -71,12 +76,13 @@ class LabelColumn:
 class ValueTable:
     """A number for each value of a label, to be read for all rows at once."""
 
-    __slots__ = ("_by_id", "_default", "_numbers")
+    __slots__ = ("_by_id", "_default", "_numbers", "_values")
 
     def __init__(self, *, default: int) -> None:
         self._default = default
         self._numbers: dict[str, int] = {}
         self._by_id: Ints | None = None
+        self._values: Interner[str] | None = None
 
     def get(self, value: str) -> int:
         return self._numbers.get(value, self._default)
@@ -88,14 +94,14 @@ class ValueTable:
     def of_rows(self, column: LabelColumn, size: int) -> Ints:
         """The numbers for the first `size` rows; the default where the label has another value."""
         table = self._by_id
-        # Values are only ever added to a column, so its length says whether the table is current.
-        if table is None or len(table) != len(column.values):
+        # Values are only ever added to a set of them, so its length says whether it is current.
+        if table is None or self._values is not column.values or len(table) != len(column.values):
             table = np.full(len(column.values), self._default, dtype=np.int64)
             for value, number in self._numbers.items():
                 identity = column.values.get(value)
                 if identity is not None:
                     table[identity] = number
-            self._by_id = table
+            self._by_id, self._values = table, column.values
         return table[column.data[:size]]
 
 
@@ -142,6 +148,13 @@ class NodeLabels:
         if column is None:
             column = self._keys[key] = LabelColumn(self._table.column(np.int32))
         return column
+
+    def compact(self) -> None:
+        """Forget keys and values that no row has any more."""
+        gone = [key for key, column in self._keys.items() if not column.data.any()]
+        self._table.drop(self._keys.pop(key).column for key in gone)
+        for column in (self._names, *self._keys.values()):
+            column.compact()
 
     def matching(self, selector: LabelSelector | None) -> Bools:
         """Rows a label selector picks; none where it is absent or cannot be parsed."""

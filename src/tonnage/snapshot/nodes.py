@@ -1,16 +1,24 @@
-"""What nodes are, in columns: labels, taints, what they can carry, which features they declare."""
+"""What nodes are, in columns: labels, taints, what they can carry, which features they declare.
+
+A resource has columns only while some node offers it. What nobody offers nobody can have, however
+many names of such resources pods come up with.
+"""
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tonnage.objects import resources, taints
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.pods import Toleration
-from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.interning import Interner
 from tonnage.snapshot.labels import NodeLabels
 from tonnage.snapshot.rows import Bools, Column, Rows, RowTable
 
 CPU, MEMORY, EPHEMERAL, PODS = range(4)
+_PLAIN = ("cpu", "memory", "ephemeral-storage", "pods")
+"""They have columns always."""
+
 _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _BLOCKING = ("NoSchedule", "NoExecute")
 
@@ -18,8 +26,12 @@ _BLOCKING = ("NoSchedule", "NoExecute")
 class NodeColumns:
     """Every live row holds exactly the facts of its node."""
 
-    def __init__(self, table: RowTable) -> None:
+    def __init__(
+        self, table: RowTable, *, offered: Callable[[str, int], None] = lambda _, __: None
+    ) -> None:
+        """`offered` is told of a resource that nodes begin to offer, and of its column."""
         self._table = table
+        self._offered: Callable[[str, int], None] = lambda _, __: None
         self.labels = NodeLabels(table)
         self.unschedulable = table.column(np.bool_)
         self._taints = table.column(np.int32)
@@ -31,36 +43,67 @@ class NodeColumns:
         self._resource_ids: Interner[str] = Interner()
         self.allocatable: list[Column[np.int64]] = []
         self.used: list[Column[np.int64]] = []
-        for name in ("cpu", "memory", "ephemeral-storage", "pods"):
+        for name in _PLAIN:
             self.resource(name)
+        self._offered = offered
 
     def resource(self, name: str) -> int:
-        """The id of a resource; its columns are `allocatable[id]` and `used[id]`."""
+        """The id of a resource that a node offers; columns are `allocatable[id]` and `used[id]`."""
         known = self._resource_ids.get(name)
         if known is None:
             known = self._resource_ids.id_of(name)
             self.allocatable.append(self._table.column(np.int64))
             self.used.append(self._table.column(np.int64))
+            self._offered(name, known)
         return known
 
     def find_resource(self, name: str) -> int | None:
-        """The id of a resource that some node has or some pod on a node takes."""
+        """The id of a resource, if some node offers it."""
         return self._resource_ids.get(name)
 
-    def taken_by(self, pods: PodClass) -> tuple[tuple[int, int], ...]:
-        """Columns and amounts of what a pod of the class takes of a row.
-
-        They are made when the first of its pods is on one: who only waits has none.
-        """
-        if pods.usage_columns is None:
-            pods.usage_columns = tuple(
-                (self.resource(name), amount) for name, amount in pods.usage.items() if amount
-            )
-        return pods.usage_columns
+    def columns_of(self, amounts: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
+        """The resources among these that nodes offer, by their ids."""
+        return tuple(
+            (known, amount)
+            for name, amount in amounts.items()
+            if amount and (known := self._resource_ids.get(name)) is not None
+        )
 
     @property
     def resource_names(self) -> list[str]:
         return self._resource_ids.values
+
+    def drop_last_resource(self) -> None:
+        """Take back that nodes began to offer the one that came last."""
+        self._table.drop((self.allocatable.pop(), self.used.pop()))
+        self._resource_ids.forget_last()
+
+    def compact(self) -> bool:
+        """Forget what only nodes had that are gone; whether resources have other ids now."""
+        self.labels.compact()
+        self._taint_sets = self._taint_sets.compacted(self._taints, always=1)
+        self._feature_sets = self._feature_sets.compacted(self._features, always=1)
+        offered = [
+            number
+            for number, column in enumerate(self.allocatable)
+            if number < len(_PLAIN) or column.data.any()
+        ]
+        if len(offered) == len(self.allocatable):
+            return False
+        kept = set(offered)
+        self._table.drop(
+            one
+            for columns in (self.allocatable, self.used)
+            for number, one in enumerate(columns)
+            if number not in kept
+        )
+        names = self._resource_ids.values
+        self._resource_ids = Interner()
+        for number in offered:
+            self._resource_ids.id_of(names[number])
+        self.allocatable = [self.allocatable[number] for number in offered]
+        self.used = [self.used[number] for number in offered]
+        return True
 
     def set(self, row: int, node: Node) -> None:
         """Fill a blank row, or one that was cleared."""

@@ -35,7 +35,7 @@ class Occupancy:
         pods = record.pods
         record.row = row
         used = self._columns.used
-        for resource, amount in self._columns.taken_by(pods):
+        for resource, amount in pods.usage_columns:
             used[resource].data[row] += amount
         used[PODS].data[row] += 1
         pods.nodes[row] = pods.nodes.get(row, 0) + 1
@@ -57,7 +57,7 @@ class Occupancy:
     def vacate(self, record: PodRecord) -> None:
         pods, row = record.pods, record.row
         used = self._columns.used
-        for resource, amount in self._columns.taken_by(pods):
+        for resource, amount in pods.usage_columns:
             used[resource].data[row] -= amount
         used[PODS].data[row] -= 1
         _count_down(pods.nodes, row)

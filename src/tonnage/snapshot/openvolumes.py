@@ -109,7 +109,7 @@ class OpenVolumes:
         firsts = self._firsts_for(claim, depth)
         found = [np.full((1, size), self.none, dtype=np.int64)]
         for key, values, table in firsts.by_label:
-            found.append(table[:, values.of_rows(labels.key(key), size)])
+            found.append(table[:, values.of_rows(labels.find(key), size)])
         for selector, ranks in firsts.by_selector:
             reached = (
                 np.ones(size, dtype=np.bool_)

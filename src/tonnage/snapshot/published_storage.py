@@ -155,7 +155,7 @@ class _Published:
         columns.segment.data[rows] = np.where(has_own, OWN, self._segment)
 
     def _add_labelled(self, key: str, by_value: Mapping[str, tuple[int, int]]) -> None:
-        column = self._snapshot.columns.labels.key(key)
+        column = self._snapshot.columns.labels.find(key)
         data = column.data[: self._size]
         ids = {known: value for value in by_value if (known := column.values.get(value))}
         amounts = np.zeros(len(column.values), dtype=np.int64)

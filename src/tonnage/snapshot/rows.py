@@ -171,6 +171,10 @@ class RowTable:
             entry.position = position
         return entry.mask[: self.size]
 
+    def forget_derived(self) -> None:
+        """Let answers go; they are found again when somebody asks."""
+        self._derived.clear()
+
     def _blank(self, rows: int | slice) -> None:
         for column in self._columns:
             column.data[rows] = column.fill

@@ -5,11 +5,12 @@ but that no pod there uses (it is being detached, or waits for its pod) takes on
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from tonnage.objects.volumes import VolumeUse
-from tonnage.snapshot.rows import Bools, Ints, RowTable
+from tonnage.snapshot.rows import Bools, Column, Ints, RowIndex, RowTable
 
 UNLIMITED = np.iinfo(np.int64).max
 
@@ -26,24 +27,51 @@ class DriverSlots:
         self.used = table.column(np.int64)
         self.held = table.column(np.int64)
 
+    def columns(self) -> tuple[Column[Any], ...]:
+        return self.listed, self.limit, self.used, self.held
+
 
 class SlotLedger:
     """`used` counts volumes that pods of the row use, `held` those only an attachment holds."""
 
-    def __init__(self, table: RowTable, *, appeared: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, table: RowTable, *, appeared: Callable[[], None] | None = None) -> None:
+        """`appeared` is called for a driver that is heard of, if that makes a difference."""
         self._table = table
         self._appeared = appeared
         self._drivers: dict[str, DriverSlots] = {}
+        self._unheard_of = DriverSlots("", table)
         self._users: dict[VolumeUse, dict[int, int]] = {}
         self._attachments: dict[VolumeUse, dict[int, int]] = {}
         self.has_csinode = table.column(np.bool_)
         self.has_limits = table.column(np.bool_)
 
     def driver(self, name: str) -> DriverSlots:
+        """The columns of a driver, to be read; those of one that no node ever had are blank."""
+        found = self._drivers.get(name)
+        if found is not None:
+            return found
+        return self._unheard_of if self._appeared is None else self._written(name)
+
+    def compact(self) -> None:
+        """Forget drivers that no row has anything of any more."""
+        gone = [
+            name
+            for name, slots in self._drivers.items()
+            if not any((one.data != one.fill).any() for one in slots.columns())
+        ]
+        for name in gone:
+            self._table.drop(self._drivers.pop(name).columns())
+
+    def take(self, driver: str, rows: RowIndex, counts: Ints) -> None:
+        """Use so many slots more, for volumes that are not known by name."""
+        self._written(driver).used.data[rows] += counts
+
+    def _written(self, name: str) -> DriverSlots:
         found = self._drivers.get(name)
         if found is None:
             found = self._drivers[name] = DriverSlots(name, self._table)
-            self._appeared()
+            if self._appeared is not None:
+                self._appeared()
         return found
 
     def drivers(self) -> Iterable[DriverSlots]:
@@ -57,9 +85,9 @@ class SlotLedger:
             slots.listed.data[row] = False
             slots.limit.data[row] = UNLIMITED
         for name in listed:
-            self.driver(name).listed.data[row] = True
+            self._written(name).listed.data[row] = True
         for name, limit in limits.items():
-            self.driver(name).limit.data[row] = limit
+            self._written(name).limit.data[row] = limit
         self.has_csinode.data[row] = csinode
         self.has_limits.data[row] = bool(limits)
 
@@ -69,7 +97,7 @@ class SlotLedger:
             count = rows.get(row, 0)
             rows[row] = count + 1
             if count == 0:
-                slots = self.driver(volume.driver)
+                slots = self._written(volume.driver)
                 slots.used.data[row] += 1
                 if row in self._attachments.get(volume, ()):
                     slots.held.data[row] -= 1
@@ -87,7 +115,7 @@ class SlotLedger:
         count = rows.get(row, 0)
         rows[row] = count + 1
         if count == 0 and row not in self._users.get(volume, ()):
-            self.driver(volume.driver).held.data[row] += 1
+            self._written(volume.driver).held.data[row] += 1
 
     def detach(self, row: int, volume: VolumeUse) -> None:
         gone = _decrement(self._attachments, volume, row)

@@ -51,6 +51,7 @@ __all__ = ["FINISHED", "NOWHERE", "Change", "NodeRecord", "PodRecord", "Snapshot
 
 Change: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 FINISHED = ("Succeeded", "Failed")
+_CLUTTER = 1024
 
 
 class Snapshot:
@@ -68,9 +69,12 @@ class Snapshot:
         self.undo_by = self._journal.undo_by
         self._next_order = 0
         self.table = RowTable()
-        self.columns = NodeColumns(self.table)
+        self.columns = NodeColumns(self.table, offered=self._resource_came)
         self._limits_in_doubt = False
-        self.slots = SlotLedger(self.table, appeared=self._driver_appeared)
+        self.slots = SlotLedger(
+            self.table, appeared=self._driver_appeared if self._limits_follow_drivers else None
+        )
+        self._gone = 0
         self.storage = StorageState(self._journal.keep)
         self.storage_ledger: StorageLedger | None = None
         self.slot_pools: SlotPools | None = None
@@ -86,6 +90,7 @@ class Snapshot:
             storage_ledger=lambda: self.storage_ledger,
         )
         self._classes = PodClasses(
+            self.columns,
             self.counters,
             self.anti_terms,
             version=version,
@@ -93,6 +98,7 @@ class Snapshot:
             regroup=self._regroup,
         )
         self.classes = self._classes.by_key
+        self.known_class = self._classes.adopt
         self.problem_pods = self._occupancy.problem_pods
         self.disk_pods = self._occupancy.disk_pods
         self._claim_users = self._occupancy.claim_users
@@ -209,6 +215,7 @@ class Snapshot:
             self.undo_by(self._bring_back, record, self.table.facts(row), held)
         del self.nodes[name]
         self.table.release(row)
+        self._gone += 1
 
     def _bring_back(self, record: NodeRecord, facts: Facts, held: list[tuple[Held, int]]) -> None:
         self.table.put_back(record.row, facts)
@@ -246,8 +253,8 @@ class Snapshot:
         self._reread_limits(record)
 
     def _driver_appeared(self) -> None:
-        """A key of a node may turn out to be this driver's, if limits are read from keys at all."""
-        if self._limits_follow_drivers and not self._limits_in_doubt:
+        """A key of a node may turn out to be this driver's, where limits are read from keys."""
+        if not self._limits_in_doubt:
             self._limits_in_doubt = True
             for record in self.nodes.values():
                 self._reread_limits(record)
@@ -296,6 +303,7 @@ class Snapshot:
         if record is not None:
             self.undo_by(self._put_record, record)
             self._withdraw(record)
+            self._classes.release(record.pods)
             del self.pods[record.key]
 
     def place(self, record: PodRecord, node_name: str) -> PodRecord:
@@ -334,11 +342,15 @@ class Snapshot:
         else:
             self.undo_by(self._put_record, known)
             self._withdraw(known)
+            self._classes.release(known.pods)
             # A record made only to ask about the pod does not know when the pod came.
             record.order = known.order
             self.pods[record.key] = record
-        # A record that was gone for a while may be older than what tells its pod apart.
-        record.pods = self._classes.told_apart(record.pods, record.meta.labels)
+        # A record that was gone for a while may be older than what tells its pod apart, and its
+        # class may have been forgotten.
+        pods = self._classes.told_apart(record.pods, record.meta.labels)
+        record.pods = pods = pods if pods.users else self._classes.adopt(pods)
+        self._classes.use(pods)
         if record.node_name:
             self._pods_by_node.setdefault(record.node_name, {})[record.key] = record
             node = self.nodes.get(record.node_name)
@@ -364,9 +376,44 @@ class Snapshot:
             row = record.row
             if row != NOWHERE:
                 self._occupancy.vacate(record)
+            self._classes.release(record.pods)
             record.pods = self._classes.told_apart(record.pods, record.meta.labels)
+            self._classes.use(record.pods)
             if row != NOWHERE:
                 self._occupancy.occupy(record, row)
+
+    def _resource_came(self, name: str, column: int) -> None:
+        self.undo_by(self._resource_goes)
+        self._classes.resource_came(name, column)
+
+    def _resource_goes(self) -> None:
+        self.columns.drop_last_resource()
+        self._classes.resources_renumbered()
+
+    # Living long.
+
+    @property
+    def cluttered(self) -> bool:
+        """Whether so much was left behind by what is gone that it is worth a `tidy`."""
+        left_behind = self._gone + self._classes.clutter + self._storage_changes.gone
+        return left_behind > _CLUTTER + (len(self.pods) + len(self.nodes)) // 4
+
+    def tidy(self) -> None:
+        """Forget what only pods, nodes and claims had that are gone, or were only asked about.
+
+        Not while a trial is open, which may bring them back, nor while somebody holds a record
+        that he did not get from here since: questions with it would be answered all the same,
+        only slower.
+        """
+        assert not self._journal.recording, "what a trial may bring back cannot be forgotten"
+        self._classes.forget_unused()
+        self.table.forget_derived()
+        self.slots.compact()
+        self.storage.forget_arranged()
+        self.plugin_sets = self.plugin_sets.compacted(self.migrated_plugins, always=1)
+        if self.columns.compact():
+            self._classes.resources_renumbered()
+        self._gone = self._storage_changes.gone = 0
 
     # Storage; it is fed through `storage_changes`.
 

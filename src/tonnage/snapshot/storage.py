@@ -80,6 +80,14 @@ class StorageState:
                 self._open_arranged[volume.class_name].withdraw(name)
         return volume
 
+    def forget_arranged(self) -> None:
+        """Let go what was arranged for questions, and what is kept of classes by name only."""
+        self._open = {name: volumes for name, volumes in self._open.items() if volumes}
+        self._capacities = {name: found for name, found in self._capacities.items() if found}
+        self._open_arranged.clear()
+        self._per_value.clear()
+        self.waiting_claims.forget_all()
+
     def reserved_for(self, namespace: str, claim: str) -> tuple[PersistentVolume, ...]:
         """Volumes that name the claim, of whatever class."""
         return self._reserved.get((namespace, claim), ())

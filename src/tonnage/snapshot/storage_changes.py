@@ -40,6 +40,8 @@ class StorageChanges:
         self._attachments = attachments
         self._journal = journal
         self.volume_claims: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.gone = 0
+        """Claims and volumes that went; more may be kept of them than is needed."""
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
         key = (claim.metadata.namespace, claim.metadata.name)
@@ -52,6 +54,7 @@ class StorageChanges:
     def drop_claim(self, namespace: str, name: str) -> None:
         known = self._storage.claims.get((namespace, name))
         if known is not None:
+            self.gone += 1
             self._resettle(((namespace, name),), lambda: self._unlink_claim(known))
             self._journal.undo_by(self.put_claim, known)
 
@@ -66,6 +69,7 @@ class StorageChanges:
     def drop_volume(self, name: str) -> None:
         known = self._storage.volume(name)
         if known is not None:
+            self.gone += 1
             self._resettle_volume(name, lambda: self._storage.drop_volume(name))
             self._journal.undo_by(self.put_volume, known)
 

@@ -85,6 +85,13 @@ class WaitingClaims:
         if known is not None:
             known.holds = False
 
+    def forget_all(self) -> None:
+        """Read every claim anew when it is next asked for; kinds of claims that are gone go."""
+        for known in self._known.values():
+            known.holds = False
+        self._known.clear()
+        self._kinds = Interner()
+
     def _read(
         self, claim: PersistentVolumeClaim, naming: tuple[PersistentVolume, ...]
     ) -> WaitingClaim:

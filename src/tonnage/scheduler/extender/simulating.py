@@ -87,6 +87,7 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
             _verdict(verdicts.on(name), refused.get(name, ""), name in ours.unresolvable)
             for name in names
         )
+    verbs.forget()
     return Reply(wire.encode(Simulation(pod=ask.pod.key, verdicts=answer)))
 
 

@@ -98,6 +98,10 @@ class Verbs:
         self._metrics.answered("prioritize", "fits", self._clock.monotonic() - started)
         return Reply(wire.encode(answer))
 
+    def forget(self) -> None:
+        """Let go what is left of questions about pods that the watch does not know."""
+        self._standing.tidy()
+
     def ask(self, pod: Pod) -> Ask:
         """The question for the model; of a pod that the watch knows, what is known of it."""
         known = self._waiting(pod)
