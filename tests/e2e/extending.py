@@ -94,16 +94,26 @@ def extended(directory: Path, config: str) -> Iterator[Extended]:
     with cluster:
         watchdog = Watchdog()
         try:
-            extender = _extender(cluster, directory, port, watchdog)
-            extender.start()
-            try:
-                made = Extended(cluster, extender, port)
-                wait_until(made.ready, what="the extender is ready", late=extender.last_words)
+            with extender(cluster, directory, watchdog=watchdog, port=port) as made:
                 yield made
-            finally:
-                extender.kill()
         finally:
             watchdog.close()
+
+
+@contextmanager
+def extender(
+    cluster: ControlPlane, directory: Path, *, watchdog: Watchdog, port: int = 0
+) -> Iterator[Extended]:
+    """An extender that is ready, be it that no scheduler asks it."""
+    port = port or free_ports(1)[0]
+    program = _extender(cluster, directory, port, watchdog)
+    program.start()
+    try:
+        made = Extended(cluster, program, port)
+        wait_until(made.ready, what="the extender is ready", late=program.last_words)
+        yield made
+    finally:
+        program.kill()
 
 
 def _configured(config: str, cluster: ControlPlane, port: int) -> dict[str, Any]:

@@ -1,0 +1,93 @@
+"""What a tenant with rights in one namespace can do to everybody else, on a real API server."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controlplane import wait_until
+from tests.e2e.extending import extender
+from tests.e2e.processes import Watchdog
+from tests.e2e.scaling import DRIVER, Stage, group, stateful_set
+from tests.e2e.tenants import Tenant
+from tonnage.cluster.watching import TOO_DEEP
+from tonnage.embedded.world.behaviour import DriverBehaviour
+
+pytestmark = pytest.mark.patience(600)
+
+LEVELS = 9_900
+"""Few less than the API server takes, and more than any Python follows."""
+
+
+@pytest.fixture
+def tenant(stage: Stage) -> Iterator[Tenant]:
+    with stage.cluster.namespace(f"{stage.work.namespace}-tenant") as namespace:
+        yield Tenant(stage.cluster, namespace)
+
+
+def nested(name: str, *, levels: int = LEVELS) -> str:
+    """A pod with somebody's fields nested as deep as that."""
+    fields = '{"f:a":' * levels + "{}" + "}" * levels
+    managed = (
+        f'[{{"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1",'
+        f'"fieldsV1":{fields}}}]'
+    )
+    return (
+        f'{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","managedFields":{managed}}},'
+        f'"spec":{{"containers":[{{"name":"a","image":"x"}}],"nodeSelector":{{"no":"where"}}}}}}'
+    )
+
+
+def absurd(name: str, amount: str) -> str:
+    """A pod that asks for an amount that is written like that."""
+    return (
+        f'{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"containers":'
+        f'[{{"name":"a","image":"x","resources":{{"requests":{{"cpu":{amount}}}}}}}]}}}}'
+    )
+
+
+def set_up(stage: Stage) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=5))
+    stage.groups(group("db", limit=5))
+    stage.storage()
+
+
+def test_nested_pods_and_absurd_amounts_stop_neither_a_start_nor_purchases_for_others(
+    stage: Stage, tenant: Tenant
+) -> None:
+    set_up(stage)
+    tenant.post_pod(nested("before"))
+    tenant.post_pod(absurd("huge", "18446744073709551616"))
+    autoscaler = stage.autoscaler()
+    tenant.post_pod(nested("after", levels=1_500))
+    tenant.post_pod(nested("later"))
+    tenant.post_pod(absurd("vast", '"9e99"'))
+
+    def named() -> bool:
+        told = [one for one in autoscaler.tells("problems") or () if one.endswith(TOO_DEEP)]
+        return all(any(f"/{name}:" in one for one in told) for name in ("before", "later"))
+
+    stage.wait(named, "both nested pods are named in the status")
+    stage.cluster.create(stateful_set("db", 5, namespace=stage.work.namespace))
+    stage.wait_running(5)
+    assert autoscaler.requests() == [("db", 1)]
+    assert autoscaler.healthy
+    assert autoscaler.says("listening") == 1
+
+
+def test_nested_pods_stop_neither_the_extender_nor_a_command(
+    stage: Stage, tenant: Tenant, tmp_path: Path, watchdog: Watchdog
+) -> None:
+    tenant.post_pod(nested("before"))
+    with extender(stage.cluster, tmp_path, watchdog=watchdog) as extending:
+        begun = extending.knows("Pod")
+        tenant.post_pod(nested("after"))
+        wait_until(lambda: extending.knows("Pod") == begun + 1, what="the second pod is known")
+        assert extending.ready()
+        tonnage = Path(sys.executable).with_name("tonnage")
+        command = [str(tonnage), "slots", "--kubeconfig", str(stage.cluster.kubeconfig())]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=120.0)
+        assert run.returncode == 0, run.stderr
+        assert run.stderr.count(TOO_DEEP) == 2
