@@ -61,6 +61,17 @@ class ComponentsContract(Contract):
                 assert listing.resource_version
 
     @staged
+    async def test_the_versions_of_all_objects_can_be_had_without_the_objects(
+        self, stage: Stage
+    ) -> None:
+        made = [await stage.config_map(name) for name in ("one", "two")]
+        found, version = await stage.client.versions(ConfigMap, stage.here)
+        for one in made:
+            meta = one.metadata
+            assert found[meta.namespace, meta.name] == meta.resource_version
+            assert int(version) >= int(meta.resource_version)
+
+    @staged
     async def test_a_list_may_be_as_old_as_the_servers_cache(self, stage: Stage) -> None:
         await stage.config_map("one")
 
