@@ -232,6 +232,13 @@ FAILURES = {
     "API server restarted, watch cut, 410": (
         "autoscaler.test_faults:test_a_forgotten_version_is_listed_anew"
     ),
+    "the API server asks to be left alone for hours (`Retry-After`)": (
+        "hostile.test_misleading"
+        ":test_a_watch_is_asked_for_again_within_minutes_whatever_the_server_advises"
+    ),
+    "the API server tells events late or twice, or loses some": (
+        "hostile.test_misleading:test_what_was_never_told_is_found_by_a_check"
+    ),
     "a leader dies": (
         "autoscaler.test_faults:test_the_next_leader_goes_on_where_the_last_one_stopped"
     ),
