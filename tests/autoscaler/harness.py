@@ -208,6 +208,7 @@ def a_program(
         settings=Settings(
             identity=identity,
             address="127.0.0.1:0",
+            debug_address="127.0.0.1:0",
             leader_elect=elect,
             dry_run=dry_run,
             once=once,

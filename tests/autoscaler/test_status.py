@@ -149,8 +149,11 @@ async def test_what_is_served_over_http() -> None:
             assert "cluster_autoscaler_cluster_safe_to_autoscale 1.0" in metrics
             assert 'tonnage_cache_stale{group="",kind="Pod"} 0.0' in metrics
             assert '"nodeGroups":[{"name":"g"' in (await fetched(port, "/status"))[1]
-            assert '"waiting":["default/web"]' in (await fetched(port, "/debug/snapshot"))[1]
-            assert '"delta":1' in (await fetched(port, "/debug/decisions"))[1]
+            debug = program.debug.port
+            assert '"waiting":["default/web"]' in (await fetched(debug, "/debug/snapshot"))[1]
+            assert '"delta":1' in (await fetched(debug, "/debug/decisions"))[1]
+            inside = ("/debug/decisions", "/debug/recorded-decisions", "/debug/snapshot")
+            assert [(await fetched(port, path))[0] for path in inside] == [404] * 3
 
 
 async def test_a_replica_that_may_not_have_the_lease_is_not_ready_and_says_why(

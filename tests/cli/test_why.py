@@ -225,6 +225,12 @@ def test_an_autoscaler_that_refuses_is_a_failure() -> None:
     assert (result.exit_code, "/debug/decisions: answered 503" in result.stderr) == (1, True)
 
 
+def test_the_port_of_the_metrics_is_a_failure_that_says_which_one_is_meant() -> None:
+    with answering(b"", status=404) as url:
+        result = run("db-0", "--url", url)
+    assert (result.exit_code, "is that its --debug-address?" in result.stderr) == (1, True)
+
+
 def test_nobody_listening_is_a_failure_that_says_what_to_do() -> None:
     with answering(b"[]") as url:
         pass

@@ -10,11 +10,13 @@ import yaml
 
 from tests.deploy.manifests import DEPLOY, container, deployment, documents, of_kind, pod_spec
 from tonnage.autoscaler.config import Config
+from tonnage.cli import why
 from tonnage.cli.app import COMMANDS
 from tonnage.filters import opt_in
 from tonnage.objects import decoding, kinds
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
+from tonnage.service import addresses
 
 REPOSITORY = DEPLOY.parent
 OVERLAYS = sorted(path.parent.name for path in DEPLOY.glob("*/kustomization.yaml"))
@@ -70,6 +72,22 @@ def test_the_scheduler_is_shipped_under_the_name_it_is_known_by() -> None:
     (shipped,) = of_kind("Deployment", "scheduler")
     (container,) = shipped["spec"]["template"]["spec"]["containers"]
     assert f"--scheduler-name={opt_in.SCHEDULER_NAME}" in container["args"]
+
+
+def test_what_is_inside_is_told_on_the_loopback_of_the_pod_and_at_no_declared_port() -> None:
+    (given,) = [one for one in container()["args"] if one.startswith("--debug-address=")]
+    address = given.partition("=")[2]
+    ports = [one["containerPort"] for one in container()["ports"]]
+    assert (addresses.is_loopback(address), addresses.split(address)[1] in ports) == (True, False)
+    assert f"http://{address}" == why.DEFAULT_URL
+
+
+@pytest.mark.parametrize("overlay", ["kwok", "cluster-api"])
+def test_the_arguments_that_an_overlay_sets_begin_with_those_of_the_base(overlay: str) -> None:
+    patch = yaml.safe_load((DEPLOY / overlay / "deployment-patch.yaml").read_text())
+    (patched,) = patch["spec"]["template"]["spec"]["containers"]
+    base = container()["args"]
+    assert patched["args"][: len(base)] == base
 
 
 def test_two_replicas_run_so_that_one_can_take_over() -> None:

@@ -2,10 +2,13 @@
 
 import http.client
 import json
+import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,7 @@ class Autoscaler:
             f"--config={config}",
             f"--kubeconfig={kubeconfig}",
             "--address=127.0.0.1:0",
+            "--debug-address=127.0.0.1:0",
         ]
         self._log = directory / f"{name}.log"
         self.program = Program(
@@ -121,13 +125,29 @@ class Autoscaler:
             return False
         return bool(self.tells("held") == "")
 
+    def why(self, pod: str) -> str:
+        """What `tonnage why --replay` says of a pod, by way of the debug port."""
+        url = self._url("listening for debugging")
+        command = [str(_TONNAGE), "why", pod, "--replay", "--url", url]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def refuses(self, path: str) -> bool:
+        """Whether there is nothing of that name at its ordinary port."""
+        try:
+            self._ask(path)
+        except urllib.error.HTTPError as error:
+            return error.code == HTTPStatus.NOT_FOUND
+        return False
+
     def _ask(self, path: str) -> str:
-        listening = self.lines("listening")
+        with _OPENER.open(self._url("listening") + path, timeout=30.0) as answer:
+            return str(answer.read().decode())
+
+    def _url(self, told: str) -> str:
+        listening = self.lines(told)
         if not listening:
             raise ConnectionError(f"{self.program.name} does not listen yet")
-        url = f"http://127.0.0.1:{listening[-1]['port']}{path}"
-        with _OPENER.open(url, timeout=30.0) as answer:
-            return str(answer.read().decode())
+        return f"http://127.0.0.1:{listening[-1]['port']}"
 
 
 class Settings:

@@ -220,6 +220,21 @@ def test_a_role_without_volumeattachments_is_named_and_costs_nothing_else(stage:
     assert missing[0]["verb"] in ("list", "watch")
 
 
+def test_what_was_decided_is_told_on_loopback_and_not_at_the_port_of_the_metrics(
+    stage: Stage,
+) -> None:
+    stage.play(DriverBehaviour(name=DRIVER, limit=10))
+    stage.groups(group("db", limit=10))
+    stage.storage()
+    autoscaler = stage.autoscaler()
+    stage.cluster.create(stateful_set("db", 3, namespace=stage.work.namespace))
+    stage.wait_running(3)
+    told = autoscaler.why(f"{stage.work.namespace}/db-0")
+    assert ("bought" in told, "the same" in told) == (True, True), told
+    inside = ("/debug/decisions", "/debug/recorded-decisions", "/debug/snapshot")
+    assert [autoscaler.refuses(path) for path in inside] == [True] * 3
+
+
 def test_the_server_takes_everything_that_is_shipped(stage: Stage) -> None:
     told = stage.cluster.kubectl("apply", "-k", str(deployed.OVERLAY), "--dry-run=server")
     shipped = {one["kind"].lower() for one in deployed.manifests(stage.cluster)}

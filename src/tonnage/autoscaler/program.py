@@ -26,6 +26,7 @@ from tonnage.providers.protocol import Provider
 from tonnage.service import cachemetrics, connecting, running
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.configfile import ConfigFile
+from tonnage.service.debug import DebugServer
 from tonnage.service.eventmetrics import EventCollector
 from tonnage.service.leading import Candidate, Leadership
 from tonnage.service.serving import Server
@@ -48,6 +49,7 @@ class Settings(Candidate, frozen=True, kw_only=True):
     """What is settled when the process starts, unlike `Config`."""
 
     address: str = ":8085"
+    debug_address: str = ""
     lease_name: str = "cluster-autoscaler"
     once: bool = False
 
@@ -112,13 +114,16 @@ class Program:
             alive=self.unhealthy,
             ready=self.unready,
             registry=self.metrics.registry,
+            documents={"/status": self.status},
+            details=lambda: cachemetrics.ages(self.world.mirror),
+        )
+        self.debug = DebugServer(
+            settings.debug_address,
             documents={
-                "/status": self.status,
                 "/debug/decisions": self.autoscaler.decisions.without_recordings,
                 "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
                 "/debug/snapshot": self.snapshot,
             },
-            details=lambda: cachemetrics.ages(self.world.mirror),
         )
 
     async def run(self) -> None:
@@ -126,6 +131,7 @@ class Program:
         async with AsyncExitStack() as stack:
             if not self._settings.once:
                 await stack.enter_async_context(self.server.listening())
+                await stack.enter_async_context(self.debug.listening())
             helpers = running.beside(
                 self.world.mirror.run(), self.recorder.run(), self._spare_the_collector()
             )

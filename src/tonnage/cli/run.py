@@ -85,6 +85,7 @@ def _sizes(
 )
 @services.namespace_option("Where lease, status and state are kept.")
 @services.address_option(":8085")
+@services.debug_address_option("decisions, for tonnage why, and the snapshot are")
 @click.option("--dry-run", is_flag=True, help="Decide and report, and change nothing at all.")
 @click.option("--once", is_flag=True, help="Look and decide once, and end.")
 @services.leader_options("cluster-autoscaler")
@@ -202,6 +203,7 @@ def run(
         namespace=service.namespace,
         identity=service.identity,
         address=service.address,
+        debug_address=service.debug_address,
         lease_name=service.lease_name,
         leader_elect=service.leader_elect,
         dry_run=dry_run,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BOUGHT = "bought"
 FITS = "fits"
 LEFT_OUT = "left out"
-DEFAULT_URL = "http://127.0.0.1:8085"
+DEFAULT_URL = "http://127.0.0.1:8086"
 
 _PATH = "/debug/decisions"
 _RECORDED_PATH = "/debug/recorded-decisions"
@@ -30,7 +30,7 @@ _SECONDS = 10.0
     metavar="URL",
     default=DEFAULT_URL,
     show_default=True,
-    help="Where the autoscaler that leads listens.",
+    help="The --debug-address of the autoscaler that leads, or where it is forwarded to.",
 )
 @click.option(
     "-f",
@@ -72,9 +72,9 @@ def why(
 
     \b
     Examples:
-      kubectl -n tonnage-system port-forward deployment/tonnage 8085 &
+      kubectl -n tonnage-system port-forward deployment/tonnage 8086 &
       tonnage why shop/orders-3
-      tonnage why orders-3 -n shop --url http://tonnage.example.com:8085
+      tonnage why orders-3 -n shop --url http://127.0.0.1:9000
       tonnage why shop/orders-3 -f decisions.jsonl.1 -f decisions.jsonl -o json
       tonnage why shop/orders-3 --replay
     """
@@ -250,11 +250,13 @@ def _from_url(url: str, path: str) -> "list[Decision]":
         with opener.open(address, timeout=_SECONDS) as answer:
             data: bytes = answer.read()
     except urllib.error.HTTPError as error:
-        raise TonnageError(f"{address}: answered {error.code} {error.reason}") from None
+        hint = "; is that its --debug-address?" if error.code in (403, 404) else ""
+        raise TonnageError(f"{address}: answered {error.code} {error.reason}{hint}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise TonnageError(
-            f"{address}: {reason}; is an autoscaler listening there? --url says where it does"
+            f"{address}: {reason}; is an autoscaler listening there? --url says where it does, its"
+            " --debug-address that it does"
         ) from None
     return _decoded(data, address)
 

@@ -3,6 +3,7 @@
 In a pod nobody gets there but who may forward a port to it: the right `create pods/portforward`.
 """
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -14,6 +15,8 @@ from tonnage.service import addresses
 from tonnage.service.listener import ConnectionLimits, Handler, Listener
 from tonnage.service.questions import Question, Questions
 from tonnage.service.serving import Document, document_handler
+
+_log = logging.getLogger(__name__)
 
 _LARGEST_BODY = 2**20
 _LIMITS = ConnectionLimits(connections=10)
@@ -54,6 +57,7 @@ class DebugServer:
             yield
             return
         await self._listener.start()
+        _log.info("listening for debugging", extra={"port": self.port})
         try:
             yield
         finally:
