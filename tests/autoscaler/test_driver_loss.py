@@ -193,6 +193,34 @@ async def test_the_driver_of_a_single_old_node_is_at_fault_not_the_node(
             assert cloud.deleted == []
 
 
+async def test_a_driver_that_only_the_template_lists_stops_neither_cluster_nor_group(
+    clock: VirtualClock,
+) -> None:
+    names = [f"g-{number}" for number in range(5)]
+    async with ApiServer() as server:
+        started(server)
+        for name in names:
+            put_node(server, clock, name, age=OLD, drivers={"other.example.com": 1})
+            put_pod(server, f"full-{name}", on=name, cpu="4")
+        cloud = Cloud(server)
+        async with autoscaling(server, cloud, clock) as program:
+            await clock.sleep(960)
+            assert len(status(server)["tonnage"]["unready"]) == 5
+            assert status(server)["tonnage"]["driverOutages"] == [
+                {"driver": DRIVER, "groups": ["g"], "lacking": 5, "registered": 0}
+            ]
+            told = f"group g: driver {DRIVER} is registered on no node"
+            assert any(told in one for one in status(server)["tonnage"]["problems"])
+            put_pod(server, "web", cpu="1")
+            await clock.sleep(20)
+            assert cloud.asked == [("increase", "g", 1)]
+            put_node(server, clock, "g-5", drivers={"other.example.com": 1})
+            put_pod(server, "web", cpu="1", on="g-5")
+            await clock.sleep(1000)
+            assert events(server, "ScaleUpTimedOut") == []
+            assert program.autoscaler.document["nodeGroups"][0]["health"]["status"] == "Healthy"
+
+
 async def test_a_purchase_does_not_wait_for_drivers_that_other_nodes_have_lost(
     clock: VirtualClock,
 ) -> None:

@@ -14,7 +14,7 @@ from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
-from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver
+from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver, StorageClass
 from tonnage.testing import builders
 
 EBS = "ebs.csi.aws.com"
@@ -85,6 +85,21 @@ def group(name: str, *, csinode: bool) -> NodeGroup:
     return NodeGroup(
         metadata=ObjectMeta(name=name), spec=NodeGroupSpec(max_size=5, template=template)
     )
+
+
+def group_of(*nodes: str, listing: str = EBS) -> NodeGroup:
+    """A group of these nodes, whose template lists a driver."""
+    template = GroupTemplate(node=builders.node(""), csi_node=builders.csinode("", {listing: 25}))
+    spec = NodeGroupSpec(max_size=5, nodes=nodes, template=template)
+    return NodeGroup(metadata=ObjectMeta(name="g"), spec=spec)
+
+
+def asking_for_capacity(size: str = "100Gi") -> StorageClass:
+    one = builders.storage_class("local", "local")
+    meta = msgspec.structs.replace(
+        one.metadata, annotations={"tonnage.dev/template-capacity": size}
+    )
+    return msgspec.structs.replace(one, metadata=meta)
 
 
 def annotated(driver: CSIDriver, **annotations: str) -> CSIDriver:

@@ -1,5 +1,6 @@
 """Each code is found where it should be, and not where nothing is wrong."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from tests.doctor.ailing import EBS, found
 from tonnage.doctor import codes
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.meta import LabelRequirement, ObjectMeta
+from tonnage.objects.nodes import Node
 from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver, CSIDriverSpec
 from tonnage.testing import builders
 
@@ -31,6 +33,15 @@ SICK: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "TON105": ((ailing.opted_in_by_annotation(),), {}),
     "TON106": ((ailing.applied_with("preventPodPlacementWithoutDriver"),), {}),
     "TON201": ((builders.storage_class("fast", EBS),), {}),
+    "TON202": ((builders.node("n1"), builders.csinode("n1"), ailing.group_of("n1")), {}),
+    "TON203": (
+        (
+            *(ailing.typed(name) for name in ("n1", "n2", "n3")),
+            *(builders.csinode(name, {EBS: 25}) for name in ("n1", "n2")),
+            builders.csinode("n3"),
+        ),
+        {},
+    ),
     "TON301": ((ailing.typed("n1"), builders.csinode("n1", {EBS: None})), {}),
     "TON302": (
         (
@@ -54,6 +65,8 @@ SICK: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "TON701": ((*ailing.local(),), {"beside": [ailing.upstream()]}),
     "TON702": ((*ailing.local(), ailing.for_templates("100Gi", type_="gone")), {}),
     "TON703": ((*ailing.local(), ailing.for_templates("200Gi")), {}),
+    "TON704": ((ailing.asking_for_capacity(),), {}),
+    "TON705": ((builders.node("n1", labels={TEMPLATE_NODE_LABEL: "true"}),), {}),
 }
 
 WELL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -70,6 +83,24 @@ WELL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     ),
     "TON106": ((ailing.applied_with("preventPodSchedulingIfMissing"),), {}),
     "TON201": ((builders.storage_class("fast", EBS), builders.csidriver(EBS)), {}),
+    "TON202": (
+        (
+            builders.node("n1"),
+            builders.csinode("n1"),
+            ailing.group_of("n1"),
+            builders.csinode("elsewhere", {EBS: 25}),
+        ),
+        {},
+    ),
+    "TON203": (
+        (
+            *(ailing.typed(name) for name in ("n1", "n2")),
+            ailing.typed("n3", "m7i.48xlarge"),
+            *(builders.csinode(name, {EBS: 25}) for name in ("n1", "n2")),
+            builders.csinode("n3"),
+        ),
+        {},
+    ),
     "TON301": ((ailing.typed("n1"), KUBELET), {}),
     "TON302": (
         (
@@ -105,6 +136,8 @@ WELL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     ),
     "TON702": ((*ailing.local(), ailing.for_templates("100Gi")), {}),
     "TON703": ((*ailing.local(), ailing.for_templates("105Gi")), {}),
+    "TON704": ((ailing.asking_for_capacity(), ailing.for_templates("100Gi")), {}),
+    "TON705": ((builders.node("n1"),), {}),
 }
 
 
@@ -193,3 +226,36 @@ def test_a_missing_right_names_verb_kind_and_group() -> None:
     _, more = SICK["TON501"]
     (finding,) = found("TON501", **more)
     assert "list and watch volumeattachments of group storage.k8s.io" in finding.message
+
+
+def young(name: str) -> Node:
+    """A node that may yet register its drivers."""
+    node = builders.node(name, labels={ailing.TYPE: "m5.large"})
+    created = f"{datetime.fromtimestamp(ailing.NOW - 60, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    meta = msgspec.structs.replace(node.metadata, creation_timestamp=created)
+    return msgspec.structs.replace(node, metadata=meta)
+
+
+def test_a_driver_that_only_a_template_lists_is_named_with_its_group() -> None:
+    objects, more = SICK["TON202"]
+    (finding,) = found("TON202", *objects, **more)
+    assert (finding.object, finding.facts["driver"]) == ("NodeGroup g", EBS)
+
+
+def test_nodes_that_may_yet_register_prove_nothing_against_a_template() -> None:
+    assert found("TON202", young("n1"), builders.csinode("n1"), ailing.group_of("n1")) == []
+
+
+def test_a_node_that_may_yet_register_is_not_behind_its_siblings() -> None:
+    siblings = [ailing.typed("n1"), ailing.typed("n2")]
+    listed = [builders.csinode(name, {EBS: 25}) for name in ("n1", "n2")]
+    assert found("TON203", *siblings, *listed, young("n3"), builders.csinode("n3")) == []
+
+
+def test_a_class_that_wants_no_capacity_published_is_left_alone() -> None:
+    assert found("TON704", ailing.asking_for_capacity("none")) == []
+
+
+def test_an_annotation_that_cannot_be_read_is_told_with_what_is_wrong() -> None:
+    (finding,) = found("TON704", ailing.asking_for_capacity("many"))
+    assert "many" in finding.message

@@ -6,10 +6,11 @@ All are plain questions about objects at hand; none needs the controller to run.
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from tonnage.capacity import grouping, learning
+from tonnage.capacity import conventions, desired, grouping, learning, wishes
 from tonnage.capacity.desired import World
 from tonnage.capacity.grouping import Grouping
 from tonnage.capacity.learning import LabelIndex
+from tonnage.errors import InputError
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects import quantities, selectors
 from tonnage.objects.meta import Quantity, Record
@@ -40,6 +41,17 @@ class Differing(Record, frozen=True, kw_only=True):
     published: Quantity
     live: Quantity
     node: str
+
+
+class Unpublished(Record, frozen=True, kw_only=True):
+    """A class that asks for objects for imagined nodes, and has none.
+
+    `problem` is what is wrong with its annotation.
+    """
+
+    storage_class: str
+    annotation: str
+    problem: str = ""
 
 
 def unmatched(world: World) -> list[Unmatched]:
@@ -78,6 +90,27 @@ def uncovered(world: World, groupings: Sequence[Grouping]) -> list[Uncovered]:
         )
         if groups:
             found.append(Uncovered(storage_class=name, provisioner=one.provisioner, groups=groups))
+    return found
+
+
+def unpublished(world: World) -> list[Unpublished]:
+    """Classes with an annotation for nothing, by whichever convention they ask."""
+    served = {one.storage_class_name for one in _of_templates(world.capacities)}
+    found = []
+    for one in world.classes:
+        for convention in conventions.BY_NAME.values():
+            name, annotation = one.metadata.name, convention.annotation
+            if name in served or not desired.opted_in(one, convention):
+                continue
+            problem = ""
+            try:
+                asked = wishes.parse(one.metadata.annotations[annotation])
+            except InputError as error:
+                problem = str(error)
+            else:
+                if not any(asked.by_group.values()):
+                    continue
+            found.append(Unpublished(storage_class=name, annotation=annotation, problem=problem))
     return found
 
 

@@ -7,6 +7,7 @@ from tonnage.capacity.desired import World
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding, listed
 from tonnage.doctor.limits import INSTANCE_TYPE
+from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
 
 
@@ -45,6 +46,29 @@ def far_off(evidence: Evidence) -> Iterator[Finding]:
             message=f"says {one.published} for a new node; {one.node} has {one.live} free",
             facts={"published": one.published, "live": one.live, "node": one.node},
         )
+
+
+def not_published(evidence: Evidence) -> Iterator[Finding]:
+    for one in checks.unpublished(_world(evidence)):
+        yield Finding(
+            code="TON704",
+            severity="warning",
+            object=f"StorageClass {one.storage_class}",
+            message=f"annotated with {one.annotation}, and nothing is published for new nodes"
+            + (f": {one.problem}" if one.problem else ""),
+            facts={"annotation": one.annotation},
+        )
+
+
+def label_on_real_nodes(evidence: Evidence) -> Iterator[Finding]:
+    for name, node in evidence.nodes.items():
+        if TEMPLATE_NODE_LABEL in node.metadata.labels:
+            yield Finding(
+                code="TON705",
+                severity="error",
+                object=f"Node {name}",
+                message=f"it has the label {TEMPLATE_NODE_LABEL}, and is a real node",
+            )
 
 
 def _world(evidence: Evidence) -> World:

@@ -119,6 +119,32 @@ ALL = MappingProxyType(
                 fix="Install the driver with its CSIDriver object, or correct the provisioner.",
             ),
             Code(
+                code="TON202",
+                title="a template lists a driver that no node has",
+                meaning=(
+                    "The node group's template, its provider's or its own, lists a driver that no"
+                    " node of the cluster has registered, though nodes of the group had time to:"
+                    " they count as unready, and no node can be bought for pods that need it."
+                ),
+                fix=(
+                    "Take the driver out of the template if it is no longer used, or look why it"
+                    " does not run: its DaemonSet, image and registrar."
+                ),
+            ),
+            Code(
+                code="TON203",
+                title="an old node lacks a driver that its siblings have",
+                meaning=(
+                    "Most nodes of the same group and instance type have registered the driver, and"
+                    " this one has not, though it had time to: pods with volumes of the driver"
+                    " hang there, or cannot come."
+                ),
+                fix=(
+                    "Look at the driver's pod on the node; replace the node, or set"
+                    " replaceUnreadyDrivers of tonnage run."
+                ),
+            ),
+            Code(
                 code="TON301",
                 title="a driver reports no limit",
                 meaning=(
@@ -270,6 +296,32 @@ ALL = MappingProxyType(
                     " kind has free differ by more than a tenth."
                 ),
                 fix="Correct tonnage.dev/template-capacity, or let it be learned from live nodes.",
+            ),
+            Code(
+                code="TON704",
+                title="a class asks for capacity of new nodes, and none is published",
+                meaning=(
+                    "The StorageClass is annotated with the size that new nodes have, and there is"
+                    " no CSIStorageCapacity for imagined nodes of it: an autoscaler takes new nodes"
+                    " to have no room."
+                ),
+                fix=(
+                    "Run tonnage capacity-templates, or tonnage run --enable-capacity-template; if"
+                    " it runs, its events on the class say what is wrong."
+                ),
+            ),
+            Code(
+                code="TON705",
+                title="a real node has the label of imagined ones",
+                meaning=(
+                    "The label cluster-autoscaler.kubernetes.io/template-node belongs on nodes that"
+                    " do not exist yet. With it a real node is taken to have the storage capacity"
+                    " that is published for new ones, and volumes are sent to disks that are full."
+                ),
+                fix=(
+                    "kubectl label node NODE cluster-autoscaler.kubernetes.io/template-node-; look"
+                    " for it in the labels that machines register with."
+                ),
             ),
         )
     }

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from tonnage.doctor import access, capacities, extenders, limits, optin, startup
+from tonnage.doctor import access, capacities, extenders, limits, optin, registration, startup
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import SEVERITIES, Finding
 
@@ -17,6 +17,8 @@ CHECKS: tuple[Check, ...] = (
     optin.unknown_name,
     optin.annotation_only,
     optin.undeclared_drivers,
+    registration.listed_by_templates_only,
+    registration.lacking_what_siblings_have,
     limits.without_count,
     limits.differing,
     limits.against_catalogue,
@@ -30,6 +32,8 @@ CHECKS: tuple[Check, ...] = (
     capacities.without_templates,
     capacities.matching_nothing,
     capacities.far_off,
+    capacities.not_published,
+    capacities.label_on_real_nodes,
 )
 
 

@@ -145,6 +145,15 @@ def with_targets(found: Readiness, groups: Sequence[Group], *, policy: GroupPoli
     return msgspec.structs.replace(found, groups=weighed)
 
 
+def given_up(found: Readiness, policy: GroupPolicy) -> frozenset[str]:
+    """Drivers that no node has, and that so many have waited for in vain that one more is no use.
+
+    Otherwise nodes would be bought for their pods until every group is at its maximum.
+    """
+    most = policy.ok_total_unready_count
+    return frozenset(one.driver for one in found.outages if one.total and one.late > most)
+
+
 class _Look:
     """One look at all nodes; `absences` and `lacking` are what it found."""
 

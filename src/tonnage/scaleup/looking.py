@@ -141,18 +141,9 @@ def _surroundings(
         states=states,
         absences=absences,
     )
-    built = templates.without_drivers(built, _given_up(assessed, policy))
+    built = templates.without_drivers(built, readiness.given_up(assessed, policy))
     kept = msgspec.structs.replace(built.memory, absences=assessed.absences)
     return msgspec.structs.replace(built, memory=kept), assessed
-
-
-def _given_up(assessed: Readiness, policy: GroupPolicy) -> frozenset[str]:
-    """Drivers that no node has, and that so many have waited for in vain that one more is no use.
-
-    Otherwise nodes would be bought for their pods until every group is at its maximum.
-    """
-    most = policy.ok_total_unready_count
-    return frozenset(one.driver for one in assessed.outages if one.total and one.late > most)
 
 
 def _promised(

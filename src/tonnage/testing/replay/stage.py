@@ -114,15 +114,16 @@ class Stage:
                 storage=Snapshot.of(held).storage,
                 memory=memory,
             )
-        self.templates: dict[str, Template] = built.by_group
         self.readiness = readiness.assess(
             list(self.groups.values()),
-            self.templates,
+            built.by_group,
             nodes=nodes,
             csinodes=csinodes,
             policy=policy,
             now=now,
         )
+        built = templates.without_drivers(built, readiness.given_up(self.readiness, policy))
+        self.templates: dict[str, Template] = built.by_group
         coming_up = {} if options.as_upstream else dict(self._coming_up())
         for node, name in coming_up.items():
             self._complete(node, self.templates[name])

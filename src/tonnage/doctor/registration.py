@@ -1,0 +1,66 @@
+"""Drivers that nodes should have registered and have not."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from tonnage.doctor.evidence import Evidence
+from tonnage.doctor.findings import Finding, listed
+from tonnage.doctor.limits import INSTANCE_TYPE
+from tonnage.groups import drivers, nodestate
+from tonnage.scaleup.options import policy_of
+
+
+def listed_by_templates_only(evidence: Evidence) -> Iterator[Finding]:
+    """Where no node of a group had time to register anything, nothing is known yet."""
+    if not evidence.csinodes:
+        return
+    settled = set(_settled(evidence))
+    registered = {name for one in evidence.csinodes.values() for name in drivers.by_name(one)}
+    for group in evidence.request.groups:
+        template = group.provider_template
+        told = drivers.by_name(template.csi_node if template is not None else None)
+        nodes = [name for name in group.nodes if name in settled]
+        for driver in sorted(told.keys() - registered) if nodes else ():
+            yield Finding(
+                code="TON202",
+                severity="error",
+                object=f"NodeGroup {group.id}",
+                message=f"its template lists {driver}, which no node of the cluster has registered,"
+                f" {listed(nodes)} among them",
+                facts={"driver": driver, "group": group.id, "nodes": nodes},
+            )
+
+
+def lacking_what_siblings_have(evidence: Evidence) -> Iterator[Finding]:
+    """Nodes without any CSINode are told of elsewhere, and speak for nobody."""
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name in _settled(evidence):
+        kind = evidence.nodes[name].metadata.labels.get(INSTANCE_TYPE, "")
+        key = (evidence.group_of.get(name, ""), kind)
+        if any(key) and name in evidence.csinodes:
+            alike[key].append(name)
+    for names in alike.values():
+        have = {name: drivers.by_name(evidence.csinodes[name]).keys() for name in names}
+        votes = Counter(driver for listed_ in have.values() for driver in listed_)
+        usual = {driver for driver, count in votes.items() if 2 * count > len(names)}
+        for name in names:
+            missing = sorted(usual - have[name])
+            if missing:
+                yield Finding(
+                    code="TON203",
+                    severity="error",
+                    object=f"Node {name}",
+                    message=f"{', '.join(missing)} not registered, as on most of the"
+                    f" {len(names)} nodes like it",
+                    facts={"drivers": missing},
+                )
+
+
+def _settled(evidence: Evidence) -> Iterator[str]:
+    """Nodes that are Ready and had time to register their drivers."""
+    policy = policy_of(evidence.options)
+    timeout = policy.driver_registration_timeout
+    for name, node in evidence.nodes.items():
+        state = nodestate.of(node, policy)
+        if state.ready and not state.deleting and state.is_seasoned(evidence.now, timeout):
+            yield name
