@@ -188,6 +188,18 @@ def test_legacy_limits_of_nodes_are_shown_when_asked_for(written: Written) -> No
     ]
 
 
+def test_the_environment_tells_the_limit_of_in_tree_volumes(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBE_MAX_PD_VOLS", "7")
+    claim = make.pvc("data", storage_class="old")
+    old = make.storage_class("old", "kubernetes.io/aws-ebs")
+    file = written(make.node("n1"), old, claim, make.pod("db", on="n1", pvcs=["data"]))
+    assert ["n1", "kubernetes.io/aws-ebs", "7", "1", "0", "6", "-"] in rows(
+        run("-f", file, "--legacy-attach-limits")
+    )
+
+
 def test_standard_input_is_read(written: Written) -> None:
     data = Path(written(*cluster())).read_bytes()
     assert rows(run("-f", "-", stdin=data)) == [["n1", A, "3", "2", "1", "0", "-"]]

@@ -1,5 +1,6 @@
 """The accounting of the KEP of 2018: limits in a node's allocatable, and the old defaults."""
 
+import msgspec
 import pytest
 
 from tests.filters.asking import FITS, answer, reasons
@@ -9,9 +10,10 @@ from tonnage.filters.node_volume_limits import NodeVolumeLimits
 from tonnage.objects import limitkeys
 from tonnage.objects.meta import ResourceList
 from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSIDriver
 from tonnage.objects.volumesources import AWSElasticBlockStoreSource, VolumeSource
 from tonnage.snapshot import limits
-from tonnage.testing.builders import csinode, node, pod, pvc, storage_class
+from tonnage.testing.builders import csidriver, csinode, node, pod, pvc, storage_class
 
 EXCEEDED = "U: node(s) exceed max volume count"
 EBS, EBS_PLUGIN = "ebs.csi.aws.com", "kubernetes.io/aws-ebs"
@@ -23,7 +25,12 @@ LEGACY = features.of_version("", legacy_attach_limits=True)
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
-def told(count: int, driver: str, *objects: object) -> str:
+def told(
+    count: int,
+    driver: str,
+    *objects: object,
+    reader: limits.LimitReader = limits.from_csinode_and_allocatable,
+) -> str:
     """What a pod is told that wants so many new volumes of the driver."""
     claims = [pvc(f"claim-{number}", storage_class="class") for number in range(count)]
     return answer(
@@ -31,7 +38,7 @@ def told(count: int, driver: str, *objects: object) -> str:
         pod("web", pvcs=[claim.metadata.name for claim in claims]),
         [storage_class("class", driver), *claims, *objects],
         of=LEGACY,
-        limit_reader=limits.from_csinode_and_allocatable,
+        limit_reader=reader,
     )
 
 
@@ -101,28 +108,86 @@ def test_a_long_driver_is_found_under_its_hashed_key_without_a_csinode() -> None
 @pytest.mark.parametrize(
     ("driver", "instance_type", "limit"),
     [
-        pytest.param(EBS, "", 39, id="EBS"),
-        pytest.param(EBS_PLUGIN, "", 39, id="EBS by its in-tree name"),
-        pytest.param(EBS, "m5.large", 25, id="EBS on an instance of the fifth generation"),
-        pytest.param(EBS, "t3.micro", 25, id="EBS on a t3"),
-        pytest.param(EBS, "m4.large", 39, id="EBS on an instance of the fourth generation"),
-        pytest.param(GCE, "", 16, id="GCE PD"),
-        pytest.param(GCE_PLUGIN, "", 16, id="GCE PD by its in-tree name"),
-        pytest.param(AZURE, "", 16, id="Azure disk"),
-        pytest.param(AZURE_PLUGIN, "", 16, id="Azure disk by its in-tree name"),
+        pytest.param(EBS_PLUGIN, "", 39, id="EBS"),
+        pytest.param(EBS_PLUGIN, "m5.large", 25, id="EBS on an instance of the fifth generation"),
+        pytest.param(EBS_PLUGIN, "t3.micro", 25, id="EBS on a t3"),
+        pytest.param(EBS_PLUGIN, "m4.large", 39, id="EBS on an instance of the fourth generation"),
+        pytest.param(GCE_PLUGIN, "", 16, id="GCE PD"),
+        pytest.param(AZURE_PLUGIN, "", 16, id="Azure disk"),
     ],
 )
-def test_without_any_number_the_old_defaults_hold(driver, instance_type, limit) -> None:
+def test_without_any_number_the_old_defaults_hold_for_in_tree_volumes(
+    driver, instance_type, limit
+) -> None:
     bare = offering(instance_type=instance_type)
 
     assert told(limit, driver, bare) == FITS
     assert told(limit + 1, driver, bare) == EXCEEDED
 
 
+@pytest.mark.parametrize("driver", [EBS, GCE, AZURE])
+def test_without_any_number_there_is_no_limit_for_csi_volumes(driver) -> None:
+    assert told(50, driver, offering(), csinode("n1", {driver: None})) == FITS
+
+
+def test_csi_volumes_do_not_count_against_the_old_default() -> None:
+    claims = [pvc(f"old-{number}", storage_class="csi") for number in range(30)]
+    names = [claim.metadata.name for claim in claims]
+    there = [storage_class("csi", GCE), *claims, pod("there", pvcs=names, on="n1")]
+
+    assert told(16, GCE_PLUGIN, offering(), *there) == FITS
+    assert told(17, GCE_PLUGIN, offering(), *there) == EXCEEDED
+
+
+def test_a_number_that_is_told_counts_both_kinds_together() -> None:
+    claims = [pvc(f"old-{number}", storage_class="csi") for number in range(3)]
+    names = [claim.metadata.name for claim in claims]
+    there = [storage_class("csi", GCE), *claims, pod("there", pvcs=names, on="n1")]
+    keyed = offering({"attachable-volumes-gce-pd": 5})
+
+    assert told(2, GCE_PLUGIN, keyed, *there) == FITS
+    assert told(3, GCE_PLUGIN, keyed, *there) == EXCEEDED
+
+
+@pytest.mark.parametrize(("driver", "limit"), [(EBS_PLUGIN, 7), (GCE_PLUGIN, 7)])
+def test_the_schedulers_environment_goes_before_the_old_defaults(driver, limit) -> None:
+    reader = features.of_version("", legacy_attach_limits=True, max_pd_vols=7).limit_reader
+
+    assert told(limit, driver, offering(), reader=reader) == FITS
+    assert told(limit + 1, driver, offering(), reader=reader) == EXCEEDED
+
+
+def test_the_schedulers_environment_says_nothing_about_csi_volumes() -> None:
+    reader = features.of_version("", legacy_attach_limits=True, max_pd_vols=7).limit_reader
+
+    assert told(50, EBS, offering(), reader=reader) == FITS
+
+
+def named(driver: str, key: str) -> CSIDriver:
+    made = csidriver(driver)
+    annotated = msgspec.structs.replace(made.metadata, annotations={limitkeys.KEY_ANNOTATION: key})
+    return msgspec.structs.replace(made, metadata=annotated)
+
+
+def test_a_key_that_a_csidriver_names_is_read_whenever_it_comes() -> None:
+    own = named(OTHER, "attachable-volumes-mine")
+    keyed = offering({"attachable-volumes-mine": 2, f"attachable-volumes-csi-{OTHER}": 5})
+
+    assert limit_of(OTHER, own, keyed) == 2
+    assert limit_of(OTHER, keyed, own) == 2
+
+
+def test_the_rule_holds_where_a_node_lacks_the_key_that_is_named() -> None:
+    own = named(OTHER, "attachable-volumes-mine")
+    keyed = offering({f"attachable-volumes-csi-{OTHER}": 5})
+
+    assert limit_of(OTHER, own, keyed) == 5
+
+
 def test_the_old_label_of_the_instance_type_is_read_too() -> None:
     old = node("n1", labels={"beta.kubernetes.io/instance-type": "c5.large"})
 
-    assert told(26, EBS, old) == EXCEEDED
+    assert told(26, EBS_PLUGIN, old) == EXCEEDED
 
 
 def test_a_driver_without_key_and_default_is_unlimited() -> None:

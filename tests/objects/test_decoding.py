@@ -271,6 +271,20 @@ def test_a_negative_quantity_is_refused_where_a_server_would(
     assert (error.field, error.expected) == (field, NEGATIVE)
 
 
+@pytest.mark.parametrize("part", ["requests", "limits"])
+def test_a_container_may_not_ask_for_attach_slots(part: str) -> None:
+    key = "attachable-volumes-csi-ebs.csi.aws.com"
+    error = refused(Pod, spec={"containers": [{"resources": {part: {key: "1"}}}]})
+    assert error.field == f'spec.containers[0].resources.{part}["{key}"]'
+    assert error.expected.startswith("a resource that containers may request")
+
+
+def test_a_container_may_ask_for_what_else_there_is() -> None:
+    amounts = {"cpu": "1", "hugepages-2Mi": "2Mi", "example.com/gpu": 1}
+    spec = {"containers": [{"resources": {"requests": amounts}}]}
+    assert decode(Pod, metadata={"name": "web"}, spec=spec).metadata.name == "web"
+
+
 @pytest.mark.parametrize(
     "status",
     [

@@ -1,9 +1,14 @@
 """Plans by what is told of limits: by the operator, and by nodes that do not all say the same."""
 
+import msgspec
 import pytest
 
-from tests.scaleup.asking import CLASS, EBS, UPSTREAM, bought, decide, group, stateful
+from tests.scaleup.asking import CLASS, EBS, NOW, TYPE, UPSTREAM, bought, decide, group, stateful
+from tonnage.filters import features
+from tonnage.objects import limitkeys
 from tonnage.objects.kinds import KubeObject
+from tonnage.scaleup import deciding, options
+from tonnage.scaleup.inventory import Inventory
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders as make
 
@@ -106,3 +111,108 @@ def test_a_limit_for_a_group_that_is_not_there_is_warned_about() -> None:
     plan = decide(CLASS, group("g"), stateful("db", 1), limits={"groups": {"typo": {EBS: 4}}})
 
     assert "limits.groups: there is no node group typo" in plan.warnings
+
+
+# Resources of nodes, as the KEP of 2018 has them.
+
+KEY = f"attachable-volumes-csi-{EBS}"
+LEGACY = features.of_version("", legacy_attach_limits=True)
+
+
+def keyed_node(key: str = KEY, *, slots: int = 3) -> list[KubeObject]:
+    """A full node of a group, whose limit is among its resources and nowhere else."""
+    made = make.node("n1", cpu="4", allocatable={key: slots}, labels={TYPE: "m5.large"})
+    busy = make.pod("busy", cpu="4", on="n1")
+    return [made, make.csinode("n1", {EBS: None}), busy, group("g", nodes=["n1"], described=False)]
+
+
+def keys(plan: Plan) -> list[tuple[str, int | None, str, str | None]]:
+    return [(one.driver, one.count, one.source, one.key) for one in plan.limits]
+
+
+def judged(*objects: KubeObject, **settings: object) -> Plan:
+    """A plan by a scheduler that goes by the KEP of 2018."""
+    chosen = options.of({"csiAware": False, **settings})
+    return deciding.decide(objects, options=chosen, features=LEGACY, now=NOW)
+
+
+def test_a_live_key_goes_before_the_catalogue() -> None:
+    plan = decide(CLASS, keyed_node(), stateful("db", 6, cpu="10m"))
+
+    assert keys(plan) == [(EBS, 3, "live", KEY)]
+    assert bought(plan) == {"g": 2}
+
+
+def test_a_csinodes_number_goes_before_a_key() -> None:
+    node, _, *others = keyed_node()
+
+    plan = decide(CLASS, node, make.csinode("n1", {EBS: 6}), others, stateful("db", 6, cpu="10m"))
+
+    assert keys(plan) == [(EBS, 6, "live", None)]
+
+
+def test_a_key_in_a_providers_template_goes_before_the_catalogue() -> None:
+    made = group("g", kind="m5.large")
+    assert made.spec.template is not None
+    described = make.node("template", allocatable={KEY: 3}, labels={TYPE: "m5.large"})
+    template = msgspec.structs.replace(made.spec.template, node=described)
+    spec = msgspec.structs.replace(made.spec, template=template)
+
+    plan = decide(CLASS, msgspec.structs.replace(made, spec=spec), stateful("db", 6, cpu="10m"))
+
+    assert keys(plan) == [(EBS, 3, "provider", KEY)]
+    assert bought(plan) == {"g": 2}
+
+
+def test_the_key_of_an_in_tree_plugin_is_a_source_too() -> None:
+    plan = decide(CLASS, keyed_node("attachable-volumes-aws-ebs"), stateful("db", 6, cpu="10m"))
+
+    assert keys(plan) == [(EBS, 3, "live", "attachable-volumes-aws-ebs")]
+
+
+def test_the_key_a_csidriver_names_is_read_in_plans() -> None:
+    driver = make.csidriver(EBS)
+    annotations = {limitkeys.KEY_ANNOTATION: "attachable-volumes-mine"}
+    metadata = msgspec.structs.replace(driver.metadata, annotations=annotations)
+    named = msgspec.structs.replace(driver, metadata=metadata)
+
+    nodes, pods = keyed_node("attachable-volumes-mine"), stateful("db", 6, cpu="10m")
+    plan = decide(CLASS, named, nodes, pods)
+
+    assert keys(plan) == [(EBS, 3, "live", "attachable-volumes-mine")]
+
+
+def test_a_key_that_is_gone_with_its_node_is_remembered() -> None:
+    nodes = keyed_node()
+    before = Inventory([CLASS, *nodes]).templates(options=options.of({}), now=NOW).memory
+
+    empty = group("g", described=False)
+    plan = decide(CLASS, empty, stateful("db", 6, cpu="10m"), memory=before)
+
+    assert [(one.count, one.source) for one in plan.limits] == [(3, "remembered")]
+
+
+def test_without_csi_awareness_legacy_limits_still_hold_and_are_named() -> None:
+    plan = judged(CLASS, *keyed_node(), *stateful("db", 6, cpu="10m"))
+
+    assert keys(plan) == [(EBS, 3, "live", KEY)]
+    assert bought(plan) == {"g": 2}
+
+
+def test_without_csi_awareness_and_keys_any_number_of_csi_volumes_fits() -> None:
+    made = group("g", kind="m5.large")
+
+    plan = judged(CLASS, made, *stateful("db", 50, cpu="10m"))
+
+    assert keys(plan) == [(EBS, None, "unknown", None)]
+    assert bought(plan) == {"g": 1}
+
+
+def test_in_tree_volumes_have_the_number_of_old_in_plans() -> None:
+    plugin = "kubernetes.io/aws-ebs"
+    old, made = make.storage_class("fast", plugin), group("g", kind="m5.large")
+
+    plan = judged(old, made, *stateful("db", 50, cpu="10m"))
+
+    assert (plugin, 25, "catalogue", None) in keys(plan)
+    assert bought(plan) == {"g": 2}

@@ -21,7 +21,6 @@ from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSINode
 from tonnage.objects.volumes import VolumeUse
 from tonnage.scaleup import options
-from tonnage.snapshot import limits
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -53,20 +52,23 @@ def load(
     kubernetes_version: str = "",
     feature_gates: Mapping[str, bool] | None = None,
     legacy_attach_limits: bool = False,
+    max_pd_vols: int | None = None,
     count_returning_volumes_once: bool = False,
     enforce_opt_in: Enforcement | None = None,
 ) -> "Cluster":
     """The cluster that manifests describe: files, directories, `-` for standard input.
 
     Version, gates and who enforces the opt-in of drivers go before what a Scenario in the files
-    says. Leniently, objects that cannot be used are left out and listed in the cluster's
-    `problems`; otherwise the first one is an `InputError`.
+    says; `max_pd_vols` is the scheduler's `KUBE_MAX_PD_VOLS`, for legacy limits. Leniently, objects
+    that cannot be used are left out and listed in the cluster's `problems`; otherwise the first
+    one is an `InputError`.
     """
     return Cluster.of(
         read(paths, lenient=lenient),
         kubernetes_version=kubernetes_version,
         feature_gates=feature_gates,
         legacy_attach_limits=legacy_attach_limits,
+        max_pd_vols=max_pd_vols,
         count_returning_volumes_once=count_returning_volumes_once,
         enforce_opt_in=enforce_opt_in,
     )
@@ -113,6 +115,7 @@ class Cluster:
         kubernetes_version: str = "",
         feature_gates: Mapping[str, bool] | None = None,
         legacy_attach_limits: bool = False,
+        max_pd_vols: int | None = None,
         count_returning_volumes_once: bool = False,
         enforce_opt_in: Enforcement = "auto",
     ) -> None:
@@ -124,16 +127,14 @@ class Cluster:
             kubernetes_version,
             feature_gates,
             legacy_attach_limits=legacy_attach_limits,
+            max_pd_vols=max_pd_vols,
             returning_volume_once=count_returning_volumes_once,
         )
         self.enforcement_remark = opt_in.remark(held, self._features, enforce_opt_in)
         """Why drivers count as opted in that kube-scheduler alone would not look at."""
         self._features = opt_in.settled(self._features, enforce_opt_in, seen=opt_in.seen_in(held))
-        # With the gate of the KEP of 2018 off, its accounting is as good as not asked for.
-        legacy = legacy_attach_limits and self._features.attach_volume_limit
         self._snapshot = Snapshot(
-            version=self._features.version,
-            limit_reader=limits.from_csinode_and_allocatable if legacy else limits.from_csinode,
+            version=self._features.version, limit_reader=self._features.limit_reader
         )
         self._finished: dict[str, str] = {}
         self._csinodes: list[CSINode] = []
@@ -156,6 +157,7 @@ class Cluster:
         kubernetes_version: str = "",
         feature_gates: Mapping[str, bool] | None = None,
         legacy_attach_limits: bool = False,
+        max_pd_vols: int | None = None,
         count_returning_volumes_once: bool = False,
         enforce_opt_in: Enforcement | None = None,
     ) -> "Cluster":
@@ -166,6 +168,7 @@ class Cluster:
             kubernetes_version=kubernetes_version or scenario.kubernetes_version,
             feature_gates={**scenario.feature_gates, **(feature_gates or {})},
             legacy_attach_limits=legacy_attach_limits,
+            max_pd_vols=max_pd_vols,
             count_returning_volumes_once=count_returning_volumes_once,
             enforce_opt_in=enforce_opt_in or options.of(scenario.options).enforcement,
         )

@@ -117,7 +117,8 @@ def _slots_of(
         limit = int(driver.limit.data[row])
         used, held = int(driver.used.data[row]), int(driver.held.data[row])
         listed = bool(driver.listed.data[row])
-        if listed or used or held or (limit != UNLIMITED and _publishes(node, driver.name)):
+        published = limit != UNLIMITED and _publishes(snapshot, node, driver.name)
+        if listed or used or held or published:
             without_number: State = "unlimited" if listed else "unknown"
             yield SlotUse(
                 node=node.name,
@@ -130,14 +131,10 @@ def _slots_of(
             )
 
 
-def _publishes(node: NodeRecord, driver: str) -> bool:
+def _publishes(snapshot: Snapshot, node: NodeRecord, driver: str) -> bool:
     """Whether the node itself has a limit for a driver: before CSINode that was the place."""
-    keys = {limitkeys.key_for(driver)} | {
-        limitkeys.INTREE_KEYS[plugin]
-        for plugin, name in limitkeys.INTREE_DRIVERS.items()
-        if name == driver
-    }
-    return not keys.isdisjoint(node.node.status.allocatable)
+    resources = node.node.status.allocatable
+    return driver in limitkeys.published(resources, (driver,), snapshot.own_keys)
 
 
 def _totals(rows: Iterable[SlotUse]) -> tuple[DriverTotal, ...]:

@@ -180,6 +180,7 @@ def _groups(
         policy=policy,
         now=now,
         wanted=wanted,
+        own_keys=snapshot.own_keys,
     )
     group_of = {name: group.id for group in groups for name in group.nodes}
     found = {

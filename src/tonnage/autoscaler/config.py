@@ -59,6 +59,7 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     feature_gates: dict[str, bool] = {}
     kubernetes_version: str = ""
     legacy_attach_limits: bool = False
+    kube_max_pd_vols: int | None = None
     decision_file: str = ""
     decision_file_size: int = 100_000_000
     decision_recording_size: int = 1_000_000

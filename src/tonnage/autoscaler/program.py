@@ -275,6 +275,7 @@ def features_of(config: Config, server_version: str) -> Features:
         gates.nearest_version(config.kubernetes_version or server_version),
         config.feature_gates,
         legacy_attach_limits=config.legacy_attach_limits,
+        max_pd_vols=config.kube_max_pd_vols,
     )
 
 

@@ -131,6 +131,7 @@ def features_of(
         version or scenario.kubernetes_version,
         {**scenario.feature_gates, **(gates or {})},
         legacy_attach_limits=legacy_attach_limits,
+        max_pd_vols=reading.max_pd_vols(),
     )
 
 

@@ -315,4 +315,6 @@ def _limit(limit: GroupLimit) -> tuple[str, str]:
     said_by = limit.source
     if limit.votes != limit.voters:
         said_by += f", {limit.votes} of {limit.voters} nodes"
+    if limit.key is not None:
+        said_by += f", key {limit.key}"
     return "unlimited" if limit.count is None else f"{limit.count:,}", said_by

@@ -102,6 +102,13 @@ enforcement_option = click.option(
 )
 
 
+def max_pd_vols() -> int | None:
+    """What `KUBE_MAX_PD_VOLS` says, for volumes of in-tree plugins under legacy limits."""
+    from tonnage.objects import limitkeys
+
+    return limitkeys.max_from_environment(os.environ.get("KUBE_MAX_PD_VOLS"))
+
+
 def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that say which cluster, and the cluster as first argument.
 
@@ -144,6 +151,7 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
             kubernetes_version=kubernetes_version,
             feature_gates=feature_gates,
             legacy_attach_limits=legacy_attach_limits,
+            max_pd_vols=max_pd_vols(),
             count_returning_volumes_once=count_returning_volumes_once,
             enforce_opt_in=enforce_opt_in,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import printing, reading
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,10 +61,13 @@ class Service:
         """The settings of `--config`; of what flags may give, what is not None goes before it."""
         from tonnage.service.configfile import ConfigFile
 
+        settings = dict(given or {})
+        if "kube_max_pd_vols" in type_.__struct_fields__:
+            settings["kubeMaxPdVols"] = reading.max_pd_vols()
         file = ConfigFile(
             Path(self.config_file) if self.config_file is not None else None,
             type_,
-            given={name: value for name, value in (given or {}).items() if value is not None},
+            given={name: value for name, value in settings.items() if value is not None},
         )
         for remark in file.remarks:
             printing.warn(remark)

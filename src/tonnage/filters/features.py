@@ -5,9 +5,11 @@ Copied once into a plain record and handed to the rules, which read nothing else
 
 import difflib
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
+from tonnage.snapshot import limits
 
 OLDEST, NEWEST = (1, 34), (1, 37)
 
@@ -38,7 +40,19 @@ class Features(Record, frozen=True, kw_only=True):
     enforce_opt_in: bool = False
     """Somebody of ours enforces the opt-in, whatever the version and its gates: see `opt_in`."""
     legacy_attach_limits: bool = False
+    max_pd_vols: int | None = None
+    """What the scheduler's `KUBE_MAX_PD_VOLS` says, for volumes of in-tree plugins."""
     returning_volume_once: bool = False
+
+    @property
+    def limit_reader(self) -> limits.LimitReader:
+        """Where limits of nodes are read from.
+
+        With the gate of the KEP of 2018 off, its accounting is as good as not asked for.
+        """
+        if not (self.legacy_attach_limits and self.attach_volume_limit):
+            return limits.from_csinode
+        return partial(limits.from_csinode_and_allocatable, max_pd_vols=self.max_pd_vols)
 
     @property
     def opt_in_by_existence(self) -> bool:
@@ -61,6 +75,7 @@ def of_version(
     gates: Mapping[str, bool] | None = None,
     *,
     legacy_attach_limits: bool = False,
+    max_pd_vols: int | None = None,
     returning_volume_once: bool = False,
 ) -> Features:
     """The features of a Kubernetes version such as "1.37", with gates switched by name.
@@ -80,6 +95,7 @@ def of_version(
         taint_comparison_operators=asked.get("TaintTolerationComparisonOperators", False),
         attach_volume_limit=asked.get("AttachVolumeLimit", True),
         legacy_attach_limits=legacy_attach_limits,
+        max_pd_vols=max_pd_vols,
         returning_volume_once=returning_volume_once,
     )
 

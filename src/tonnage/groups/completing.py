@@ -30,6 +30,8 @@ from tonnage.groups.model import (
     Template,
 )
 from tonnage.groups.votes import Vote
+from tonnage.objects import limitkeys
+from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import LimitOverrides
 from tonnage.objects.storage import (
     MIGRATED_PLUGINS_ANNOTATION,
@@ -51,11 +53,13 @@ class Surroundings:
         registered: RegisteredNodes,
         wanted: tuple[str, ...],
         *,
+        own_keys: Mapping[str, str],
         lessons: Iterable[Lesson] = (),
         usual: UsualDrivers,
     ) -> None:
         self._look = registered
         self.wanted = wanted
+        self.own_keys = own_keys
         self.lessons = Lessons(lessons)
         self.usual = usual
 
@@ -137,20 +141,27 @@ class _Known(NamedTuple):
         Where the group's nodes had time to register a driver and list others instead, it will not
         be on the next one either, whatever is known of the machine.
         """
+        absent = self.evidence.conclusive and not is_own
         vote = self.votes.get(driver)
-        if vote is not None:
-            slots, votes, voters, _ = vote
-            yield Limit(driver=driver, count=slots, source=LIVE, votes=votes, voters=voters)
+        if vote is not None and not absent:
+            slots, votes, voters, _, key = vote
+            yield Limit(
+                driver=driver, count=slots, source=LIVE, votes=votes, voters=voters, key=key
+            )
         if self.template.source == LIVE and self.template.csinode is not None:
             listing = limits.listing(self.template.csinode.spec.drivers)
             yield from limits.listed_in(listing, driver, LIVE)
         seen = dict.fromkeys(self.evidence.seen)
         yield from limits.listed_in(seen, driver, LIVE)
         yield from limits.listed_in(limits.listing(self.provided.values()), driver, PROVIDER)
-        if self.evidence.conclusive and not is_own:
+        if absent:
             return
+        if self.group.provider_template is not None:
+            yield from self._by_key(self.group.provider_template.node, driver, PROVIDER)
         if driver in self.past:
             yield Limit(driver=driver, count=self.past[driver].count, source=REMEMBERED)
+        if self.template.source == REMEMBERED:
+            yield from self._by_key(self.template.node, driver, REMEMBERED)
         learned = self.elsewhere(driver)
         if learned is not None:
             yield Limit(driver=driver, count=learned.limit, source=LEARNED)
@@ -160,6 +171,13 @@ class _Known(NamedTuple):
         ceiling = self.ceiling(driver)
         if ceiling is not None:
             yield Limit(driver=driver, count=ceiling, source=LEARNED)
+
+    def _by_key(self, node: Node, driver: str, source: str) -> Iterator[Limit]:
+        """What the resources of a node that is described say of a limit."""
+        resources = node.status.allocatable or node.status.capacity
+        told = limitkeys.published(resources, (driver,), self.surroundings.own_keys).get(driver)
+        if told is not None:
+            yield Limit(driver=driver, count=told.slots, source=source, key=told.key)
 
 
 def complete(

@@ -47,7 +47,8 @@ class Limit(Record, frozen=True, kw_only=True):
     """The slots a new node has for a driver, and where the number comes from.
 
     A count of `None` is unlimited, unless the source is unknown. Where live nodes tell, `votes`
-    of `voters` nodes say this number.
+    of `voters` nodes say this number. `key` is the resource of a node it was read from, if it was
+    not its CSINode.
     """
 
     driver: str
@@ -55,6 +56,7 @@ class Limit(Record, frozen=True, kw_only=True):
     source: str
     votes: int | None = None
     voters: int | None = None
+    key: str | None = None
 
 
 class StorageRoom(Record, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ letter, `completing` adds what is known of drivers, their limits and their label
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from tonnage.groups import (
     completing,
     daemons,
     drivers,
+    enforced_limits,
     limits,
     nodestate,
     sanitising,
@@ -23,6 +25,7 @@ from tonnage.groups import (
 from tonnage.groups import memory as memories
 from tonnage.groups.completing import Surroundings
 from tonnage.groups.drivers import Evidence, Member, UsualDrivers
+from tonnage.groups.enforced_limits import ReadLimits
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.model import (
     LIVE,
@@ -36,6 +39,7 @@ from tonnage.groups.model import (
 from tonnage.groups.nodestate import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.votes import Vote
+from tonnage.objects import limitkeys
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -70,11 +74,15 @@ def build(
     now: float,
     wanted: Iterable[str] = (),
     states: Mapping[str, NodeState] | None = None,
+    own_keys: Mapping[str, str] = MappingProxyType({}),
+    enforced: ReadLimits | None = None,
 ) -> Templates:
     """The templates of all groups.
 
     `pods_by_node` are the pods on nodes; only those of nodes that become templates are looked
-    at. `wanted` are the drivers that pending pods want, for which every template gets a limit.
+    at. `wanted` are the drivers that pending pods want, for which every template gets a limit;
+    in-tree plugins among them have one where `enforced` reads what nodes are judged by. `own_keys`
+    are the resources by which CSIDrivers name their limits.
     `states` are those of the nodes, for callers who have them at hand.
     """
     by_name = {node.metadata.name: node for node in nodes}
@@ -90,9 +98,11 @@ def build(
         policy=policy,
         now=now,
     )
+    names = set(wanted)
     surroundings = Surroundings(
         cluster.registered,
-        tuple(sorted(set(wanted))),
+        tuple(sorted(names - limitkeys.INTREE_KEYS.keys())),
+        own_keys=own_keys,
         lessons=memory.lessons,
         usual=UsualDrivers(cluster.everybody(), policy=policy, now=now),
     )
@@ -105,7 +115,18 @@ def build(
         for group in groups
     }
     return Templates(
-        by_group={name: one.template for name, one in made.items() if one.template is not None},
+        by_group={
+            name: one.template
+            if enforced is None
+            else enforced_limits.stated(
+                one.template,
+                plugins=names & limitkeys.INTREE_KEYS.keys(),
+                own=own_keys,
+                read=enforced,
+            )
+            for name, one in made.items()
+            if one.template is not None
+        },
         problems={name: found for name, found in problems.items() if found},
         warnings=tuple(_warnings(cluster, made)),
         memory=TemplateMemory(
@@ -193,7 +214,7 @@ def _make(
         or _from_unfit(group, members, evidence, cluster, problems)
     )
     seen = {**evidence.seen, **drivers.by_name(live.csinode if live is not None else None)}
-    shown = _votes(chosen, members, cluster)
+    shown = _votes(chosen, members, cluster, surroundings)
     told = (
         drivers.with_count(driver, shown[name].slots) if name in shown else driver
         for name, driver in seen.items()
@@ -243,13 +264,22 @@ def _evidence(
 
 
 def _votes(
-    chosen: Template | None, members: Sequence[Member], cluster: _Cluster
+    chosen: Template | None,
+    members: Sequence[Member],
+    cluster: _Cluster,
+    surroundings: Surroundings,
 ) -> Mapping[str, Vote]:
     """What nodes like the chosen one say of limits; upstream goes by the one it copies."""
     if cluster.policy.as_upstream or not cluster.policy.csi_aware:
         return {}
     kind = limits.instance_type(chosen.node) if chosen is not None else ""
-    return votes.of_group(members, kind=kind, now=cluster.now)
+    return votes.of_group(
+        members,
+        kind=kind,
+        wanted=surroundings.wanted,
+        own_keys=surroundings.own_keys,
+        now=cluster.now,
+    )
 
 
 def _still_true(

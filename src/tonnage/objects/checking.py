@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tonnage.objects import printable, quantities
+from tonnage.objects import limitkeys, printable, quantities
 from tonnage.objects.meta import Quantity, ResourceList
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import (
@@ -141,6 +141,9 @@ _nonnegative: set[Quantity] = set()
 
 _known = _nonnegative.issuperset
 
+_requestable_names: set[str] = {"cpu", "memory", "ephemeral-storage"}
+_requestable = _requestable_names.issuperset
+
 
 def _pod(pod: Pod) -> Iterator[Fault]:
     yield from _pod_spec(pod.spec, ("spec",))
@@ -189,12 +192,18 @@ def _known_container(container: Container) -> bool:
     for port in container.ports:
         if not (0 <= port.host_port <= _LAST_PORT and 0 <= port.container_port <= _LAST_PORT):
             return False
-    resources = container.resources
-    return _known(resources.requests.values()) and _known(resources.limits.values())
+    requests, limits = container.resources.requests, container.resources.limits
+    return (
+        _known(requests.values())
+        and _known(limits.values())
+        and _requestable(requests)
+        and _requestable(limits)
+    )
 
 
 def _container(container: Container, at: Path) -> Iterator[Fault]:
     yield from _requirements(container.resources, (*at, "resources"))
+    yield from _requested(container.resources, (*at, "resources"))
     for position, port in enumerate(container.ports):
         for field, number in (
             ("hostPort", port.host_port),
@@ -203,6 +212,20 @@ def _container(container: Container, at: Path) -> Iterator[Fault]:
             if not 0 <= number <= _LAST_PORT:
                 path = (*at, "ports", position, field)
                 yield Fault(path, f"a port, 0 to {_LAST_PORT}", describe(number))
+
+
+def _requested(requirements: ResourceRequirements, at: Path) -> Iterator[Fault]:
+    """Attach limits are resources of nodes that nobody may request."""
+    for field, amounts in (("requests", requirements.requests), ("limits", requirements.limits)):
+        for name in amounts:
+            if limitkeys.is_attachable_volumes(name):
+                yield Fault(
+                    (*at, field, name),
+                    "a resource that containers may request (volumes are counted by themselves)",
+                    f"one that begins with {limitkeys.PREFIX}",
+                )
+            elif len(_requestable_names) < _REMEMBERED:
+                _requestable_names.add(name)
 
 
 def _spread(constraints: tuple[TopologySpreadConstraint, ...], at: Path) -> Iterator[Fault]:

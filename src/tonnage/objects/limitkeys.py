@@ -9,10 +9,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from tonnage.errors import InputError
-from tonnage.objects import resources
+from tonnage.objects import quantities, resources
 from tonnage.objects.intree import AWS_EBS, AZURE_DISK, CINDER, GCE_PD, csi_driver_of
+from tonnage.objects.meta import ResourceList
 from tonnage.objects.storage import CSIDriver
 
 PREFIX = "attachable-volumes-"
@@ -34,6 +36,13 @@ INTREE_DRIVERS: Mapping[str, str] = MappingProxyType(
     {plugin: driver for plugin in INTREE_KEYS if (driver := csi_driver_of(plugin)) is not None}
 )
 """The CSI drivers that attach their volumes today."""
+
+PLUGINS: Mapping[str, str] = MappingProxyType(
+    {driver: plugin for plugin, driver in INTREE_DRIVERS.items()}
+)
+"""The in-tree plugin whose volumes a CSI driver attaches today."""
+
+_INTREE_KEY_OF = {driver: INTREE_KEYS[plugin] for driver, plugin in PLUGINS.items()}
 
 PROVIDERS: Mapping[str, str] = MappingProxyType(
     {AWS_EBS: "aws", GCE_PD: "gce", AZURE_DISK: "azure", CINDER: "openstack"}
@@ -127,6 +136,45 @@ def drivers_of(keys: Iterable[str], candidates: Iterable[str] = ()) -> list[str]
     known = tuple(candidates)
     found = (driver_of(key, known) for key in keys if key.startswith(CSI_PREFIX))
     return [driver for driver in found if driver is not None]
+
+
+class KeyLimit(NamedTuple):
+    """A limit as a node's resources have it, and under which key."""
+
+    slots: int
+    key: str
+
+
+def own_keys(drivers: Iterable[CSIDriver]) -> dict[str, str]:
+    """The keys that CSIDrivers name themselves; what is no such key is passed over."""
+    found = {}
+    for driver in drivers:
+        own = _own_key(driver)
+        if own is not None and is_attachable_volumes(own) and resources.valid_qualified_name(own):
+            found[driver.metadata.name] = own
+    return found
+
+
+def published(
+    amounts: ResourceList, drivers: Iterable[str], own: Mapping[str, str]
+) -> dict[str, KeyLimit]:
+    """By driver, the limits among a node's resources; `drivers` are those to look for.
+
+    A key that a CSIDriver names goes before the one made by rule, and that before the key of the
+    in-tree plugin whose volumes the driver attaches today.
+    """
+    keys = {name for name in amounts if is_attachable_volumes(name)}
+    if not keys:
+        return {}
+    looked_for = {*drivers, *own}
+    looked_for.update(drivers_of(keys, looked_for), INTREE_DRIVERS.values())
+    found = {}
+    for driver in looked_for:
+        candidates = (own.get(driver), key_for(driver), _INTREE_KEY_OF.get(driver))
+        key = next((one for one in candidates if one in keys), None)
+        if key is not None:
+            found[driver] = KeyLimit(quantities.value(amounts[key]), key)
+    return found
 
 
 def is_attachable_volumes(name: str) -> bool:

@@ -6,7 +6,7 @@ has no handle; it stands for itself, so that two pods that share it count it onc
 
 from typing import NamedTuple, Protocol
 
-from tonnage.objects import intree
+from tonnage.objects import intree, limitkeys
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -14,7 +14,13 @@ from tonnage.objects.volumesources import VolumeSource
 
 
 class StorageLookup(Protocol):
-    """Where claims, volumes and classes are found by name."""
+    """Where claims, volumes and classes are found by name.
+
+    `intree_apart` says that volumes of in-tree plugins are counted under the name of their plugin
+    too, for limits that hold for no others.
+    """
+
+    intree_apart: bool
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None: ...
     def volume(self, name: str) -> PersistentVolume | None: ...
@@ -99,6 +105,12 @@ def slots(
             break
     if not (uses or migrated or problem or migrated_problem):
         return NO_SLOTS
+    if lookup.intree_apart:
+        migrated += [
+            VolumeUse(limitkeys.PLUGINS[use.driver], use.handle)
+            for use in migrated
+            if use.driver in limitkeys.PLUGINS
+        ]
     return Slots(_distinct(uses), _distinct(migrated), problem, migrated_problem)
 
 

@@ -18,7 +18,6 @@ from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup.options import Options
-from tonnage.snapshot import limits
 from tonnage.snapshot.snapshot import FINISHED, Snapshot
 
 T = TypeVar("T")
@@ -88,11 +87,7 @@ def as_counted(pod: Pod, options: Options) -> Pod | None:
 
 def empty_snapshot(features: Features) -> Snapshot:
     """A snapshot to be fed, that reads limits as the features say."""
-    legacy = features.legacy_attach_limits and features.attach_volume_limit
-    return Snapshot(
-        version=features.version,
-        limit_reader=limits.from_csinode_and_allocatable if legacy else limits.from_csinode,
-    )
+    return Snapshot(version=features.version, limit_reader=features.limit_reader)
 
 
 def _of(objects: Iterable[object], kind: type[T]) -> Iterator[T]:

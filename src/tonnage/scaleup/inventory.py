@@ -48,6 +48,8 @@ class Inventory:
             now=now,
         )
 
+    intree_apart = False
+
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         return self._claims.get((namespace, name))
 

@@ -122,6 +122,8 @@ def _surroundings(
         now=now,
         wanted=wanted,
         states=states,
+        own_keys=cluster.snapshot.own_keys,
+        enforced=cluster.snapshot.limits_on if cluster.snapshot.reads_keys else None,
     )
     if not options.as_upstream:
         built = storage_rooms.furnish(

@@ -77,7 +77,8 @@ class NotHelped(_Whole, frozen=True, kw_only=True):
 class GroupLimit(Record, frozen=True, kw_only=True):
     """The slots a new node of a group has for a driver, and who says so.
 
-    Where live nodes do, `votes` of `voters` nodes say this number.
+    Where live nodes do, `votes` of `voters` nodes say this number. `key` is the resource of a node
+    it was read from, if it was not its CSINode.
     """
 
     group: str
@@ -86,6 +87,7 @@ class GroupLimit(Record, frozen=True, kw_only=True):
     source: str
     votes: int | None = None
     voters: int | None = None
+    key: str | None = None
 
 
 class GroupStorage(_Whole, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ class SchedulerConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=T
     parallelism: int = 64
     legacy_attach_limits: bool = False
     cache_check_interval: float = 3600.0
+    kube_max_pd_vols: int | None = None
 
     def __post_init__(self) -> None:
         if (self.api_version, self.kind) != (API_VERSION, KIND):

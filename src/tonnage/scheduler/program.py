@@ -186,4 +186,5 @@ def features_of(config: SchedulerConfig, server_version: str) -> Features:
         node_declared_features=minor >= 36,
         returning_volume_once=True,
         legacy_attach_limits=config.legacy_attach_limits,
+        max_pd_vols=config.kube_max_pd_vols,
     )

@@ -5,10 +5,11 @@ node's allocatable resources and had defaults of its own; that accounting is kep
 an option for clusters that still live by it.
 """
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
-from tonnage.objects import limitkeys, quantities
+from tonnage.objects import limitkeys
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
 
@@ -23,14 +24,23 @@ class NodeLimits(NamedTuple):
     csinode: bool
 
 
-LimitReader: TypeAlias = Callable[[Node, CSINode | None, Iterable[str]], NodeLimits]
-"""Reads a node's limits; the names of all drivers known are there to recognise hashed keys by."""
+class LimitReader(Protocol):
+    """Reads a node's limits.
+
+    The names of all drivers known are there to recognise hashed keys by, and with them the keys
+    that CSIDrivers name.
+    """
+
+    def __call__(
+        self, node: Node, csinode: CSINode | None, known: Iterable[str], own: Mapping[str, str], /
+    ) -> NodeLimits: ...
 
 
 def from_csinode(
     node: Node,  # noqa: ARG001
     csinode: CSINode | None,
     known: Iterable[str] = (),  # noqa: ARG001
+    own: Mapping[str, str] = MappingProxyType({}),  # noqa: ARG001
 ) -> NodeLimits:
     """As kube-scheduler has it since 1.32."""
     if csinode is None:
@@ -44,30 +54,30 @@ def from_csinode(
 
 
 def from_csinode_and_allocatable(
-    node: Node, csinode: CSINode | None, known: Iterable[str] = ()
+    node: Node,
+    csinode: CSINode | None,
+    known: Iterable[str] = (),
+    own: Mapping[str, str] = MappingProxyType({}),
+    *,
+    max_pd_vols: int | None = None,
 ) -> NodeLimits:
-    """As the KEP of 2018 has it: allocatable keys beside the CSINode, which wins, then defaults."""
+    """As the KEP of 2018 has it: allocatable keys beside the CSINode, which wins, then defaults.
+
+    Where nobody tells a limit there is none for CSI volumes. For volumes of in-tree plugins there
+    is the scheduler's own, which stands under the name of the plugin: `max_pd_vols`, its
+    `KUBE_MAX_PD_VOLS`, or the number of old.
+    """
     listed, limits, exists = from_csinode(node, csinode)
-    found = dict(limits)
-    allocatable = {
-        name: quantities.value(amount)
-        for name, amount in node.status.allocatable.items()
-        if limitkeys.is_attachable_volumes(name)
-    }
-    for driver in {*listed, *limitkeys.drivers_of(allocatable, {*listed, *known})}:
-        if (
-            driver not in found
-            and (limit := allocatable.get(limitkeys.key_for(driver))) is not None
-        ):
-            found[driver] = limit
-    instance_type = next(
-        (node.metadata.labels[key] for key in INSTANCE_TYPE_LABELS if key in node.metadata.labels),
-        "",
-    )
+    told = limitkeys.published(node.status.allocatable, {*listed, *known}, own)
+    found = {driver: limit.slots for driver, limit in told.items()} | limits
     for plugin, driver in limitkeys.INTREE_DRIVERS.items():
         if driver not in found:
-            key = limitkeys.INTREE_KEYS[plugin]
-            found[driver] = allocatable.get(
-                key, limitkeys.intree_default(plugin, instance_type, None)
-            )
+            found[plugin] = intree_default(plugin, node, max_pd_vols)
     return NodeLimits(listed, found, csinode=exists)
+
+
+def intree_default(plugin: str, node: Node, max_pd_vols: int | None) -> int:
+    """The limit of an in-tree plugin's volumes on a node that tells none."""
+    labels = node.metadata.labels
+    instance_type = next((labels[key] for key in INSTANCE_TYPE_LABELS if key in labels), "")
+    return limitkeys.intree_default(plugin, instance_type, max_pd_vols)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from tonnage.objects import volumes
+from tonnage.objects import limitkeys, volumes
 from tonnage.objects.decoding import collector_paused
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace, Node
@@ -64,7 +64,8 @@ class Snapshot:
         limit_reader: limits.LimitReader = limits.from_csinode,
     ) -> None:
         self._limit_reader = limit_reader
-        self._limits_follow_drivers = limit_reader is not limits.from_csinode
+        self.reads_keys = limit_reader is not limits.from_csinode
+        self.own_keys: dict[str, str] = {}
         self._journal = Journal()
         self.undo_by = self._journal.undo_by
         self._next_order = 0
@@ -72,10 +73,11 @@ class Snapshot:
         self.columns = NodeColumns(self.table, offered=self._resource_came)
         self._limits_in_doubt = False
         self.slots = SlotLedger(
-            self.table, appeared=self._driver_appeared if self._limits_follow_drivers else None
+            self.table, appeared=self._driver_appeared if self.reads_keys else None
         )
         self._gone = 0
         self.storage = StorageState(self._journal.keep)
+        self.storage.intree_apart = self.reads_keys
         self.storage_ledger: StorageLedger | None = None
         self.slot_pools: SlotPools | None = None
         self.anti_terms = AntiTerms()
@@ -119,7 +121,6 @@ class Snapshot:
         self.put_claim, self.drop_claim = changes.put_claim, changes.drop_claim
         self.put_volume, self.drop_volume = changes.put_volume, changes.drop_volume
         self.put_class, self.drop_class = changes.put_class, changes.drop_class
-        self.put_driver, self.drop_driver = changes.put_driver, changes.drop_driver
         self.put_capacity, self.drop_capacity = changes.put_capacity, changes.drop_capacity
         self.put_attachment = changes.put_attachment
         self.drop_attachment = changes.drop_attachment
@@ -260,10 +261,28 @@ class Snapshot:
                 self._reread_limits(record)
             self._limits_in_doubt = False
 
+    def put_driver(self, driver: CSIDriver) -> None:
+        self.undo_by(self._read_keys)
+        self._storage_changes.put_driver(driver)
+        self._read_keys()
+
+    def drop_driver(self, name: str) -> None:
+        self.undo_by(self._read_keys)
+        self._storage_changes.drop_driver(name)
+        self._read_keys()
+
+    def _read_keys(self) -> None:
+        """Another driver may name the key of its limit now, or none."""
+        keys = limitkeys.own_keys(self.storage.drivers.values())
+        if keys != self.own_keys:
+            self.own_keys = keys
+            for record in self.nodes.values():
+                self._reread_limits(record)
+
     def _reread_limits(self, record: NodeRecord) -> None:
         """Bring limits up to date with the drivers that are known by now."""
         # Of an imagined node the CSINode is not kept.
-        if self._limits_follow_drivers and not record.imagined:
+        if self.reads_keys and not record.imagined:
             self._refresh_limits(record.name)
 
     def _refresh_limits(self, name: str) -> None:
@@ -274,12 +293,17 @@ class Snapshot:
     def set_node_limits(self, row: int, node: Node, csinode: CSINode | None) -> None:
         """Fill in what a CSINode says about a row."""
         known = [driver.name for driver in self.slots.drivers()]
-        listed, found, exists = self._limit_reader(node, csinode, known)
+        listed, found, exists = self._limit_reader(node, csinode, known, self.own_keys)
         self.slots.set_limits(row, listed, found, csinode=exists)
         plugins = csinode.metadata.annotations.get(MIGRATED_PLUGINS_ANNOTATION) if csinode else None
         self.migrated_plugins.data[row] = self.plugin_sets.id_of(
             frozenset(plugins.split(",")) if plugins else frozenset()
         )
+
+    def limits_on(self, node: Node, csinode: CSINode | None) -> Mapping[str, int]:
+        """The limits that would hold on a node."""
+        known = [driver.name for driver in self.slots.drivers()]
+        return self._limit_reader(node, csinode, known, self.own_keys).limits
 
     def name_of(self, row: int) -> str:
         """The name of the node on a row."""

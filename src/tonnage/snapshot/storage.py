@@ -22,6 +22,8 @@ NO_LIMIT = -(2**63)
 class StorageState:
     """Holds the cluster's storage objects; every index agrees with the objects held."""
 
+    intree_apart = False
+
     def __init__(self, keep: Callable[[dict[Any, Any]], None] = lambda _: None) -> None:
         """`keep` is told of dictionaries that are about to lose an entry, or its place."""
         self._keep = keep

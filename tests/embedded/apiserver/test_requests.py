@@ -17,6 +17,9 @@ from tonnage.clock.virtual import VirtualClock, run
 from tonnage.embedded.apiserver.kinds import BUILT_IN
 from tonnage.objects import kinds
 
+SLOTS = {"limits": {"attachable-volumes-csi-ebs.csi.aws.com": 1}}
+"""What no container may ask for."""
+
 
 @pytest.fixture
 def api() -> Api:
@@ -140,6 +143,8 @@ def test_a_body_that_is_no_such_object_is_a_bad_request(api: Api, body: bytes) -
         (PODS, {"spec": {"containers": [{"image": "a"}]}}),
         (PODS, {"spec": {"containers": "many"}}),
         (PODS, {"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "x"}}}]}}),
+        (PODS, {"spec": {"containers": [{"name": "a", "resources": SLOTS}]}}),
+        (PODS, {"spec": {"initContainers": [{"name": "a", "resources": SLOTS}]}}),
         (NODES, {"status": {"allocatable": {"cpu": "many"}}}),
         (SETS, {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {}}}),
         (SETS, {"spec": {}}),

@@ -30,6 +30,8 @@ class Used(NamedTuple):
 class Storage:
     """Claims, volumes and classes, as they are looked up by those who resolve volumes."""
 
+    intree_apart = False
+
     def __init__(
         self,
         *,

@@ -33,6 +33,7 @@ class ExtenderConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Pods let through by the process before this one are on their nodes by then."""
     returning_volume_once: bool = True
     legacy_attach_limits: bool = False
+    kube_max_pd_vols: int | None = None
     kubernetes_version: str = ""
     feature_gates: dict[str, bool] = {}
     pools: tuple[SlotPool, ...] = ()

@@ -149,6 +149,7 @@ class Program:
             version,
             config.feature_gates,
             legacy_attach_limits=config.legacy_attach_limits,
+            max_pd_vols=config.kube_max_pd_vols,
             returning_volume_once=config.returning_volume_once,
         )
         return msgspec.structs.replace(found, enforce_opt_in=True)

@@ -12,12 +12,13 @@ from tonnage.groups import nodegroups, readiness, storage_rooms, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group, Template
 from tonnage.groups.policy import GroupPolicy
-from tonnage.objects import timestamps, volumes
+from tonnage.objects import limitkeys, timestamps, volumes
 from tonnage.objects.meta import ObjectMeta, OwnerReference, Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import (
+    CSIDriver,
     CSINode,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -105,6 +106,7 @@ class Stage:
             policy=policy,
             now=now,
             wanted=_wanted_drivers(candidates, self.cluster.storage),
+            own_keys=limitkeys.own_keys(_of(held, CSIDriver)),
         )
         if not options.as_upstream:
             built = storage_rooms.furnish(
@@ -268,6 +270,8 @@ def _policy(options: Options) -> GroupPolicy:
 
 class _Lookup:
     """Storage objects by name, for those who ask by namespace."""
+
+    intree_apart = False
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
