@@ -20,7 +20,9 @@ from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.providers.declarative import DeclarativeProvider
 from tonnage.providers.protocol import Instance
+from tonnage.service import workers
 from tonnage.service.configfile import ConfigFile
+from tonnage.service.workers import Worker
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 
@@ -199,6 +201,7 @@ def a_program(
     elect: bool = False,
     dry_run: bool = False,
     once: bool = False,
+    worker: Worker = workers.here,
     **settings: object,
 ) -> Program:
     return Program(
@@ -217,6 +220,7 @@ def a_program(
         clock=clock,
         rng=random.Random(identity),
         new_id=_ids(identity),
+        worker=worker,
     )
 
 

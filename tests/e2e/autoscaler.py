@@ -105,7 +105,7 @@ class Autoscaler:
 
     @property
     def status(self) -> Json:
-        told: Json = json.loads(self._ask("/status"))
+        told: Json = json.loads(self.ask("/status"))
         return told
 
     def tells(self, name: str) -> Any:
@@ -119,8 +119,8 @@ class Autoscaler:
     def healthy(self) -> bool:
         """It is alive, its caches are full, and its last round went through."""
         try:
-            self._ask("/healthz")
-            self._ask("/readyz")
+            self.ask("/healthz")
+            self.ask("/readyz")
         except _SILENT:
             return False
         return bool(self.tells("held") == "")
@@ -134,12 +134,12 @@ class Autoscaler:
     def refuses(self, path: str) -> bool:
         """Whether there is nothing of that name at its ordinary port."""
         try:
-            self._ask(path)
+            self.ask(path)
         except urllib.error.HTTPError as error:
             return error.code == HTTPStatus.NOT_FOUND
         return False
 
-    def _ask(self, path: str) -> str:
+    def ask(self, path: str) -> str:
         with _OPENER.open(self._url("listening") + path, timeout=30.0) as answer:
             return str(answer.read().decode())
 

@@ -1,6 +1,7 @@
 """Whether volumes are why pods have no node: what would be different if they had none."""
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
 from tonnage.filters import pipeline
@@ -25,11 +26,17 @@ _ASKED_FOR = 100
 
 
 def because_of_volumes(
-    snapshot: Snapshot, pending: Iterable[PodRecord], features: Features
+    snapshot: Snapshot,
+    pending: Iterable[PodRecord],
+    features: Features,
+    *,
+    simpler_than: int = sys.maxsize,
+    out_of_time: Callable[[], bool] = lambda: False,
 ) -> dict[Blame, int]:
     """How many pods some node would have taken but for their volumes.
 
-    What comes before volumes in the scheduler's order has nothing against such a node.
+    What comes before volumes in the scheduler's order has nothing against such a node. It is left
+    open for pods that are more work than `simpler_than`, and for all from `out_of_time` on.
     """
     found: dict[Blame, int] = {"true": 0, "false": 0, "unknown": 0}
     with_volumes = []
@@ -41,7 +48,8 @@ def because_of_volumes(
     groups = podgroups.group(snapshot, with_volumes) if with_volumes else []
     for number, group in enumerate(groups):
         blame: Blame = "unknown"
-        if number < _ASKED_FOR:
+        simple = group.sample.complexity <= simpler_than
+        if number < _ASKED_FOR and simple and not out_of_time():
             blame = "true" if _is_to_blame(snapshot, group.sample, features) else "false"
         found[blame] += group.size
     return found

@@ -15,7 +15,7 @@ from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.registry import Failure, Registry
 from tonnage.scaleup.budget import MAX_NODES_REACHED
-from tonnage.scaleup.plan import NotHelped, Plan, Step
+from tonnage.scaleup.plan import NotHelped, Plan, SetApart, Step
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class Buyer:
         self._metrics = metrics
         self._clock = clock
         self._write_down = write_down
+        self._told_apart: set[str] = set()
         self._told: dict[str, tuple[str, float]] = {}
         self._resting: dict[str, float] = {}
         self._full = False
@@ -111,6 +112,15 @@ class Buyer:
             message = "Max total nodes in cluster reached, pods are left out for it"
             self._hands.tell(self._about, "MaxNodesTotalReached", message, warning=True)
         self._full = reached
+
+    def tell_set_apart(self, pods: Sequence[SetApart]) -> None:
+        """Say to pods with too many rules that they come last: once each, while it is so."""
+        for one in pods:
+            pod = self._world.pod(one.pod)
+            if pod is not None and one.pod not in self._told_apart:
+                message = f"pod is decided on last and alone: {one.reason}"
+                self._hands.tell(pod, "SetApart", message, warning=True)
+        self._told_apart = {one.pod for one in pods}
 
     async def _ask(
         self,

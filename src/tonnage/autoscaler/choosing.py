@@ -1,22 +1,24 @@
 """From a look to a plan: within its time, whoever has to be asked, and whatever one pod is like."""
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, TypeVar
+import sys
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from tonnage.autoscaler import outside
+from tonnage.autoscaler import blaming, outside
+from tonnage.autoscaler.blaming import Blame
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
 from tonnage.errors import InputError
 from tonnage.filters.features import Features
 from tonnage.scaleup import deciding
+from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.looking import Look
 from tonnage.scaleup.plan import Plan
+from tonnage.service import workers
+from tonnage.service.workers import Worker
 from tonnage.snapshot.snapshot import PodRecord
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -41,9 +43,10 @@ class _Idle(NamedTuple):
 class Chooser:
     """Plans. Where no pod waits, the plan stays the same until templates or the question change."""
 
-    def __init__(self, world: World, *, clock: Clock) -> None:
+    def __init__(self, world: World, *, clock: Clock, worker: Worker) -> None:
         self._world = world
         self._clock = clock
+        self._worker = worker
         self._idle: _Idle | None = None
 
     async def plan(self, found: Look, question: Question) -> tuple[Plan, list[str]]:
@@ -56,33 +59,44 @@ class Chooser:
                 and _same_templates(before.look, found)
             ):
                 return before.plan, []
-        with outside.expanders(question.config) as asked_outside:
-            if asked_outside is None:
-                plan, left_out = self._decided(found, question, None)
-            else:
-                # Somebody is waited for: let the lease be renewed and the watches be read, while
-                # the snapshot the plan is made from stands still.
-                with self._world.standing_still():
-                    plan, left_out = await _to_the_end(
-                        asyncio.to_thread(self._decided, found, question, asked_outside)
-                    )
+        # Leases are renewed and watches read meanwhile; what the plan is made from stands still.
+        with outside.expanders(question.config) as asked, self._world.standing_still():
+            worker = self._worker if asked is None else workers.in_thread
+            plan, left_out = await worker(lambda: self._decided(found, question, asked))
         if not found.pending:
             self._idle = _Idle(found, question, plan)
         return plan, left_out
 
+    async def because_of_volumes(self, config: Config, features: Features) -> Mapping[Blame, int]:
+        """How many of the pods that wait do so for their volumes, as far as there is time."""
+        end = self._clock.monotonic() + (config.time_budget or float("inf"))
+        with self._world.standing_still():
+            return await self._worker(
+                lambda: blaming.because_of_volumes(
+                    self._world.snapshot,
+                    self._world.unplaced(),
+                    deciding.as_decided(features, config),
+                    simpler_than=config.max_pod_complexity or sys.maxsize,
+                    out_of_time=lambda: self._clock.monotonic() >= end,
+                )
+            )
+
     def _decided(
         self, found: Look, question: Question, asked: deciding.OutsideExpanders | None
     ) -> tuple[Plan, list[str]]:
-        end = self._clock.monotonic() + (question.config.time_budget or float("inf"))
+        clock, config = self._clock, question.config
+        end = clock.monotonic() + (config.time_budget or float("inf"))
+        own_time = OwnTime(clock.monotonic, config.set_apart_time_budget or float("inf"))
 
         def decide(look: Look) -> Plan:
             return deciding.decide_standing(
                 look,
-                options=question.config,
+                options=config,
                 features=question.features,
                 skipped=question.skipped,
                 upcoming=question.upcoming,
-                out_of_time=lambda: self._clock.monotonic() >= end,
+                out_of_time=lambda: clock.monotonic() >= end,
+                own_time=own_time,
                 outside=asked,
             )
 
@@ -94,18 +108,6 @@ class Chooser:
             _log.exception("decision failed; the pods it fails with are now looked for")
         good, left_out = _decidable(found, decide)
         return decide(found._replace(pending=good)), left_out
-
-
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives; whoever is cancelled meanwhile waits for its end all the same.
-
-    A thread cannot be cancelled, and as long as it has the snapshot nobody else may.
-    """
-    working = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(working)
-    finally:
-        await asyncio.wait((working,))
 
 
 def _decidable(found: Look, decide: Callable[[Look], Plan]) -> tuple[list[PodRecord], list[str]]:

@@ -37,8 +37,10 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     api_version: str = API_VERSION
     kind: str = KIND
     time_budget: float = 5.0
-    """A decision blocks everything else, renewing the lease too; so unlike elsewhere it has an
-    end, and what it finds until then is carried out."""
+    """Others wait for the decision, so unlike elsewhere it has an end; what it finds until then is
+    carried out."""
+    max_round_complexity: int = 100_000
+    set_apart_time_budget: float = 1.0
     scan_interval: float = 10.0
     batch_window: float = 0.2
     batch_window_max: float | None = None

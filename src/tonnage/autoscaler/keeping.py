@@ -9,6 +9,7 @@ from tonnage.autoscaler.status import go_time
 from tonnage.autoscaler.surveying import Surveyor
 from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
+from tonnage.objects.kinds import KubeObject
 from tonnage.scaleup.looking import Look
 from tonnage.scaleup.plan import Plan
 
@@ -21,6 +22,7 @@ class Keeper:
         self._surveyor = surveyor
         self._clock = clock
         self._noted: Recording | None = None
+        self._objects: list[KubeObject] = []
         self._too_large = (0, 0)
         """Objects of a cluster that was too large to record, and for which size."""
         self.log = DecisionLog()
@@ -29,14 +31,18 @@ class Keeper:
         """A new round: nothing is noted yet."""
         self._noted = None
 
-    def note(self, plan: Plan, found: Look, question: Question, *, now: float) -> None:
-        """Remember the cluster as the plan found it, if the plan says anything new."""
-        says = plan.steps or plan.not_helped
+    def look(self, question: Question) -> None:
+        """Remember the cluster as it is before the decision: it goes on meanwhile."""
+        self._objects = []
         size = question.config.decision_recording_size
-        if not size or not says or not self.log.is_news(plan, ()):
-            return
         many, tried = self._too_large
-        if size <= tried and self._world.size >= many:
+        if self._world.waiting and size and not (size <= tried and self._world.size >= many):
+            self._objects = self._world.objects()
+
+    def note(self, plan: Plan, found: Look, question: Question, *, now: float) -> None:
+        """Keep the cluster as the plan found it, if the plan says anything new."""
+        objects, self._objects = self._objects, []
+        if not objects or not (plan.steps or plan.not_helped) or not self.log.is_news(plan, ()):
             return
         self._noted = Recording(
             circumstances=Circumstances(
@@ -49,7 +55,7 @@ class Keeper:
                 skipped=dict(question.skipped),
                 upcoming=dict(question.upcoming),
             ),
-            objects=self._world.objects(),
+            objects=objects,
         )
 
     async def keep(self, report: Report, config: Config) -> None:

@@ -1,13 +1,13 @@
 """The loop: look, decide, act; again when a pod finds no node, or when the scan interval is over.
 
-No awaiting stands between looking and deciding, so a plan is made from one state of the cluster.
+No awaiting stands between looking and deciding, and what is decided on stands still meanwhile, so a
+plan is made from one state of the cluster.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tonnage.autoscaler import blaming
 from tonnage.autoscaler.acting import Hands, NotLeadingError
 from tonnage.autoscaler.buying import Buyer
 from tonnage.autoscaler.choosing import Chooser, Question
@@ -34,13 +34,14 @@ from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.registry import Observation, Registry, Sighting, restored
 from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
-from tonnage.scaleup import deciding
 from tonnage.scaleup.looking import Look
 from tonnage.scaleup.options import policy_of
 from tonnage.scaleup.plan import Plan
+from tonnage.service import workers
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.standing import Trust
 from tonnage.service.steadytime import SteadyTime
+from tonnage.service.workers import Worker
 
 TRANSIENT = "transientError"
 NO_GROUPS = "no node groups: nothing can be bought"
@@ -72,6 +73,7 @@ class Autoscaler:
         namespace: str = "kube-system",
         identity: str = "",
         dry_run: bool = False,
+        worker: Worker = workers.here,
     ) -> None:
         self._world = world
         self._config = config
@@ -85,7 +87,7 @@ class Autoscaler:
         self._untainter = Untainter(world, self._hands, client=client, clock=clock)
         self._store = StateStore(client, namespace=namespace)
         self._surveyor = Surveyor(world)
-        self._chooser = Chooser(world, clock=clock)
+        self._chooser = Chooser(world, clock=clock, worker=worker)
         self._keeper = Keeper(world, self._surveyor, clock=clock)
         self._teller = Teller(client, metrics=metrics, namespace=namespace, mode=self._mode)
         self._problems: list[str] = []
@@ -222,6 +224,7 @@ class Autoscaler:
                     # Something was tried in vain, and the world went on meanwhile.
                     found = self._surveyor.look(provided, config=config, now=now, blind=blind)
                 question = self._question(provided, observation, config, features)
+                self._keeper.look(question)
                 plan = await self._plan(found, question)
                 self._keeper.note(plan, found, question, now=now)
                 settled = await self._carry_out(plan, provided, observation, config, now)
@@ -236,11 +239,7 @@ class Autoscaler:
             done=tuple(self._hands.done),
             waiting=len(self._world.waiting),
             waiting_with_volumes=sum(bool(record.volumes) for record in found.pending),
-            because_of_volumes=blaming.because_of_volumes(
-                self._world.snapshot,
-                self._world.unplaced(),
-                deciding.as_decided(features, config),
-            ),
+            because_of_volumes=await self._chooser.because_of_volumes(config, features),
             problems=tuple(self._problems),
             slots=self._surveyor.slots(provided.groups),
             refused=self._refused(),
@@ -304,6 +303,7 @@ class Autoscaler:
                     "why": step.reason,
                 },
             )
+        self._buyer.tell_set_apart(plan.set_apart)
         settled = await self._buyer.buy(plan, provided, config, now=now)
         if settled:
             self._buyer.tell_not_helped(plan.not_helped)

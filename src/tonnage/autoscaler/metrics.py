@@ -104,6 +104,10 @@ class Metrics:
             "not_helped_pods", "Pods nothing is bought for, by whether volumes are why.",
             "because_of_volumes", prefix=_OURS,
         )  # fmt: skip
+        self._set_apart = gauge(
+            "set_apart_pods", "Pods decided on last and alone for their complexity.",
+            "decided", prefix=_OURS,
+        )  # fmt: skip
         self._used = rows("slots_used", "Attach slots taken.", "node_group", "driver", prefix=_OURS)
         self._free = rows("slots_free", "Attach slots left.", "node_group", "driver", prefix=_OURS)
         self._limit = rows(
@@ -230,6 +234,9 @@ class Metrics:
                 self._waited.labels(wait.group).observe(wait.seconds)
             self._longest_wait.set(self._waits.longest(now=report.now))
         if report.plan is not None:
+            for decided in (True, False):
+                count = sum(one.decided is decided for one in report.plan.set_apart)
+                self._set_apart.labels(str(decided).lower()).set(count)
             self.active("autoscaling", now=report.now)
             if report.waiting:
                 self.active("scaleUp", now=report.now)

@@ -23,13 +23,14 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.providers.measured import MeasuredProvider
 from tonnage.providers.protocol import Provider
-from tonnage.service import cachemetrics, connecting, running
+from tonnage.service import cachemetrics, connecting, running, workers
 from tonnage.service.cachemetrics import CacheCollector
 from tonnage.service.configfile import ConfigFile
 from tonnage.service.debug import DebugServer
 from tonnage.service.eventmetrics import EventCollector
 from tonnage.service.leading import Candidate, Leadership
 from tonnage.service.serving import Server
+from tonnage.service.workers import Worker
 from tonnage.snapshot.slots import UNLIMITED
 
 _log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Program:
         rng: random.Random,
         new_id: Callable[[], str],
         pace: Pace | None = None,
+        worker: Worker = workers.here,
     ) -> None:
         self._settings = settings
         self._config = config
@@ -106,6 +108,7 @@ class Program:
             namespace=settings.namespace,
             identity=settings.identity,
             dry_run=settings.dry_run,
+            worker=worker,
         )
         self.metrics.registry.register(CacheCollector(self.world.mirror))
         self.metrics.registry.register(EventCollector(self.recorder))
@@ -213,7 +216,12 @@ class Program:
         }
 
     def snapshot(self) -> dict[str, Any]:
-        """The standing snapshot: every node with its pods and slots, and who waits."""
+        """The standing snapshot: every node with its pods and slots, and who waits.
+
+        While a decision has it there is nothing to be seen that is sure to be so.
+        """
+        if self.world.still:
+            return {"deciding": True}
         held = self.world.snapshot
         nodes = []
         for record in held.ordered_nodes():
@@ -265,6 +273,7 @@ async def start(
         clock=clock,
         rng=rng,
         new_id=new_id,
+        worker=workers.in_thread,
     )
     await program.run()
 

@@ -170,7 +170,7 @@ class World(StandingCluster):
 
     def _volume_changed(self, change: Change[PersistentVolume]) -> None:
         """Volumes take of what nodes have where that is published, and nowhere else."""
-        if any(self.snapshot.storage.capacities_of(change.object.class_name)):
+        if self.still or any(self.snapshot.storage.capacities_of(change.object.class_name)):
             self._noticing.other(change)
 
     def _note_waiting(self, pod: Pod) -> None:

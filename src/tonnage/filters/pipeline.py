@@ -23,6 +23,7 @@ from tonnage.filters.taint_toleration import TaintToleration
 from tonnage.filters.volume_binding import VolumeBinding
 from tonnage.filters.volume_restrictions import VolumeRestrictions
 from tonnage.filters.volume_zone import VolumeZone
+from tonnage.objects import complexity
 from tonnage.objects.meta import Record
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -173,7 +174,7 @@ class Verdicts:
 
     def _verdict(self, node: str, row: int) -> Verdict:
         pod = self._ask.pod.key
-        warnings = (DEVICES_NOT_MODELLED,) if self._ask.pods.wants_devices else ()
+        warnings = tuple(_warnings(self._ask))
         code = _CODES[self.codes[row]]
         if code is Code.SUCCESS:
             return Verdict(pod=pod, node=node, warnings=warnings)
@@ -215,6 +216,16 @@ class Verdicts:
                     counts[text] += len(refusal.rows)
             body = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
         return f"0/{total} nodes are available: {body}."
+
+
+def _warnings(ask: Ask) -> Iterator[str]:
+    if ask.pods.wants_devices:
+        yield DEVICES_NOT_MODELLED
+    if ask.pod.complexity > complexity.MOST:
+        yield (
+            f"the pod has {ask.pod.complexity:,} rules, terms, values and volumes, more than"
+            f" {complexity.MOST:,}: the autoscaler decides on it last and alone"
+        )
 
 
 def order(features: Features) -> tuple[Filter, ...]:

@@ -18,6 +18,7 @@ from tonnage.groups.readiness import Readiness
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.scaleup import gathering, looking, planning, podgroups, underway
+from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
 from tonnage.scaleup.gathering import Cluster
 from tonnage.scaleup.looking import Look
@@ -112,6 +113,7 @@ def decide_standing(
     skipped: Mapping[str, str],
     upcoming: Mapping[str, int],
     out_of_time: Callable[[], bool] = lambda: False,
+    own_time: OwnTime | None = None,
     outside: OutsideExpanders | None = None,
 ) -> Plan:
     """What to buy, on a snapshot that goes on living: it is left as it was.
@@ -129,6 +131,7 @@ def decide_standing(
                 skipped=skipped,
                 upcoming=upcoming,
                 out_of_time=out_of_time,
+                own_time=own_time,
                 outside=outside,
             )
         )
@@ -150,6 +153,7 @@ def _request(
     upcoming: Mapping[str, int],
     out_of_time: Callable[[], bool],
     outside: OutsideExpanders | None,
+    own_time: OwnTime | None = None,
 ) -> Request:
     """The question for the planner; from here on what is under way is there in the snapshot."""
     cluster = found.cluster
@@ -180,6 +184,7 @@ def _request(
         features=features,
         warnings=(*_warnings(found, options, features), *found.warnings),
         out_of_time=out_of_time,
+        own_time=own_time or OwnTime(),
         outside=_outside(outside, found),
     )
 

@@ -8,7 +8,7 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.filters.opt_in import Enforcement
 from tonnage.groups.policy import GroupPolicy
-from tonnage.objects import decoding, strictness
+from tonnage.objects import complexity, decoding, strictness
 from tonnage.objects.checking import describe
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import LimitOverrides, SlotPool
@@ -47,6 +47,12 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     grpc_expander_cert: str = ""
     random_seed: int = 0
     time_budget: float = 0.0
+    max_pod_complexity: int = complexity.MOST
+    """Rules of a pod, and what they name, past which it is decided on last and alone; 0: no end."""
+    max_round_complexity: int = 0
+    """The same of all pods together; those past it, fairly by namespace, are decided on last."""
+    set_apart_time_budget: float = 0.0
+    """Seconds for all pods that are decided on last; 0: no end."""
     pools: tuple[SlotPool, ...] = ()
     limits: LimitOverrides = LimitOverrides()
 

@@ -207,9 +207,9 @@ def _place_all(
         if stop():
             break
         if group.apart:
-            _place_each(packing, group, features, limit, packing.remaining(group))
+            _place_each(packing, group, features, limit, packing.remaining(group), stop)
         else:
-            _place_group(packing, group, features, limit)
+            _place_group(packing, group, features, limit, stop)
 
 
 def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.intp]) -> Ints:
@@ -239,7 +239,9 @@ def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.i
     return np.maximum(room, 0)
 
 
-def _place_group(packing: Packing, group: PodGroup, features: Features, limit: int) -> None:
+def _place_group(
+    packing: Packing, group: PodGroup, features: Features, limit: int, stop: Callable[[], bool]
+) -> None:
     snapshot = packing.snapshot
     wanted = min(packing.remaining(group), _shared_room(packing, group))
     room = headroom(snapshot, group, packing.rows)
@@ -253,7 +255,7 @@ def _place_group(packing: Packing, group: PodGroup, features: Features, limit: i
     if wanted <= 0:
         return
     if caps is not None and caps.untold:
-        _place_each(packing, group, features, limit, wanted)
+        _place_each(packing, group, features, limit, wanted, stop)
         return
     if caps is not None and caps.one_row:
         _fill_one_row(packing, group, room, fresh, wanted, limit)
@@ -348,11 +350,18 @@ def _evenly(room: Ints, heights: Ints, wanted: int) -> Ints:
 
 
 def _place_each(
-    packing: Packing, group: PodGroup, features: Features, limit: int, wanted: int
+    packing: Packing,
+    group: PodGroup,
+    features: Features,
+    limit: int,
+    wanted: int,
+    stop: Callable[[], bool],
 ) -> None:
     """Pod by pod, each row asked as it is now: for pods whose volumes are followed by name."""
     packing.drifting |= bool(group.sample.pods.spread)
     for _ in range(wanted):
+        if stop():
+            return
         fits = pipeline.evaluate(packing.snapshot, group.sample, features).fits[packing.rows]
         if not fits.any():
             if len(packing.names) >= limit:

@@ -1,6 +1,6 @@
 """Placing pods on nodes that are there: real ones, upcoming ones, and those a step has bought."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,11 +14,17 @@ from tonnage.snapshot.snapshot import Snapshot
 
 
 def place(
-    snapshot: Snapshot, groups: Sequence[PodGroup], features: Features, *, rows: Bools
+    snapshot: Snapshot,
+    groups: Sequence[PodGroup],
+    features: Features,
+    *,
+    rows: Bools,
+    stop: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Placed], list[PodGroup]]:
     """Put what fits on the allowed rows, group by group; gives the fits and the groups left over.
 
-    Pods that want to be near others are tried again as long as others find a place.
+    Pods that want to be near others are tried again as long as others find a place. From the moment
+    that `stop` says so, nobody is placed any more.
     """
     fits: list[Placed] = []
     left = list(groups)
@@ -26,7 +32,7 @@ def place(
     while waiting:
         placed: dict[int, int] = {}
         for group in waiting:
-            found = _place_group(snapshot, group, features, rows)
+            found = [] if stop() else _place_group(snapshot, group, features, rows, stop)
             placed[id(group)] = sum(len(one.pods) for one in found)
             fits.extend(found)
         if not any(placed.values()):
@@ -41,7 +47,11 @@ def place(
 
 
 def _place_group(
-    snapshot: Snapshot, group: PodGroup, features: Features, rows: Bools
+    snapshot: Snapshot,
+    group: PodGroup,
+    features: Features,
+    rows: Bools,
+    stop: Callable[[], bool],
 ) -> list[Placed]:
     if not group.apart and not (packing.headroom(snapshot, group, np.flatnonzero(rows)) > 0).any():
         return []
@@ -53,7 +63,7 @@ def _place_group(
         apart.place(snapshot, group, row, features)
         return [Placed(group, (group.sample,), row)]
     if group.interacting:
-        return _place_one_by_one(snapshot, group, features, rows, fitting)
+        return _place_one_by_one(snapshot, group, features, rows, fitting, stop)
     room = packing.headroom(snapshot, group, slice(0, len(fitting)))
     room = np.where(fitting, room, 0)
     if group.held.storage and snapshot.storage_ledger is not None:
@@ -69,13 +79,18 @@ def _place_group(
 
 
 def _place_one_by_one(
-    snapshot: Snapshot, group: PodGroup, features: Features, rows: Bools, fitting: Bools
+    snapshot: Snapshot,
+    group: PodGroup,
+    features: Features,
+    rows: Bools,
+    fitting: Bools,
+    stop: Callable[[], bool],
 ) -> list[Placed]:
     """Pods that keep together or apart change the answer for the next one."""
     fits = []
     one = np.ones(1, dtype=np.int64)
     for pod in group.members:
-        if not fitting.any():
+        if not fitting.any() or stop():
             break
         row = int(np.flatnonzero(fitting)[0])
         imagined.hold(snapshot, group.held, np.array([row]), one)

@@ -74,6 +74,15 @@ class NotHelped(_Whole, frozen=True, kw_only=True):
     reasons: tuple[GroupReason, ...] = ()
 
 
+class SetApart(_Whole, frozen=True, kw_only=True):
+    """A pod that was decided on after all others and alone, or not at all for want of time."""
+
+    pod: str
+    complexity: int
+    reason: str
+    decided: bool
+
+
 class GroupLimit(Record, frozen=True, kw_only=True):
     """The slots a new node of a group has for a driver, and who says so.
 
@@ -129,6 +138,7 @@ class Plan(_Whole, frozen=True, kw_only=True):
     storage: tuple[GroupStorage, ...] = ()
     bounds: Bounds = Bounds(nodes=0, cost_per_hour=None, gap=0.0)
     partial: bool = False
+    set_apart: tuple[SetApart, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property

@@ -6,13 +6,13 @@ at again, until no group helps any of them.
 """
 
 import random
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tonnage.scaleup import (
     balancing,
+    costly_pods,
     expanders,
     explaining,
     orders,
@@ -27,8 +27,10 @@ from tonnage.scaleup import (
 )
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
-from tonnage.scaleup.plan import GroupDelta, GroupPool, NotHelped, Placement, Plan, Step
+from tonnage.scaleup.costly_pods import Costly
+from tonnage.scaleup.plan import GroupPool, NotHelped, Plan
 from tonnage.scaleup.podgroups import Placed, PodGroup
+from tonnage.scaleup.purchases import Purchases
 from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools
@@ -75,7 +77,9 @@ class _Planner:
     ) -> None:
         self._request = request
         self._groups = groups
-        self._left = groups
+        self._left, self._costly = costly_pods.divide(groups, request.options)
+        self._undecided: list[Costly] = []
+        """Groups whose turn did not come, with the reason."""
         self._existing_order = existing_order
         self._snapshot = request.snapshot
         self._options = request.options
@@ -102,14 +106,12 @@ class _Planner:
             self._pools = pooling.open_pools(
                 request.snapshot, request.groups, self._candidates, request.options.pools
             )
-        self._bought: dict[str, dict[int, list[PodRecord]]] = {}
-        self._placed: Counter[int] = Counter()
+        self._purchases = Purchases(request.snapshot)
         self._option_pods: dict[str, list[PodRecord]] = {}
         self._packed_as: dict[str, str] = {}
-        self._steps: list[Step] = []
         self._existing: list[int] = []
-        self._on_existing: list[Placement] = []
-        self._partial = False
+        self._out_of_time = request.out_of_time
+        self._stopped = self._partial = False
         self.improvable = False
 
     def run(self) -> Plan:
@@ -125,9 +127,34 @@ class _Planner:
         )
         self._fit_existing()
         self._left = [group for group in self._left if not explaining.is_daemon(group.sample)]
+        self._buy_for_all()
+        if self._costly:
+            self._help_costly()
+        return self._result()
+
+    def _buy_for_all(self, *, late: str = costly_pods.TIME_OVER) -> None:
+        """Buy for as long as that helps anybody; `late` is why not all may be decided on."""
         while self._left and self._step():
             pass
-        return self._result()
+        if self._stopped:
+            self._undecided += [Costly(group, late) for group in self._left]
+            self._left = []
+
+    def _help_costly(self) -> None:
+        """One by one, when all others have what they get, and within a time of their own."""
+        with self._request.own_time.running() as self._out_of_time:
+            self._stopped = False
+            for number, costly in enumerate(self._costly):
+                if self._is_out_of_time():
+                    self._undecided += self._costly[number:]
+                    break
+                others = self._left
+                rows = [*self._existing, *self._purchases.rows]
+                fits, left = self._place([costly.group], rows)
+                self._purchases.add_without_buying(fits)
+                self._left = [group for group in left if not explaining.is_daemon(group.sample)]
+                self._buy_for_all(late=costly.reason)
+                self._left = others + self._left
 
     def _add_upcoming(self) -> None:
         for name, count in self._request.upcoming.items():
@@ -148,7 +175,7 @@ class _Planner:
         self._existing = np.flatnonzero(rows).tolist()
         if not self._existing:
             return
-        helpless = {id(group): not self._candidates.fits(group).any() for group in self._left}
+        helpless = {id(group): not self._fits(group).any() for group in self._left}
         awaited = {id(group) for group in self._left if self._is_awaited(group)}
         ordered = sorted(
             self._left,
@@ -159,8 +186,10 @@ class _Planner:
                 self._existing_order(group),
             ),
         )
-        fits, self._left = placing.place(self._snapshot, ordered, self._features, rows=rows)
-        self._on_existing = self._placements(fits)
+        fits, self._left = placing.place(
+            self._snapshot, ordered, self._features, rows=rows, stop=self._is_out_of_time
+        )
+        self._purchases.add_without_buying(fits)
 
     def _is_awaited(self, group: PodGroup) -> bool:
         return not self._options.as_upstream and underway.is_awaited(self._snapshot, group)
@@ -169,7 +198,7 @@ class _Planner:
         """Choose and buy once; whether anything was bought."""
         if self._is_out_of_time():
             return False
-        feasible = np.array([self._candidates.fits(group) for group in self._left])
+        feasible = np.array([self._fits(group) for group in self._left])
         options = weighing.options(
             self._candidates,
             self._left,
@@ -191,10 +220,17 @@ class _Planner:
             options = [option for option in options if option.group != chosen.group]
         return False
 
+    def _fits(self, group: PodGroup) -> Bools:
+        """Candidates whose empty node the pods fit on now; none if there is no time to ask."""
+        if self._is_out_of_time():
+            return np.zeros(len(self._candidates), dtype=np.bool_)
+        return self._candidates.fits(group)
+
     def _is_out_of_time(self) -> bool:
         """From the first time it is so, everything is left as it is: the plan is partial."""
-        self._partial = self._partial or self._request.out_of_time()
-        return self._partial
+        self._stopped = self._stopped or self._out_of_time()
+        self._partial = self._partial or self._stopped
+        return self._stopped
 
     def _estimate(self, candidate: Candidate, groups: list[PodGroup]) -> expanders.Option | None:
         """What upstream's first fit would buy of the group: the choice is made on that."""
@@ -227,7 +263,7 @@ class _Planner:
             self._features,
             limit=self._node_limit(candidate) if limit is None else limit,
             prefix=f"{candidate.name}-new-",
-            first_number=len(self._bought.get(candidate.name, ())) + 1,
+            first_number=self._purchases.count(candidate.name) + 1,
             fresh={
                 id(group.held): int(self._candidates.room(group)[candidate.position])
                 for group in order
@@ -343,7 +379,7 @@ class _Planner:
         rows: dict[str, list[int]] = {}
         for name, delta in deltas.items():
             if delta:
-                first = len(self._bought.get(name, ())) + 1
+                first = self._purchases.count(name) + 1
                 names = imagined.free_names(self._snapshot, f"{name}-new-", delta, first=first)
                 added = imagined.add_copies(self._snapshot, self._candidates[name].row, names)
                 rows[name] = list(range(added.start, added.stop))
@@ -370,50 +406,31 @@ class _Planner:
         for name, found in rows.items():
             one = self._candidates[name]
             self._budget.take(one.group, one.template, len(found))
-            self._bought.setdefault(name, {}).update((row, []) for row in found)
-        owner = {row: rows for rows in self._bought.values() for row in rows}
-        more, self._left = self._use_up(left, list(owner))
-        for group, pods, row in (*placed, *more):
-            if row in owner:
-                owner[row][row].extend(pods)
-                self._placed[id(group.held)] += len(pods)
-        self._steps.append(
-            Step(
-                chosen=candidate.name,
-                scale_ups=tuple(
-                    GroupDelta(group=name, delta=len(found)) for name, found in rows.items()
-                ),
-                pods=tuple(pod.key for one in (*placed, *more) for pod in one.pods),
-                fit_on_existing=tuple(
-                    self._placements(one for one in more if one.row not in owner)
-                ),
-                reason=reason,
-            )
-        )
+        self._purchases.add_rows(rows)
+        more, self._left = self._use_up(left, self._purchases.rows)
+        self._purchases.add_step(candidate.name, rows, (*placed, *more), reason=reason)
 
     def _use_up(
         self, left: list[PodGroup], bought: list[int]
     ) -> tuple[list[Placed], list[PodGroup]]:
         """Fill bought nodes; who minds other pods may now fit on nodes that were there, too."""
-        more, still = placing.place(
-            self._snapshot,
-            [group for group in left if not group.interacting],
-            self._features,
-            rows=self._mask(bought),
-        )
+        more, still = self._place([group for group in left if not group.interacting], bought)
         minding = [group for group in left if group.interacting]
         if minding:
-            mask = self._mask([*self._existing, *bought])
-            fits, minding = placing.place(self._snapshot, minding, self._features, rows=mask)
+            fits, minding = self._place(minding, [*self._existing, *bought])
             more += fits
         return more, still + minding
 
-    def _placements(self, fits: Iterable[Placed]) -> list[Placement]:
-        found: list[Placement] = []
-        for fit in fits:
-            node = self._snapshot.name_of(fit.row)
-            found.extend(Placement(pod=pod.key, node=node) for pod in fit.pods)
-        return found
+    def _place(
+        self, groups: Sequence[PodGroup], rows: list[int]
+    ) -> tuple[list[Placed], list[PodGroup]]:
+        return placing.place(
+            self._snapshot,
+            groups,
+            self._features,
+            rows=self._mask(rows),
+            stop=self._is_out_of_time,
+        )
 
     def _mask(self, rows: list[int]) -> Bools:
         mask = np.zeros(self._snapshot.table.size, dtype=np.bool_)
@@ -421,10 +438,12 @@ class _Planner:
         return mask
 
     def _result(self) -> Plan:
+        purchases = self._purchases
+        apart = costly_pods.told(self._costly, [one.group for one in self._undecided])
         found = Plan(
-            steps=tuple(self._steps),
-            scale_ups=outcome.scale_ups(self._snapshot, self._bought),
-            fit_on_existing=tuple(self._on_existing),
+            steps=tuple(purchases.steps),
+            scale_ups=outcome.scale_ups(self._snapshot, purchases.by_group),
+            fit_on_existing=tuple(purchases.on_existing),
             not_helped=tuple(self._not_helped()),
             limits=outcome.group_limits(self._candidates),
             pools=self._pools,
@@ -434,12 +453,17 @@ class _Planner:
                 [
                     (group, count)
                     for group in self._groups
-                    if (count := self._placed[id(group.held)])
+                    if (count := purchases.placed[id(group.held)])
                 ],
-                {name: len(rows) for name, rows in self._bought.items()},
+                {name: len(rows) for name, rows in purchases.by_group.items()},
             ),
             partial=self._partial,
-            warnings=(*self._request.warnings, *(one.message for one in self._expander.notices)),
+            set_apart=apart,
+            warnings=(
+                *self._request.warnings,
+                *(one.message for one in self._expander.notices),
+                *costly_pods.warnings(apart),
+            ),
         )
         found = storing.with_warnings(found, self._snapshot, self._groups)
         self.improvable = self._could_be_better(found)
@@ -450,7 +474,7 @@ class _Planner:
         bought = sum(one.delta for one in found.scale_ups)
         small = len(self._groups) * max(len(self._candidates), 1) <= _WORTH_ANOTHER_ORDER
         lacking = bool(self._left) or bought > found.bounds.nodes
-        return small and bool(self._on_existing) and lacking
+        return small and bool(self._purchases.on_existing) and lacking
 
     def _not_helped(self) -> list[NotHelped]:
         full = {
@@ -458,7 +482,8 @@ class _Planner:
             for one in self._candidates
             if (why := self._budget.why_full(one.group, one.template)) is not None
         }
-        return [
+        late = costly_pods.not_decided(self._undecided, [one.name for one in self._candidates])
+        return late + [
             one
             for group in self._left
             for one in explaining.not_helped(

@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 from tonnage.filters.features import Features
 from tonnage.groups.model import Group, Template
+from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.podgroups import PodGroup
@@ -18,6 +19,8 @@ AskingOutside: TypeAlias = Callable[[Callable[[str], Sequence[PodRecord]]], Mapp
 
 class Request(NamedTuple):
     """Everything a decision is made from. `out_of_time` may end it early with a partial plan.
+
+    `own_time` is what pods have that are set apart for their complexity.
 
     `upcoming` are nodes to count on that are not there yet, by group; `coming_up` nodes that are
     there in part, each with its group. `promised` are the pods that are being bound; they are on
@@ -36,4 +39,5 @@ class Request(NamedTuple):
     promised: Sequence[Promise] = ()
     warnings: Sequence[str] = ()
     out_of_time: Callable[[], bool] = lambda: False
+    own_time: OwnTime = OwnTime()
     outside: AskingOutside = lambda _: {}

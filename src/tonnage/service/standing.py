@@ -186,6 +186,11 @@ class StandingCluster:
         if recount or self._rebuild_wanted or not same:
             self._rebuild()
 
+    @property
+    def still(self) -> bool:
+        """Whether somebody has the snapshot for himself now."""
+        return self._deferred is not None
+
     @contextmanager
     def standing_still(self) -> Iterator[None]:
         """Leave the snapshot alone inside the block, for who reads it in another thread.

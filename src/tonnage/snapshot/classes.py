@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tonnage.objects import podfeatures, resources
+from tonnage.objects import complexity, podfeatures, resources
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import (
     Affinity,
@@ -113,6 +113,7 @@ class PodClass:
     __slots__ = (
         "affinity",
         "anti_affinity",
+        "complexity",
         "counters",
         "features",
         "gates",
@@ -167,6 +168,7 @@ class PodClass:
         self.wants_devices = bool(spec.resource_claims)
         self.features = podfeatures.needed(spec)
         self.priority = spec.priority or 0
+        self.complexity = complexity.of(spec)
         # Filled in by the parts of the snapshot that keep count of and over classes.
         self.identity = -1
         self.registered_as = key

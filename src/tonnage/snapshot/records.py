@@ -43,6 +43,11 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
     _claims: tuple[WaitingClaim, ...] | None = None
 
     @property
+    def complexity(self) -> int:
+        """How much there is to look at when the pod is decided on."""
+        return self.pods.complexity + len(self.volumes)
+
+    @property
     def terminating(self) -> bool:
         return self.meta.deletion_timestamp is not None
 
