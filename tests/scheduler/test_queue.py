@@ -138,3 +138,11 @@ def test_who_was_tried_before_stands_behind_the_others() -> None:
     assert popped(queue, limit=1) == ["a"]
     queue.failed("a", now=0)
     assert popped(queue, now=5) == ["b", "a"]
+
+
+def test_who_was_taken_out_and_not_tried_keeps_the_turn_and_has_no_attempt_more() -> None:
+    queue = a_queue("a", "b")
+    popped(queue)
+    queue.give_back("a")
+    (again,) = queue.pop(10, now=0.0)
+    assert (again.key, again.attempts) == ("a", 1)

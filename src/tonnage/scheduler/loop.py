@@ -18,6 +18,7 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder, Severity
 from tonnage.cluster.watching import EventType
 from tonnage.filters.features import Features
+from tonnage.objects import complexity
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.scheduler import metrics as figures
@@ -42,6 +43,9 @@ from tonnage.service.standing import Trust
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 _log = logging.getLogger(__name__)
+
+_SLICE = 1.0
+"""Seconds of deciding after which others have their turn: leases, watches, health."""
 
 _LOOK_AGAIN = 1.0
 """Seconds between looks at caches that are not to be trusted, and at the configuration file."""
@@ -139,7 +143,7 @@ class Scheduler:
         with ledger:
             placed: list[Placed] = []
             refused: list[Refused] = []
-            for outcome in self._decisions(placer, records):
+            for outcome in self._in_turn(placer, records, until=started + _SLICE):
                 if isinstance(outcome, Placed):
                     placed.append(outcome)
                 else:
@@ -150,6 +154,24 @@ class Scheduler:
                 self._wake(Happening(waking.POD_ADDED, one.record))
             self._refuse(refused, features, config)
         return len(taken)
+
+    def _in_turn(
+        self, placer: Placer, records: list[PodRecord], *, until: float
+    ) -> Iterator[Placed | Refused]:
+        """What is decided until then; everybody else keeps his turn.
+
+        Pods with very many rules come last, and only one of them: leases and health wait for it.
+        """
+        left = {record.key: None for record in records}
+        simple = [record for record in records if not _is_costly(record)]
+        costly = [record for record in records if _is_costly(record)]
+        for outcome in self._decisions(placer, [*simple, *costly[:1]]):
+            left.pop(outcome.record.key, None)
+            yield outcome
+            if self._clock.monotonic() >= until:
+                break
+        for key in left:
+            self.queue.give_back(key)
 
     def _decisions(self, placer: Placer, records: list[PodRecord]) -> Iterator[Placed | Refused]:
         """What is decided; a pod that cannot be, for whatever reason, stops no other."""
@@ -336,7 +358,8 @@ class Scheduler:
             if one.error:
                 self._fail(key, one.text)
                 continue
-            attempt = self._preemptor.attempt(one, features, allowed=config.preemption)
+            allowed = config.preemption and not _is_costly(one.record)
+            attempt = self._preemptor.attempt(one, features, allowed=allowed)
             for victim in attempt.work:
                 self._tasks.create_task(victim)
             for other in attempt.displaced:
@@ -390,3 +413,8 @@ def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[Hap
 def _place(record: PodRecord | None) -> str:
     """The node whose room a pod takes, or is promised."""
     return "" if record is None else record.node_name or record.nominated
+
+
+def _is_costly(record: PodRecord) -> bool:
+    """Whether the pod has so many rules that a decision on it takes others' time."""
+    return record.complexity > complexity.MOST

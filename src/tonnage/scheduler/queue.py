@@ -129,6 +129,13 @@ class SchedulingQueue:
         for name in pod.refused_by or ("",):
             self._refused.setdefault(name, {})[key] = None
 
+    def give_back(self, key: str) -> None:
+        """A pod that was taken out and not tried after all: it keeps its turn."""
+        pod = self._pods.get(key)
+        if pod is not None and pod.place is Place.TRIED:
+            pod.attempts -= 1
+            self._activate(pod)
+
     def failed(self, key: str, *, now: float) -> None:
         """Something went wrong with a pod that was taken out: try again after its backoff."""
         pod = self._pods.get(key)
