@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,6 +37,14 @@ def test_every_manifest_is_listed_in_its_kustomization(overlay: str) -> None:
     }
     files = {path.name for path in (DEPLOY / overlay).glob("*.yaml")}
     assert files - {"kustomization.yaml"} == {name for name in listed if name != "../base"}
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("kustomization.yaml")), ids=str)
+def test_no_kustomization_is_inside_one_that_it_builds_on(path: Path) -> None:
+    """kustomize takes that for a cycle."""
+    listed = yaml.safe_load(path.read_text())["resources"]
+    built_on = {(path.parent / name).resolve() for name in listed}
+    assert not built_on & {path.parent, *path.parents}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
