@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.autoscaler import Autoscaler
 from tests.e2e.controlplane import wait_until
 from tests.e2e.extending import extender
 from tests.e2e.processes import Watchdog
@@ -17,8 +19,9 @@ from tonnage.embedded.world.behaviour import DriverBehaviour
 
 pytestmark = pytest.mark.patience(600)
 
-LEVELS = 9_900
-"""Few less than the API server takes, and more than any Python follows."""
+LEVELS = 9_993
+"""As many as the API server takes, and more than most Pythons follow."""
+FLOOD = 50
 
 
 @pytest.fixture
@@ -75,6 +78,46 @@ def test_nested_pods_and_absurd_amounts_stop_neither_a_start_nor_purchases_for_o
     assert autoscaler.requests() == [("db", 1)]
     assert autoscaler.healthy
     assert autoscaler.says("listening") == 1
+
+
+def test_a_flood_of_nested_pods_leaves_memory_and_health_as_they_were(
+    stage: Stage, tenant: Tenant, figure: Callable[[str], None]
+) -> None:
+    set_up(stage)
+    autoscaler = stage.autoscaler()
+    before = resident(autoscaler)
+    looks = [look(autoscaler)]
+    for number in range(FLOOD):
+        tenant.post_pod(nested(f"flood-{number}"))
+        looks.append(look(autoscaler))
+
+    def all_named() -> bool:
+        looks.append(look(autoscaler))
+        return bool(autoscaler.tells("problemCount") == FLOOD)
+
+    stage.wait(all_named, "all are named in the status")
+    stage.cluster.create(stateful_set("db", 5, namespace=stage.work.namespace))
+    stage.wait_running(5)
+    after = resident(autoscaler)
+    assert after - before < 100
+    assert autoscaler.requests() == [("db", 1)]
+    figure(
+        f"{FLOOD} pods nested {LEVELS:,} deep: {before:.0f} MB before, {after:.0f} MB after, all"
+        f" named; the longest look at its health took {max(looks):.2f} s"
+    )
+
+
+def look(autoscaler: Autoscaler) -> float:
+    """Seconds that it takes to be told that it is well."""
+    began = time.monotonic()
+    assert autoscaler.healthy
+    return time.monotonic() - began
+
+
+def resident(autoscaler: Autoscaler) -> float:
+    """Megabytes of memory."""
+    told = Path(f"/proc/{autoscaler.program.pid}/status").read_text()
+    return int(told.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 def test_nested_pods_stop_neither_the_extender_nor_a_command(

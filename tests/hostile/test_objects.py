@@ -40,12 +40,15 @@ def lists(levels: int) -> bytes:
     return b"[" * levels + b"]" * levels
 
 
+BEYOND_ALL = mappings(150_000)
+"""Deeper than any Python follows."""
+
 NESTED = {
     "1,500 mappings": mappings(1_500),
     "9,993 mappings": mappings(9_993),
-    "150,000 mappings": mappings(150_000),
+    "150,000 mappings": BEYOND_ALL,
     "700,000 lists": lists(700_000),
-    "lists beside lists, deep down": b"[" * 2_000 + b",".join([b"[[]]"] * 100_000) + b"]" * 2_000,
+    "lists beside lists, deep down": b"[" * 150_000 + b"[],[[]]," * 99_999 + b"1" + b"]" * 150_000,
     "brackets in strings": b'["[{\\"[{\\\\",' * 3_000 + b"1" + b"]" * 3_000,
 }
 
@@ -156,7 +159,9 @@ async def test_what_nobody_reads_may_be_nested_as_deep_as_it_likes(
         bad = cache.get("bad", namespace="default")
         assert bad is not None
         assert bad.spec.node_name == "n1"
-        assert cache.problems == {("default", "bad"): TOO_DEEP}
+        # How deep a decoder follows depends on the Python, what is read of the object does not.
+        assert set(cache.problems.values()) <= {TOO_DEEP}
+        assert cache.problems or len(NESTED[nested]) < len(BEYOND_ALL)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -185,7 +190,7 @@ async def test_an_object_whose_very_name_cannot_be_read_ends_nothing(
 
 async def test_a_nested_object_that_is_mended_or_gone_is_named_no_more(clock: VirtualClock) -> None:
     async with ApiServer() as server:
-        server.instead[HERE] = mappings(9_993)
+        server.instead[HERE] = BEYOND_ALL
         cluster = Mirror(server.client(clock), clock=clock, rng=random.Random(1))
         cache = cluster.add(Pod)
         server.put(PODS, nested_pod())
@@ -206,7 +211,7 @@ async def test_a_nested_object_that_is_mended_or_gone_is_named_no_more(clock: Vi
 @pytest.mark.parametrize(
     ("pod", "wire"),
     [
-        pytest.param(nested_pod(), mappings(9_993), id="nested"),
+        pytest.param(nested_pod(), BEYOND_ALL, id="nested"),
         *(
             pytest.param(bad_pod(**spec), wire, id=what)
             for what, (spec, wire, _) in NOT_TO_BE_READ.items()
