@@ -79,3 +79,13 @@ def test_a_refusal_by_a_hundred_resources_names_the_same_ones_for_the_same_nodes
     flags = [np.array([True, True, False])] * 70 + [np.array([True, False, False])]
     kinds = kinds_of(flags).tolist()
     assert len(set(kinds)) == 3
+
+
+def test_explain_says_of_such_a_pod_that_it_is_decided_on_last() -> None:
+    snapshot = Snapshot.of([*cluster(), hostile.pods(1_100)["tolerations"]])
+    found = pipeline.evaluate(snapshot, snapshot.pods["default/hostile"], FEATURES)
+    (warning,) = found.on("n0").warnings
+    assert warning == (
+        "the pod has 1,102 rules, terms, values and volumes, more than 1,000:"
+        " the autoscaler decides on it last and alone"
+    )
