@@ -11,7 +11,7 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.filters import pipeline
 from tonnage.filters.framework import Code
-from tonnage.objects import checking, decoding, kinds
+from tonnage.objects import checking, complexity, decoding, kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
@@ -58,6 +58,7 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
         raise InputError(f"expected pod, nodeNames, templates and claims: {_said(error)}") from None
     _check_size(asked, snapshot)
     pod = wire.pod_of(asked.pod)
+    _check_rules("pod", complexity.of(pod.spec))
     claims = [_object(claim, PersistentVolumeClaim) for claim in asked.claims]
     templates = [
         (
@@ -66,6 +67,9 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
         )
         for one in asked.templates
     ]
+    for node, _ in templates:
+        told = (node.metadata.labels, node.spec.taints, node.status.allocatable)
+        _check_rules("templates", sum(map(len, told)))
     unknown = [name for name in asked.node_names if name not in snapshot.nodes]
     if unknown:
         raise InputError(f"nodeNames: {checking.one_line(unknown[0])}: there is no such node")
@@ -104,6 +108,11 @@ def _check_size(asked: "_Question", snapshot: Snapshot) -> None:
         raise TooMuchError(
             f"nodeNames: none of {len(snapshot.nodes)} nodes: expected {_MOST_NODES} at most"
         )
+
+
+def _check_rules(name: str, found: int) -> None:
+    if found > complexity.MOST:
+        raise TooMuchError(f"{name}: {found} rules: expected {complexity.MOST} at most")
 
 
 def _imagine(snapshot: Snapshot, node: Node, csinode: CSINode | None) -> None:
