@@ -194,6 +194,12 @@ class Stage:
             self.machine(f"{group}-new-{self._uids}", group, node=False)
         self.something_happens()
 
+    def delete(self, name: str, group: str) -> None:
+        """As the autoscaler does, before anything comes of it."""
+        before = self.ensemble.cloud.before_delete
+        assert before is not None
+        before(group, [name])
+
     def fail(self, group: str) -> None:
         """One of the machines on their way does not come."""
         machines = self.ensemble.cloud.machines

@@ -15,7 +15,7 @@ from tonnage.scaleup import underway
 from tonnage.scheduler.pledges import Pledges
 from tonnage.scheduler.queue import SchedulingQueue
 from tonnage.scheduler.world import SchedulerWorld
-from tonnage.simulation import exploring
+from tonnage.simulation import chances, exploring
 from tonnage.simulation.judging import binding, bounds, disks, purchases, repeats, waiting
 from tonnage.simulation.tapping import NotedCloud
 
@@ -99,6 +99,8 @@ def test_an_autoscaler_that_buys_too_much_for_what_was_lost(monkeypatch: Patch) 
         await increase(self, group, min(delta + 2 * lately, known.max_size - known.target))
 
     monkeypatch.setattr(NotedCloud, "increase", anxious)
+    # The seed was found among clusters whose trouble begins at once.
+    monkeypatch.setattr(chances, "aged", lambda simulation: simulation)
     assert is_found(repeats.BEYOND_LOSSES, (19,))
 
 

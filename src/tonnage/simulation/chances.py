@@ -6,7 +6,9 @@ either driver, of both or of none. Slots run out long before anything else does.
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from tonnage.embedded.cloud import CloudBehaviour, Outage, Shortage
 from tonnage.embedded.cloud.behaviour import ZONE
@@ -17,6 +19,8 @@ from tonnage.objects.nodes import Taint
 from tonnage.objects.scenarios import API_VERSION, NodeGroup
 from tonnage.simulation import scenario
 from tonnage.simulation.scenario import Action, Simulation, Spec, Tree
+
+Spell = TypeVar("Spell", Outage, Shortage)
 
 OPTED_IN = "ebs.csi.aws.com"
 PLAIN = "disk.example.com"
@@ -37,6 +41,8 @@ QUIET = 840.0
 PATIENCE = 180.0
 """Seconds that the autoscaler waits for machines, nodes and drivers."""
 LONGEST_BACKOFF = 60.0
+AGEING = PATIENCE + 60.0
+"""Seconds before trouble begins, where the first nodes are to be past every deadline by then."""
 
 
 def by_chance(seed: int) -> Simulation:
@@ -73,6 +79,24 @@ def by_chance(seed: int) -> Simulation:
             *(workload(name, dict.fromkeys(WORKLOADS[name], "1Gi")) for name in WORKLOADS),
         ),
     )
+
+
+def aged(simulation: Simulation, *, seconds: float = AGEING) -> Simulation:
+    """The same trouble, so much later."""
+    spec, replace = simulation.spec, msgspec.structs.replace
+    cloud = replace(
+        spec.cloud,
+        shortages=tuple(_later(one, seconds) for one in spec.cloud.shortages),
+        outages=tuple(_later(one, seconds) for one in spec.cloud.outages),
+    )
+    script = tuple(replace(action, at=action.at + seconds) for action in spec.script)
+    later = replace(spec, duration=spec.duration + seconds, cloud=cloud, script=script)
+    return replace(simulation, spec=later)
+
+
+def _later(one: Spell, seconds: float) -> Spell:
+    until = one.until + seconds if one.until is not None else None
+    return msgspec.structs.replace(one, since=one.since + seconds, until=until)
 
 
 def _options(*, tainted: bool, replacing: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Trouble ends after a while, so that at the end it can be asked whether everybody found their place.
 """
 
+import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -32,8 +33,9 @@ def explore(seeds: Iterable[int]) -> Iterator[Outcome]:
 
 
 def scenario(seed: int) -> Simulation:
-    """The cluster of a seed."""
-    return disk_chances.with_disks(chances.by_chance(seed))
+    """The cluster of a seed; in every second one the first nodes are old when trouble begins."""
+    made = disk_chances.with_disks(chances.by_chance(seed))
+    return chances.aged(made) if random.Random(f"age {seed}").random() < 0.5 else made
 
 
 def explored(seed: int) -> Outcome:

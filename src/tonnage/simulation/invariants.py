@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from tonnage.autoscaler.config import Config
 from tonnage.cluster import resources
 from tonnage.embedded.apiserver.store import Collection, Occurrence
 from tonnage.groups import nodegroups
@@ -19,9 +20,12 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.scheduler.world import Assumed
+from tonnage.service import configfile
+from tonnage.simulation import reading
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.judging.binding import Bindings
 from tonnage.simulation.judging.bounds import Bounds
+from tonnage.simulation.judging.deletions import Deletions
 from tonnage.simulation.judging.disks import Disks
 from tonnage.simulation.judging.findings import Findings, Violation
 from tonnage.simulation.judging.places import Places
@@ -67,6 +71,14 @@ class Invariants:
             places, cloud, groups, findings, now=lambda: accounts.now, behind=self._is_behind
         )
         purchases = Purchases(places, findings, self._repeats, behind=self._is_behind)
+        self._deletions = Deletions(
+            accounts,
+            findings,
+            patience=configfile.parse(
+                b"", Config, where="", given=reading.autoscaler_options(spec)
+            ).driver_registration_timeout,
+            behind=self._is_behind,
+        )
         self._waiting = Waiting(places, accounts, cloud, drivers, groups, findings)
         self._changed_at = -1.0
         self._cuts = [
@@ -76,6 +88,7 @@ class Invariants:
             for at in action.times(spec.duration)
         ]
         cloud.before_increase = purchases.check
+        cloud.before_delete = self._deletions.check
         accounts.listeners.append(self._changed)
 
     @property
@@ -96,6 +109,7 @@ class Invariants:
         self._disks.changed(kind, occurrence)
         self._bindings.changed(kind, occurrence)
         self._repeats.changed(kind, occurrence)
+        self._deletions.changed(kind, occurrence)
         self._waiting.changed(kind, occurrence)
         self._bounds.check()
         if kind in _PLURALS:

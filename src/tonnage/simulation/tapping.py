@@ -25,6 +25,7 @@ class NotedCloud(SimulatedCloud):
         self.asked: list[Decided] = []
         self.report: Callable[[], Report | None] = lambda: None
         self.before_increase: Callable[[str, int], None] | None = None
+        self.before_delete: Callable[[str, Sequence[str]], None] | None = None
         self._told: Report | None = None
 
     async def refresh(self) -> None:
@@ -37,6 +38,8 @@ class NotedCloud(SimulatedCloud):
         await self._noted("increase", group, delta, super().increase(group, delta))
 
     async def delete(self, group: str, nodes: Sequence[str]) -> None:
+        if self.before_delete is not None:
+            self.before_delete(group, nodes)
         await self._noted("delete", group, len(nodes), super().delete(group, nodes))
 
     async def decrease_target(self, group: str, delta: int) -> None:

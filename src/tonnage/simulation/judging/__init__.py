@@ -5,6 +5,7 @@ places      who waits, where there is a place, and whether that is certain
 binding     nodes within their limits, pods where their drivers are
 disks       no disk pledged beyond its size
 bounds      groups between minimum and maximum
+deletions   no healthy node deleted
 purchases   nothing bought for nothing
 repeats     nothing bought bit by bit, nor again
 waiting     nobody left pending who has a place, or could be given one
