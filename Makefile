@@ -2,7 +2,7 @@
 # PYTHON=... picks the interpreter, ARGS=... goes to pytest, the benchmarks or the lock.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test explore parity bench e2e lint format lock clean
+.PHONY: help setup demo test explore parity soak bench e2e lint format lock clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -24,6 +24,9 @@ explore: $(READY) ## play seeds of the race explorer on all cores (SEEDS=0..499)
 
 parity: $(READY) ## compare with the recorded answers of kube-scheduler and cluster-autoscaler
 	$(BIN)/python tools/parity
+
+soak: $(READY) ## play months of churn and look for what grows (DAYS=1000)
+	TONNAGE_SOAK_DAYS=$(or $(DAYS),1000) $(BIN)/python -m pytest tests/soak
 
 bench: $(READY) ## run the benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)

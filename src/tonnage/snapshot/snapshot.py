@@ -373,8 +373,12 @@ class Snapshot:
         # A record that was gone for a while may be older than what tells its pod apart, and its
         # class may have been forgotten.
         pods = self._classes.told_apart(record.pods, record.meta.labels)
-        record.pods = pods = pods if pods.users else self._classes.adopt(pods)
-        self._classes.use(pods)
+        if pods.users:
+            pods.users += 1
+        else:
+            pods = self._classes.adopt(pods)
+            self._classes.use(pods)
+        record.pods = pods
         if record.node_name:
             self._pods_by_node.setdefault(record.node_name, {})[record.key] = record
             node = self.nodes.get(record.node_name)
@@ -420,7 +424,10 @@ class Snapshot:
     def cluttered(self) -> bool:
         """Whether so much was left behind by what is gone that it is worth a `tidy`."""
         left_behind = self._gone + self._classes.clutter + self._storage_changes.gone
-        return left_behind > _CLUTTER + (len(self.pods) + len(self.nodes)) // 4
+        return (
+            left_behind > _CLUTTER
+            and left_behind > _CLUTTER + (len(self.pods) + len(self.nodes)) // 4
+        )
 
     def tidy(self) -> None:
         """Forget what only pods, nodes and claims had that are gone, or were only asked about.
