@@ -161,10 +161,7 @@ class Cache(Generic[T]):
 
     def reach(self, resource_version: str) -> None:
         """Everything up to a version is in; a watch never goes back."""
-        number = version_number(resource_version)
-        if resource_version and (number is None or number >= (self._reached or 0)):
-            self.resource_version = resource_version
-            self._reached = number
+        self._reach(resource_version, version_number(resource_version))
 
     @contextmanager
     def noting_removals(self) -> Iterator[Collection[Key]]:
@@ -200,7 +197,7 @@ class Cache(Generic[T]):
             self._put(key, event.object)
             if event.remark:
                 self._problems[key] = event.remark
-        self.reach(meta.resource_version)
+        self._reach(meta.resource_version, number)
 
     def replace(
         self,
@@ -224,6 +221,11 @@ class Cache(Generic[T]):
         self._lists += 1
         self.heard()
         self._synced.set()
+
+    def _reach(self, resource_version: str, number: int | None) -> None:
+        if resource_version and (number is None or number >= (self._reached or 0)):
+            self.resource_version = resource_version
+            self._reached = number
 
     def _apply_unreadable(self, event: Unreadable) -> None:
         key = (event.namespace, event.name)
