@@ -1,6 +1,19 @@
 """Which of its nodes' numbers a group goes by."""
 
-from tests.groups.making import EBS, NOW, TYPE, aged, build, counts, group, sources, template
+from tests.groups.making import (
+    EBS,
+    NOW,
+    TYPE,
+    aged,
+    assess,
+    build,
+    counts,
+    group,
+    sources,
+    template,
+)
+from tonnage.groups.policy import GroupPolicy
+from tonnage.groups.readiness import READY
 from tonnage.objects.nodes import Node
 from tonnage.testing.builders import csinode, node
 
@@ -39,6 +52,19 @@ def test_nodes_of_another_instance_type_have_no_say() -> None:
         csinodes=[csinode("n1", {EBS: 26}), csinode("n2", {EBS: 18}), csinode("n3", {EBS: 18})],
     )
     assert sources(made) == {EBS: (26, "live")}
+
+
+def test_a_number_among_a_nodes_resources_is_not_waited_for_in_its_csinode() -> None:
+    keyed = aged(
+        node("n1", allocatable={f"attachable-volumes-csi-{EBS}": 3}), ready="True", since=3600
+    )
+    found = assess(
+        group(nodes=["n1"]),
+        nodes=[keyed],
+        csinodes=[csinode("n1", {EBS: None})],
+        policy=GroupPolicy(require_driver_counts=True),
+    )
+    assert found.nodes["n1"].state == READY
 
 
 def test_what_most_said_is_what_is_remembered() -> None:

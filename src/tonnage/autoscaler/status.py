@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from tonnage.autoscaler.report import Done, Report
 from tonnage.cluster.cache import Obstacle
 from tonnage.cluster.errors import Forbidden
@@ -251,10 +253,7 @@ def _ours(report: Report, mode: Mapping[str, object]) -> dict[str, Any]:
             if one.state == UNREADY
         ][:_MOST]
     if plan is not None:
-        ours["limits"] = [
-            {"group": one.group, "driver": one.driver, "count": one.count, "source": one.source}
-            for one in plan.limits
-        ][: 4 * _MOST]
+        ours["limits"] = [msgspec.to_builtins(one) for one in plan.limits[: 4 * _MOST]]
         ours["unknownLimits"] = sum(one.source == UNKNOWN for one in plan.limits)
         ours["lastDecision"] = {
             "time": _rfc3339(report.now),

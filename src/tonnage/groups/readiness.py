@@ -247,7 +247,10 @@ def _expected(
 
 
 def _without_count(member: Member, template: Template | None) -> tuple[str, ...]:
-    """Expected drivers that give a number elsewhere in the group, or to its provider, not here."""
+    """Expected drivers that give a number elsewhere in the group, or to its provider, not here.
+
+    What is among a node's resources is not waited for in its CSINode.
+    """
     if template is None or member.csinode is None:
         return ()
     registered = drivers.by_name(member.csinode)
@@ -256,6 +259,7 @@ def _without_count(member: Member, template: Template | None) -> tuple[str, ...]
         for limit in template.limits
         if limit.count is not None
         and limit.source in (LIVE, PROVIDER, REMEMBERED)
+        and limit.key is None
         and limit.driver in template.expected_drivers
         and limit.driver in registered
         and registered[limit.driver].limit is None

@@ -7,11 +7,18 @@ from tonnage.groups import nodegroups, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.groups.templates import Templates
+from tonnage.objects import limitkeys
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
-from tonnage.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tonnage.objects.storage import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup.options import Options, policy_of
 
@@ -29,6 +36,7 @@ class Inventory:
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
+        self._drivers: list[CSIDriver] = []
         for one in objects:
             self._keep(one)
         self.groups: list[Group] = nodegroups.from_objects(self._declared, self.nodes)
@@ -46,6 +54,7 @@ class Inventory:
             memory=memory or TemplateMemory(),
             policy=policy_of(options),
             now=now,
+            own_keys=limitkeys.own_keys(self._drivers),
         )
 
     intree_apart = False
@@ -69,6 +78,8 @@ class Inventory:
                 self._claims[one.metadata.namespace, one.metadata.name] = one
             case PersistentVolume():
                 self._volumes[one.metadata.name] = one
+            case CSIDriver():
+                self._drivers.append(one)
             case StorageClass():
                 self._classes[one.metadata.name] = one
             case Node():
