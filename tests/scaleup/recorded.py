@@ -88,6 +88,20 @@ def helped_by_upstream(case: Case) -> list[int]:
     return [one["schedulableOnExisting"] + one["triggered"] for one in case.outcomes]
 
 
+class WholeRun(NamedTuple):
+    """What upstream's loop came to, run until it bought nothing more."""
+
+    pods: int
+    nodes: int
+
+
+def whole_run(case: Case) -> WholeRun | None:
+    found = case.expected.get("fixpoint")
+    if not found:
+        return None
+    return WholeRun(found["podsHelped"] + found["podsOnExisting"], found["nodesBought"])
+
+
 def _case(scenario: bytes, answer: bytes) -> Case:
     loaded = batches.decode_scenario(scenario)
     expected = json.loads(answer)

@@ -13,7 +13,7 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.scaleup import deciding, prepaid
 from tonnage.scaleup import options as options_of
-from tonnage.scaleup.plan import Plan
+from tonnage.scaleup.plan import NotHelped, Plan, ScaleUp
 from tonnage.testing import builders as make
 from tonnage.testing.groups import NOW, random_scenario
 from tonnage.testing.replay import missed, violations
@@ -84,16 +84,26 @@ def test_whatever_is_bought_again_helps_more_pods(first: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [177, 229])
-def test_pods_that_got_nothing_are_bought_for_when_they_can_be_helped(seed: int) -> None:
+def test_what_another_round_would_buy_for_is_bought_for_at_once(seed: int) -> None:
     plan, again = bought_twice(seed)
-    assert again.scale_ups
-    assert helps_more(again, plan)
+    assert plan.scale_ups
+    assert again.scale_ups == ()
+    assert not helps_more(again, plan)
 
 
 def test_a_pod_that_is_left_out_for_another_is_told_why() -> None:
-    _, again = bought_twice(48)
-    reasons = {text for one in again.not_helped for why in one.reasons for text in why.reasons}
-    assert prepaid.NO_BETTER in reasons
+    cluster = [make.pod("a"), make.pod("b"), group("g", target=1)]
+    request = deciding.prepare(cluster, options=options_of.of({}), features=GATES, now=NOW)
+    best = Plan(
+        scale_ups=(ScaleUp(group="g", delta=1, nodes=()),), not_helped=(NotHelped(pod="default/a"),)
+    )
+    found = Plan(not_helped=(NotHelped(pod="default/b"),))
+    again = prepaid.without_buying(request, best, plan_anew=lambda *_, **__: found)
+
+    assert again is not None
+    (left,) = again.not_helped
+    assert left.pod == "default/b"
+    assert [one.reasons for one in left.reasons] == [(prepaid.NO_BETTER,)]
 
 
 def test_pods_that_came_since_are_bought_for() -> None:

@@ -42,6 +42,31 @@ def found_in(case: Case, plan: Plan) -> list[object]:
     ]
 
 
+# Scenarios in which upstream did better, of all that are recorded. They may become fewer, not more.
+
+BELOW_THE_LUCKIEST = frozenset({"scaleup-262"})
+BELOW_THE_WHOLE_RUN = frozenset({"scaleup-262"})
+DEARER_THAN_THE_WHOLE_RUN = frozenset[str]()
+
+
+def is_below_the_luckiest(case: Case, plan: Plan) -> bool:
+    return recorded.helped(plan) < max(recorded.helped_by_upstream(case), default=0)
+
+
+def is_below_the_whole_run(case: Case, plan: Plan) -> bool:
+    whole = recorded.whole_run(case)
+    return whole is not None and recorded.helped(plan) < whole.pods
+
+
+def is_dearer_than_the_whole_run(case: Case, plan: Plan) -> bool:
+    whole = recorded.whole_run(case)
+    return (
+        whole is not None
+        and recorded.helped(plan) == whole.pods
+        and recorded.bought(plan) > whole.nodes
+    )
+
+
 # The recorded scenarios.
 
 
@@ -61,15 +86,10 @@ def test_no_plan_helps_fewer_pods_than_upstreams_least_lucky_run() -> None:
     assert fewer == []
 
 
-def test_few_plans_help_fewer_pods_than_upstreams_luckiest_run() -> None:
-    judged = [(case, plan) for case, plan in chosen() if case.outcomes]
-    fewer = [
-        case.name
-        for case, plan in judged
-        if recorded.helped(plan) < max(recorded.helped_by_upstream(case))
-    ]
+def test_no_plan_helps_fewer_pods_than_upstreams_luckiest_run() -> None:
+    fewer = {case.name for case, plan in chosen() if is_below_the_luckiest(case, plan)}
 
-    assert len(fewer) <= 0.1 * len(judged)
+    assert fewer <= BELOW_THE_LUCKIEST
 
 
 def test_where_upstream_has_one_answer_the_first_step_is_that_or_better() -> None:
@@ -88,30 +108,16 @@ def test_there_is_a_plan_where_upstream_gives_up() -> None:
     assert all(plan.fit_on_existing or plan.steps or plan.not_helped for plan in given_up)
 
 
-def whole_runs() -> list[tuple[Plan, int, int]]:
-    """Plans where upstream ran until it bought nothing more, with its pods and its nodes."""
-    return [
-        (plan, theirs["podsHelped"] + theirs["podsOnExisting"], theirs["nodesBought"])
-        for case, plan in chosen()
-        if (theirs := case.expected.get("fixpoint"))
-    ]
+def test_no_plan_helps_fewer_pods_than_upstreams_whole_run() -> None:
+    fewer = {case.name for case, plan in chosen() if is_below_the_whole_run(case, plan)}
+
+    assert fewer <= BELOW_THE_WHOLE_RUN
 
 
-def test_hardly_a_plan_helps_fewer_pods_than_upstreams_whole_run() -> None:
-    fewer = [plan for plan, pods, _ in whole_runs() if recorded.helped(plan) < pods]
+def test_for_the_same_pods_no_plan_buys_more_nodes_than_upstreams_whole_run() -> None:
+    dearer = {case.name for case, plan in chosen() if is_dearer_than_the_whole_run(case, plan)}
 
-    assert len(fewer) <= 0.05 * len(whole_runs())
-
-
-def test_for_the_same_pods_plans_buy_no_more_nodes_than_upstreams_whole_runs() -> None:
-    alike = [
-        (recorded.bought(plan), nodes)
-        for plan, pods, nodes in whole_runs()
-        if recorded.helped(plan) == pods
-    ]
-
-    assert len(alike) > 20
-    assert sum(ours for ours, _ in alike) <= sum(theirs for _, theirs in alike)
+    assert dearer <= DEARER_THAN_THE_WHOLE_RUN
 
 
 @pytest.mark.parametrize("start", CHUNKS)
@@ -124,6 +130,14 @@ def test_every_recorded_scenario_is_planned_without_a_broken_promise(start: int)
             wrong[case.name] = found
         elif case.outcomes and recorded.helped(plan) < min(recorded.helped_by_upstream(case)):
             wrong[case.name] = "fewer pods than upstream's least lucky run"
+        elif is_below_the_luckiest(case, plan) and case.name not in BELOW_THE_LUCKIEST:
+            wrong[case.name] = "fewer pods than upstream's luckiest run"
+        elif is_below_the_whole_run(case, plan) and case.name not in BELOW_THE_WHOLE_RUN:
+            wrong[case.name] = "fewer pods than upstream's whole run"
+        elif (
+            is_dearer_than_the_whole_run(case, plan) and case.name not in DEARER_THAN_THE_WHOLE_RUN
+        ):
+            wrong[case.name] = "more nodes for the same pods than upstream's whole run"
 
     assert wrong == {}
 

@@ -205,7 +205,7 @@ def test_rows_that_share_are_cut_off_where_those_before_used_it_up() -> None:
     snapshot = opened(in_zone("z1", "5Gi"), on_host("c", "4Gi"))
     room = np.full(snapshot.table.size, 3, dtype=np.int64)
 
-    cut = ledger_of(snapshot).within_shared({"local": GIB}, room)
+    cut = ledger_of(snapshot).within_shared({"local": GIB}, room, np.arange(snapshot.table.size))
 
     assert {name: int(cut[one.row]) for name, one in snapshot.nodes.items()} == {
         "a": 3,

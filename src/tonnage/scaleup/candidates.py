@@ -66,6 +66,7 @@ class Candidates:
         self._feasible: dict[int, Bools] = {}
         self._depending: dict[int, bool] = {}
         self._ever: dict[int, Bools] = {}
+        self._fitted: dict[int, bool] = {}
         self._rooms: dict[int, Ints] = {}
         for group in groups:
             if group.id in templates:
@@ -95,6 +96,7 @@ class Candidates:
         known = self._feasible.get(key)
         if known is None or group.apart or self.depends_on_others(group):
             verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
+            self._fitted.setdefault(key, bool(verdicts.fits.any()))
             known = self._feasible[key] = verdicts.codes[self._rows] == _SUCCESS
             if group.sample.pods.affinity:
                 self._ask_beside_starting(group, known)
@@ -148,6 +150,11 @@ class Candidates:
         """Candidates whose empty node the pods have fitted on at some time, by position."""
         self.fits(group)
         return self._ever[id(group.held)]
+
+    def fitted_a_node(self, group: PodGroup) -> bool:
+        """Whether the pods fitted on a node that is there when they were first asked about."""
+        self.fits(group)
+        return self._fitted[id(group.held)]
 
     def room(self, group: PodGroup) -> Ints:
         """How many of the pods an empty node of each candidate has room for, by position."""

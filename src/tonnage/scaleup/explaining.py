@@ -1,6 +1,6 @@
 """Why a pod is not helped: what each group says to it, and which comes nearest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tonnage.filters import pipeline
@@ -8,7 +8,8 @@ from tonnage.filters.causes import Cause, Reason
 from tonnage.filters.features import Features
 from tonnage.filters.framework import Code
 from tonnage.filters.pipeline import Verdict
-from tonnage.scaleup.candidates import pool_resource, storage_resource
+from tonnage.scaleup.budget import Budget
+from tonnage.scaleup.candidates import Candidates, pool_resource, storage_resource
 from tonnage.scaleup.plan import GroupReason, Nearest, NotHelped
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -26,6 +27,31 @@ def is_daemon(record: PodRecord) -> bool:
     owner = record.meta.controller
     return (owner is not None and owner.kind == "DaemonSet") or (
         record.meta.annotations.get(_DAEMON_ANNOTATION) == "true"
+    )
+
+
+def left_out(
+    snapshot: Snapshot,
+    groups: Iterable["PodGroup"],
+    features: Features,
+    *,
+    candidates: Candidates,
+    skipped: Mapping[str, str],
+    budget: Budget,
+) -> tuple[NotHelped, ...]:
+    """Why each of the pods that a plan leaves out is not helped."""
+    full = {
+        one.name: why
+        for one in candidates
+        if (why := budget.why_full(one.group, one.template)) is not None
+    }
+    rows = {one.name: one.row.row for one in candidates}
+    return tuple(
+        one
+        for group in groups
+        for one in not_helped(
+            snapshot, group, features, template_rows=rows, skipped=skipped, full=full
+        )
     )
 
 

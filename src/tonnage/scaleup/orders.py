@@ -14,6 +14,11 @@ def by_size(groups: Sequence[PodGroup], template: Template) -> list[PodGroup]:
     return sorted(groups, key=lambda group: -_share(group, has, ("cpu", "memory")))
 
 
+def by_rank(groups: Sequence[PodGroup]) -> list[PodGroup]:
+    """Those that an attempt before this one left out first; else as they are."""
+    return sorted(groups, key=lambda group: group.rank)
+
+
 def by_scarcest(groups: Sequence[PodGroup], template: Template) -> list[PodGroup]:
     """The largest share of whatever is scarcest first, attach slots and pods included."""
     return sorted(groups, key=lambda group: -max(_shares(group, template)))
@@ -58,16 +63,18 @@ def _share(group: PodGroup, has: dict[str, int], names: tuple[str, ...]) -> floa
     return sum(group.requests(name) / has[name] for name in names if has[name])
 
 
-def _size(group: PodGroup) -> tuple[int, ...]:
+ExistingOrder: TypeAlias = Callable[[PodGroup], tuple[int, ...]]
+"""By what pods of one priority are sorted that fill the nodes there are."""
+
+
+def as_they_came(_: PodGroup) -> tuple[int, ...]:
+    return ()
+
+
+def smallest_first(group: PodGroup) -> tuple[int, ...]:
     slots, stored = sum(group.held.slots.values()), sum(group.held.storage.values())
     return (slots, stored, group.requests("cpu"), group.requests("memory"))
 
 
-ExistingOrder: TypeAlias = Callable[[PodGroup], tuple[int, ...]]
-
-ON_EXISTING: tuple[ExistingOrder, ...] = (
-    lambda _: (),  # as they came
-    _size,
-    lambda group: tuple(-one for one in _size(group)),
-)
-"""Orders in which pods of one priority fill the nodes there are."""
+def largest_first(group: PodGroup) -> tuple[int, ...]:
+    return tuple(-one for one in smallest_first(group))

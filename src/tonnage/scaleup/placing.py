@@ -9,7 +9,7 @@ from tonnage.filters.features import Features
 from tonnage.scaleup import apart, packing
 from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
-from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.rows import Bools, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
 
 
@@ -19,20 +19,24 @@ def place(
     features: Features,
     *,
     rows: Bools,
+    order: RowIndex | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Placed], list[PodGroup]]:
     """Put what fits on the allowed rows, group by group; gives the fits and the groups left over.
 
-    Pods that want to be near others are tried again as long as others find a place. From the moment
-    that `stop` says so, nobody is placed any more.
+    Rows are filled from the first on, or in the `order` given. Pods that want to be near others
+    are tried again as long as others find a place. From the moment that `stop` says so, nobody is
+    placed any more.
     """
+    if order is None:
+        order = np.flatnonzero(rows)
     fits: list[Placed] = []
     left = list(groups)
     waiting: list[PodGroup] = left
     while waiting:
         placed: dict[int, int] = {}
         for group in waiting:
-            found = [] if stop() else _place_group(snapshot, group, features, rows, stop)
+            found = [] if stop() else _place_group(snapshot, group, features, order, stop)
             placed[id(group)] = sum(len(one.pods) for one in found)
             fits.extend(found)
         if not any(placed.values()):
@@ -50,29 +54,32 @@ def _place_group(
     snapshot: Snapshot,
     group: PodGroup,
     features: Features,
-    rows: Bools,
+    order: RowIndex,
     stop: Callable[[], bool],
 ) -> list[Placed]:
-    if not group.apart and not (packing.headroom(snapshot, group, np.flatnonzero(rows)) > 0).any():
-        return []
-    fitting = pipeline.evaluate(snapshot, group.sample, features).fits & rows
+    room = None
+    if not group.apart:
+        room = packing.headroom(snapshot, group, order)
+        if not (room > 0).any():
+            return []
+    fitting = pipeline.evaluate(snapshot, group.sample, features).fits[order]
     if not fitting.any():
         return []
-    if group.apart:
-        row = int(np.flatnonzero(fitting)[0])
+    if room is None:
+        row = int(order[fitting.argmax()])
         apart.place(snapshot, group, row, features)
         return [Placed(group, (group.sample,), row)]
     if group.interacting:
-        return _place_one_by_one(snapshot, group, features, rows, fitting, stop)
-    room = packing.headroom(snapshot, group, slice(0, len(fitting)))
+        return _place_one_by_one(snapshot, group, features, order, fitting, stop)
     room = np.where(fitting, room, 0)
     if group.held.storage and snapshot.storage_ledger is not None:
-        room = snapshot.storage_ledger.within_shared(group.held.storage, room)
+        room = snapshot.storage_ledger.within_shared(group.held.storage, room, order)
     counts = packing.first_fit(room, group.size)
     chosen = np.flatnonzero(counts)
-    imagined.hold(snapshot, group.held, chosen, counts[chosen])
+    rows, amounts = order[chosen], counts[chosen]
+    imagined.hold(snapshot, group.held, rows, amounts)
     placed, taken = [], 0
-    for row, count in zip(chosen.tolist(), counts[chosen].tolist(), strict=True):
+    for row, count in zip(rows.tolist(), amounts.tolist(), strict=True):
         placed.append(Placed(group, tuple(group.members[taken : taken + count]), row))
         taken += count
     return placed
@@ -82,7 +89,7 @@ def _place_one_by_one(
     snapshot: Snapshot,
     group: PodGroup,
     features: Features,
-    rows: Bools,
+    order: RowIndex,
     fitting: Bools,
     stop: Callable[[], bool],
 ) -> list[Placed]:
@@ -92,8 +99,8 @@ def _place_one_by_one(
     for pod in group.members:
         if not fitting.any() or stop():
             break
-        row = int(np.flatnonzero(fitting)[0])
+        row = int(order[fitting.argmax()])
         imagined.hold(snapshot, group.held, np.array([row]), one)
         fits.append(Placed(group, (pod,), row))
-        fitting = pipeline.evaluate(snapshot, group.sample, features).fits & rows
+        fitting = pipeline.evaluate(snapshot, group.sample, features).fits[order]
     return fits

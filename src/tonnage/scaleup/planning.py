@@ -5,12 +5,12 @@ group, its nodes are filled as well as they can be, and the pods still waiting a
 at again, until no group helps any of them.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tonnage.scaleup import (
+    attempts,
     balancing,
     costly_pods,
     expanders,
@@ -25,10 +25,11 @@ from tonnage.scaleup import (
     underway,
     weighing,
 )
+from tonnage.scaleup.attempts import Attempt, Attempts, Unlucky
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.costly_pods import Costly
-from tonnage.scaleup.plan import GroupPool, NotHelped, Plan
+from tonnage.scaleup.plan import Bounds, GroupPool, Plan
 from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.scaleup.purchases import Purchases
 from tonnage.scaleup.request import Request
@@ -37,54 +38,50 @@ from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.snapshot import PodRecord
 
 _ORDERS_TRIED_UP_TO = 400
-_WORTH_ANOTHER_ORDER = 5_000
 
 
 def plan(request: Request) -> Plan:
     """Decide. The snapshot is left as it was.
 
-    Which pods fill the nodes there are decides what is left to buy for, so a few orders are
+    Who goes first decides who is left out and what is left to buy for, so several attempts are
     planned to the end and the best plan is kept, unless one cannot be bettered.
     """
     best = _best(request)
     return prepaid.without_buying(request, best, plan_anew=_best) or best
 
 
-def _best(request: Request) -> Plan:
+def _best(request: Request, *, most_attempts: int | None = None) -> Plan:
     best: Plan | None = None
-    groups = list(request.pending)
-    for order in orders.ON_EXISTING:
+    least: tuple[int, int] | None = None
+    tries = Attempts(request, most=most_attempts)
+    for attempt in tries:
         with request.snapshot.trial():
-            planner = _Planner(request, groups, order)
-            found = planner.run()
-        if best is None or _worth(found) < _worth(best):
-            best = found
-        if found.partial or not planner.improvable:
+            planner = _Planner(request, attempt)
+            planner.run()
+            better = best is None or least is None or planner.lacks < least
+            if best is None or better:
+                best, least = planner.result(), planner.lacks
+            unlucky = planner.unlucky(best.bounds)
+        if not unlucky.pods:
             break
+        tries.put_first(unlucky, better=better)
     assert best is not None
     return best
-
-
-def _worth(found: Plan) -> tuple[int, int]:
-    return (len(found.not_helped), sum(one.delta for one in found.scale_ups))
 
 
 class _Planner:
     """Keeps the snapshot, the pods left and the purchases of a plan in the making in step."""
 
-    def __init__(
-        self, request: Request, groups: list[PodGroup], existing_order: orders.ExistingOrder
-    ) -> None:
+    def __init__(self, request: Request, attempt: Attempt) -> None:
         self._request = request
-        self._groups = groups
-        self._left, self._costly = costly_pods.divide(groups, request.options)
+        self._left, self._costly = costly_pods.divide(attempt.groups, request.options)
         self._undecided: list[Costly] = []
         """Groups whose turn did not come, with the reason."""
-        self._existing_order = existing_order
+        self._attempt = attempt
         self._snapshot = request.snapshot
         self._options = request.options
         self._features = request.features
-        self._stored = storing.wanted(groups)
+        self._stored = storing.wanted(request.pending)
         self._candidates = Candidates(
             request.snapshot,
             request.groups,
@@ -111,16 +108,15 @@ class _Planner:
         self._packed_as: dict[str, str] = {}
         self._existing: list[int] = []
         self._out_of_time = request.out_of_time
-        self._stopped = self._partial = False
-        self.improvable = False
+        self._stopped = self.partial = False
 
-    def run(self) -> Plan:
+    def run(self) -> None:
         self._add_upcoming()
         nodes = self._snapshot.nodes.values()
         self._budget = Budget(self._options, (record.node for record in nodes))
         self._expander = expanders.chain(
             self._options.expander,
-            rng=random.Random(self._options.random_seed),
+            rng=self._attempt.rng,
             priorities=self._options.priorities,
             cluster_size=len(nodes),
             outside=self._request.outside(self._pods_of_option),
@@ -130,7 +126,6 @@ class _Planner:
         self._buy_for_all()
         if self._costly:
             self._help_costly()
-        return self._result()
 
     def _buy_for_all(self, *, late: str = costly_pods.TIME_OVER) -> None:
         """Buy for as long as that helps anybody; `late` is why not all may be decided on."""
@@ -155,6 +150,23 @@ class _Planner:
                 self._left = [group for group in left if not explaining.is_daemon(group.sample)]
                 self._buy_for_all(late=costly.reason)
                 self._left = others + self._left
+
+    @property
+    def lacks(self) -> tuple[int, int]:
+        """The pods left out and the nodes bought: the less, the better."""
+        waiting = (*self._left, *(one.group for one in self._undecided))
+        return (sum(group.size for group in waiting), len(self._purchases.rows))
+
+    def unlucky(self, bounds: Bounds) -> Unlucky:
+        """Whom another attempt might help, or help without a new node, if there is time for one."""
+        if self.partial or self._costly:
+            return Unlucky({})
+        found = attempts.left_out(self._left, self._candidates, self._request.skipped)
+        if found.pods or not self._purchases.on_existing:
+            return found
+        return attempts.on_new_nodes(
+            self._request.pending, self._purchases, self._candidates, bounds
+        )
 
     def _add_upcoming(self) -> None:
         for name, count in self._request.upcoming.items():
@@ -182,12 +194,19 @@ class _Planner:
             key=lambda group: (
                 id(group) not in awaited,
                 -group.sample.pods.priority,
+                group.rank,
                 not helpless[id(group)],
-                self._existing_order(group),
+                self._attempt.existing_order(group),
             ),
         )
+        order = self._attempt.arrange(self._existing, self._snapshot, self._features)
         fits, self._left = placing.place(
-            self._snapshot, ordered, self._features, rows=rows, stop=self._is_out_of_time
+            self._snapshot,
+            ordered,
+            self._features,
+            rows=rows,
+            order=order,
+            stop=self._is_out_of_time,
         )
         self._purchases.add_without_buying(fits)
 
@@ -229,13 +248,14 @@ class _Planner:
     def _is_out_of_time(self) -> bool:
         """From the first time it is so, everything is left as it is: the plan is partial."""
         self._stopped = self._stopped or self._out_of_time()
-        self._partial = self._partial or self._stopped
+        self.partial = self.partial or self._stopped
         return self._stopped
 
     def _estimate(self, candidate: Candidate, groups: list[PodGroup]) -> expanders.Option | None:
         """What upstream's first fit would buy of the group: the choice is made on that."""
         with self._snapshot.trial():
-            packed = self._pack(candidate, orders.by_size(groups, candidate.template))
+            order = orders.by_rank(orders.by_size(groups, candidate.template))
+            packed = self._pack(candidate, order)
         self._option_pods[candidate.name] = [pod for one in packed.placed for pod in one.pods]
         group, nodes = candidate.group, len(packed.used_rows)
         if group.all_or_nothing and nodes:
@@ -332,11 +352,11 @@ class _Planner:
     def _best_order(self, candidate: Candidate, groups: list[PodGroup]) -> list[PodGroup]:
         """The order that helps most pods with fewest nodes."""
         if len(groups) > _ORDERS_TRIED_UP_TO:
-            return orders.by_size(groups, candidate.template)
+            return orders.by_rank(orders.by_size(groups, candidate.template))
         tried = {
             tuple(id(group) for group in ordered): ordered
             for order in orders.ALL
-            if (ordered := order(groups, candidate.template))
+            if (ordered := orders.by_rank(order(groups, candidate.template)))
         }
         if len(tried) == 1:
             return next(iter(tried.values()))
@@ -437,14 +457,25 @@ class _Planner:
         mask[rows] = True
         return mask
 
-    def _result(self) -> Plan:
+    def result(self) -> Plan:
         purchases = self._purchases
         apart = costly_pods.told(self._costly, [one.group for one in self._undecided])
+        late = costly_pods.not_decided(self._undecided, [one.name for one in self._candidates])
         found = Plan(
             steps=tuple(purchases.steps),
             scale_ups=outcome.scale_ups(self._snapshot, purchases.by_group),
             fit_on_existing=tuple(purchases.on_existing),
-            not_helped=tuple(self._not_helped()),
+            not_helped=(
+                *late,
+                *explaining.left_out(
+                    self._snapshot,
+                    self._left,
+                    self._features,
+                    candidates=self._candidates,
+                    skipped=self._request.skipped,
+                    budget=self._budget,
+                ),
+            ),
             limits=outcome.group_limits(self._candidates),
             pools=self._pools,
             storage=outcome.group_storage(self._candidates, self._stored),
@@ -452,12 +483,12 @@ class _Planner:
                 self._candidates,
                 [
                     (group, count)
-                    for group in self._groups
+                    for group in self._request.pending
                     if (count := purchases.placed[id(group.held)])
                 ],
                 {name: len(rows) for name, rows in purchases.by_group.items()},
             ),
-            partial=self._partial,
+            partial=self.partial,
             set_apart=apart,
             warnings=(
                 *self._request.warnings,
@@ -465,33 +496,4 @@ class _Planner:
                 *costly_pods.warnings(apart),
             ),
         )
-        found = storing.with_warnings(found, self._snapshot, self._groups)
-        self.improvable = self._could_be_better(found)
-        return found
-
-    def _could_be_better(self, found: Plan) -> bool:
-        """Whether filling existing nodes in another order could help more or buy less."""
-        bought = sum(one.delta for one in found.scale_ups)
-        small = len(self._groups) * max(len(self._candidates), 1) <= _WORTH_ANOTHER_ORDER
-        lacking = bool(self._left) or bought > found.bounds.nodes
-        return small and bool(self._purchases.on_existing) and lacking
-
-    def _not_helped(self) -> list[NotHelped]:
-        full = {
-            one.name: why
-            for one in self._candidates
-            if (why := self._budget.why_full(one.group, one.template)) is not None
-        }
-        late = costly_pods.not_decided(self._undecided, [one.name for one in self._candidates])
-        return late + [
-            one
-            for group in self._left
-            for one in explaining.not_helped(
-                self._snapshot,
-                group,
-                self._features,
-                template_rows={one.name: one.row.row for one in self._candidates},
-                skipped=self._request.skipped,
-                full=full,
-            )
-        ]
+        return storing.with_warnings(found, self._snapshot, self._request.pending)

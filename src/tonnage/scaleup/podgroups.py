@@ -26,13 +26,14 @@ class PodGroup:
     """Pending pods that are the same to every filter, in the order they are to be placed.
 
     `held` says what one member takes. A group that is `apart` has one member, whose volumes
-    must be followed by name.
+    must be followed by name. Groups of a lower `rank` are placed before others.
     """
 
-    __slots__ = ("apart", "held", "interacting", "members", "sample")
+    __slots__ = ("apart", "held", "interacting", "members", "rank", "sample")
 
-    def __init__(self, members: list[PodRecord], held: Held, *, apart: bool) -> None:
+    def __init__(self, members: list[PodRecord], held: Held, *, apart: bool, rank: int = 0) -> None:
         self.members = members
+        self.rank = rank
         self.sample = members[0]
         self.held = held
         self.apart = apart
@@ -45,7 +46,11 @@ class PodGroup:
 
     def without(self, count: int) -> "PodGroup":
         """The group when its first members have found a place."""
-        return PodGroup(self.members[count:], self.held, apart=self.apart)
+        return self.part(slice(count, None), rank=self.rank)
+
+    def part(self, members: slice, *, rank: int = 0) -> "PodGroup":
+        """Some of the members, as a group of their own."""
+        return PodGroup(self.members[members], self.held, apart=self.apart, rank=rank)
 
     def requests(self, resource: str) -> int:
         """What one member requests."""

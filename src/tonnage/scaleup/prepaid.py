@@ -8,10 +8,11 @@ bought, and for nothing. Nobody remembers which of them were bought at once: it 
 them, with those of some groups, and with the latest of a group.
 """
 
+import functools
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -25,31 +26,44 @@ from tonnage.snapshot import imagined
 NO_BETTER = "another node would help no more pods than what is coming"
 
 _TRIES = 16
+_FEW_ATTEMPTS = 3
 _WORTH_IT_UP_TO = 5_000
 """Groups of pods times node groups, of all tries together."""
+
+
+class PlanAnew(Protocol):
+    """Makes a plan, in no more attempts than are said."""
+
+    def __call__(self, request: Request, *, most_attempts: int | None = None) -> Plan: ...
+
 
 Names: TypeAlias = Mapping[str, Sequence[str]]
 """Nodes that are coming, by group."""
 
 
-def without_buying(
-    request: Request, best: Plan, *, plan_anew: Callable[[Request], Plan]
-) -> Plan | None:
+def without_buying(request: Request, best: Plan, *, plan_anew: PlanAnew) -> Plan | None:
     """A plan that helps as many as `best` and buys nothing, if what is coming is enough for that.
 
     It may help others: of pods that cannot all be helped, those whom the nodes were bought for keep
-    their places, or every round would change its mind and buy for somebody else.
+    their places, or every round would change its mind and buy for somebody else. Where `best` buys
+    nothing either but leaves pods out, it has to help more: what the nodes were bought for.
     """
-    if not best.scale_ups or best.partial or request.options.as_upstream:
+    if best.partial or request.options.as_upstream or not (best.scale_ups or best.not_helped):
         return None
     tries = _WORTH_IT_UP_TO // max(len(request.pending) * len(request.groups), 1)
     if not tries:
         return None
     coming = _coming(request)
     questions = _questions({group: len(names) for group, names in coming.items()})
-    for bought, nothing_else in itertools.islice(questions, min(tries, _TRIES)):
+    tries = min(tries, _TRIES) if best.scale_ups else 1
+    for number, (bought, nothing_else) in enumerate(itertools.islice(questions, tries)):
         new = {group: coming[group][-count:] for group, count in bought.items()}
-        found = _planned(request, new, plan_anew, nothing_else=nothing_else)
+        # What is most likely is planned with as much care as it was when it was bought.
+        most = _FEW_ATTEMPTS if number > 1 else None
+        anew = functools.partial(plan_anew, most_attempts=most)
+        found = _planned(request, new, anew, nothing_else=nothing_else)
+        if not best.scale_ups and len(found.not_helped) >= len(best.not_helped):
+            continue
         if _is_enough(found, best, bought, nothing_else=nothing_else):
             return _told(best, found, new)
     return None

@@ -123,16 +123,16 @@ class StorageLedger:
                     room = min(room, int(self.left(name, np.array([row]))[0]) // amount)
         return max(room, 0)
 
-    def within_shared(self, storage: Mapping[str, int], room: Ints) -> Ints:
-        """The room of the first rows, cut where rows before have used up what they share."""
+    def within_shared(self, storage: Mapping[str, int], room: Ints, rows: RowIndex) -> Ints:
+        """The room of the rows, cut where rows before have used up what they share."""
         for names, amount in self._by_pool(storage):
             for name in names:
-                segments = self._classes[name].segment.data[: len(room)]
+                segments = self._classes[name].segment.data[rows]
                 for segment in np.unique(segments[segments != OWN]).tolist():
-                    rows = np.flatnonzero(segments == segment)
-                    left = max(int(self.left(name, rows[:1])[0]) // amount, 0)
+                    here = np.flatnonzero(segments == segment)
+                    left = max(int(self.left(name, rows[here[:1]])[0]) // amount, 0)
                     room = room.copy()
-                    room[rows] = np.diff(np.minimum(room[rows].cumsum(), left), prepend=0)
+                    room[here] = np.diff(np.minimum(room[here].cumsum(), left), prepend=0)
         return room
 
     def take(self, rows: RowIndex, counts: Ints, storage: Mapping[str, int]) -> None:
