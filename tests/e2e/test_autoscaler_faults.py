@@ -4,11 +4,12 @@ import time
 
 import pytest
 
-from tests.e2e import deployed
+from tests.e2e import deployed, manifests
 from tests.e2e.controlplane import API_SERVER, ETCD
-from tests.e2e.scaling import DRIVER, Stage, group, stateful_set
+from tests.e2e.scaling import DRIVER, Stage, group, old_node, stateful_set
 from tonnage.autoscaler import state
 from tonnage.embedded.world.behaviour import DriverBehaviour
+from tonnage.objects import timestamps
 from tonnage.providers.kwok import LEDGER
 
 pytestmark = pytest.mark.patience(600)
@@ -163,4 +164,42 @@ def test_a_right_to_create_nodes_that_is_taken_and_given_back_costs_only_time(
     assert len(stage.nodes("db")) == 3
     assert stage.stays(lambda: stage.sizes("db")[-1] == 3, seconds=2)
     assert {name: stage.running()[name] for name in before} == before
+    stage.wait_healthy(autoscaler)
+
+
+DEADLINE = 20
+"""Seconds a driver has to register: many times as long as it is away in this test."""
+
+
+def test_a_driver_that_restarts_on_all_nodes_past_their_deadline_costs_no_node(
+    stage: Stage,
+) -> None:
+    stage.groups(group("db", limit=5, csi_node="empty"))
+    stage.storage(opt_in=True)
+    nodes = [stage.work.name(f"db-{number}") for number in range(3)]
+    for node in nodes:
+        stage.work.create(old_node(node, group="db"), manifests.csinode(node, {DRIVER: 5}))
+    # Only now: kubelets that play would make a CSINode for a node themselves.
+    stage.play(DriverBehaviour(name=DRIVER, limit=5))
+    autoscaler = stage.autoscaler(driverRegistrationTimeout=DEADLINE, replaceUnreadyDrivers=True)
+    last = timestamps.parse(stage.cluster.get("node", nodes[-1])["metadata"]["creationTimestamp"])
+    stage.wait(lambda: time.time() > last + DEADLINE, "all nodes are older than the deadline")
+
+    for node in nodes:
+        stage.background.run(stage.world.drivers.unregister(node, DRIVER))
+    stage.create_with_volume("db")
+
+    def decided() -> bool:
+        told = autoscaler.status["tonnage"]
+        waited_for = {one["node"] for one in told["comingUp"]}
+        return waited_for == {*nodes} and told.get("lastDecision", {}).get("fitOnExisting") == 1
+
+    stage.wait(decided, "a pod is to wait for the driver, which is missing on all nodes")
+    for node in nodes:
+        stage.background.run(stage.world.drivers.register(node, DRIVER))
+    stage.wait_running(1)
+    stage.wait(lambda: autoscaler.tells("comingUp") == [], "all nodes are ready again")
+    assert autoscaler.requests() == []
+    assert autoscaler.requests("delete") == []
+    assert stage.nodes("db") == nodes
     stage.wait_healthy(autoscaler)
