@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.growth import sizes
 from tonnage.scheduler.queue import Pace, Place, SchedulingQueue, Waiting
 
 
@@ -146,3 +147,23 @@ def test_who_was_taken_out_and_not_tried_keeps_the_turn_and_has_no_attempt_more(
     queue.give_back("a")
     (again,) = queue.pop(10, now=0.0)
     assert (again.key, again.attempts) == ("a", 1)
+
+
+def test_nothing_is_left_of_pods_that_go_before_anybody_takes_them() -> None:
+    queue = a_queue("stays")
+    for number in range(100):
+        queue.add(f"goes-{number}", uid="u", priority=number, now=0)
+        queue.remove(f"goes-{number}")
+    assert sizes(queue).total() <= 4
+    assert popped(queue) == ["stays"]
+
+
+def test_nothing_is_left_of_pods_that_go_while_they_back_off() -> None:
+    queue = a_queue("stays")
+    for number in range(100):
+        queue.add(f"goes-{number}", uid="u", priority=1, now=0)
+        popped(queue, limit=1)
+        queue.failed(f"goes-{number}", now=0)
+        queue.remove(f"goes-{number}")
+    assert sizes(queue).total() <= 4
+    assert popped(queue) == ["stays"]

@@ -3,61 +3,14 @@
 `make soak` plays more of it, and looks at resident memory too.
 """
 
-import os
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any
-
 from tests.autoscaler import harness as autoscaler
 from tests.capacity import harness as capacity
 from tests.capacity import making
 from tests.cluster.apiserver import ApiServer
-from tests.growth import grown, sizes
+from tests.soak.measure import left_behind
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.testing import builders as make
 from tonnage.testing.clock import VirtualClock
-
-DAYS = int(os.environ.get("TONNAGE_SOAK_DAYS", "15"))
-SETTLED = 7200.0
-"""Seconds after which nothing of what is gone is waited for, learned from or reported any more."""
-
-BOUNDED = ("RowTable._log", "VirtualClock._timers")
-"""Tables with a limit of their own."""
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
-
-
-def resident() -> int:
-    """Bytes of memory."""
-    pages = Path("/proc/self/statm")
-    return int(pages.read_text().split()[1]) * 4096 if pages.exists() else 0
-
-
-async def left_behind(
-    component: Any, day: Callable[[int], Awaitable[None]], clock: VirtualClock
-) -> dict[str, tuple[int, int]]:
-    """What a component has more of after many days than after a few."""
-
-    async def after(days: range) -> Any:
-        for number in days:
-            await day(number)
-        await clock.sleep(SETTLED)
-        standing = getattr(component, "world", None) or getattr(component, "standing", None)
-        if standing is not None:
-            standing.snapshot.tidy()
-        return sizes(component), descriptors(), resident()
-
-    before, opened, used = await after(range(DAYS // 3))
-    tables, still_open, still_used = await after(range(DAYS // 3, DAYS))
-    found = grown(before, tables, by=3)
-    found = {way: counts for way, counts in found.items() if not way.endswith(BOUNDED)}
-    if still_open > opened + 2:
-        found["descriptors"] = (opened, still_open)
-    if still_used > used * 1.2 + (8 << 20):
-        found["resident bytes"] = (used, still_used)
-    return found
 
 
 async def test_run(clock: VirtualClock) -> None:
@@ -81,7 +34,7 @@ async def test_run(clock: VirtualClock) -> None:
             await clock.sleep(20)
 
         async with autoscaler.autoscaling(server, cloud, clock) as program:
-            assert await left_behind(program, day, clock) == {}
+            assert await left_behind([program], day, clock) == {}
 
 
 async def test_capacity_templates(clock: VirtualClock) -> None:
@@ -98,4 +51,4 @@ async def test_capacity_templates(clock: VirtualClock) -> None:
             await clock.sleep(30)
 
         async with capacity.controlling(server, clock) as program:
-            assert await left_behind(program, day, clock) == {}
+            assert await left_behind([program], day, clock) == {}

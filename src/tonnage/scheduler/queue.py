@@ -87,6 +87,7 @@ class SchedulingQueue:
         pod = self._pods.pop(key, None)
         if pod is not None:
             self._leave(pod)
+            self._forget_stale()
 
     def clear(self) -> None:
         for key in list(self._pods):
@@ -111,9 +112,9 @@ class SchedulingQueue:
         taken: list[Waiting] = []
         while self._active and len(taken) < limit:
             _, order, key = heapq.heappop(self._active)
-            pod = self._pods.get(key)
-            if pod is None or pod.place is not Place.ACTIVE or pod.order != order:
+            if not self._is_in(Place.ACTIVE, order, key):
                 continue
+            pod = self._pods[key]
             pod.place = Place.TRIED
             pod.attempts += 1
             taken.append(pod)
@@ -163,8 +164,7 @@ class SchedulingQueue:
         """Seconds until a pod can be taken out; `None` if only a change can bring one."""
         while self._active:
             _, order, key = self._active[0]
-            pod = self._pods.get(key)
-            if pod is not None and pod.place is Place.ACTIVE and pod.order == order:
+            if self._is_in(Place.ACTIVE, order, key):
                 return 0.0
             heapq.heappop(self._active)
         moments = [self._backoff[0][0]] if self._backoff else []
@@ -178,9 +178,8 @@ class SchedulingQueue:
     def _let_time_pass(self, now: float) -> None:
         while self._backoff and self._backoff[0][0] <= now:
             _, order, key = heapq.heappop(self._backoff)
-            pod = self._pods.get(key)
-            if pod is not None and pod.place is Place.BACKOFF and pod.order == order:
-                self._activate(pod)
+            if self._is_in(Place.BACKOFF, order, key):
+                self._activate(self._pods[key])
         while overdue := [p for p in self._longest_refused() if p.since + self.pace.flush <= now]:
             for pod in overdue:
                 if pod.place is Place.UNSCHEDULABLE:
@@ -214,6 +213,23 @@ class SchedulingQueue:
             keys.pop(pod.key, None)
             if not keys:
                 del self._refused[name]
+
+    def _forget_stale(self) -> None:
+        """Nobody takes pods out of the queue of a replica that stands by, but they go all the same.
+
+        A heap is gone through when it has doubled at least, so that a pod costs little.
+        """
+        if len(self._active) > 2 * len(self._pods):
+            self._active = [one for one in self._active if self._is_in(Place.ACTIVE, *one[1:])]
+            heapq.heapify(self._active)
+        if len(self._backoff) > 2 * len(self._pods):
+            self._backoff = [one for one in self._backoff if self._is_in(Place.BACKOFF, *one[1:])]
+            heapq.heapify(self._backoff)
+
+    def _is_in(self, place: Place, order: int, key: str) -> bool:
+        """Whether an entry of a heap still holds."""
+        pod = self._pods.get(key)
+        return pod is not None and pod.place is place and pod.order == order
 
     def _next(self) -> int:
         self._orders += 1
