@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.nodeagent.csidriver import CsiDriver
+from tests.soak.measure import descriptors
 from tonnage.clock import SystemClock
 from tonnage.nodeagent.csi import MOST_VOLUMES, Answer, Caller, DriverError, Patience
 from tonnage.nodeagent.protos import csi_pb2, pluginregistration_pb2
@@ -86,6 +87,17 @@ async def test_a_socket_nobody_listens_on_is_an_error_that_names_it(kubelet_dir:
     nobody = kubelet_dir / "plugins_registry" / "gone.sock"
     with pytest.raises(DriverError, match=r"gone\.sock: GetInfo: UNAVAILABLE"):
         await caller().registration(nobody)
+
+
+async def test_calls_leave_no_descriptor_open(kubelet_dir: Path) -> None:
+    with CsiDriver(kubelet_dir, EBS, limit=25) as driver:
+        await asked(driver)
+        before = descriptors()
+        for _ in range(10):
+            await asked(driver)
+            with pytest.raises(DriverError):
+                await caller().registration(kubelet_dir / "gone.sock")
+        assert descriptors() < before + 10
 
 
 def test_the_answer_has_the_field_numbers_of_the_specification() -> None:

@@ -163,6 +163,14 @@ async def test_a_driver_may_be_asked_before_it_is_due(kubelet_dir: Path) -> None
             await follows.until(lambda: follows.limit() == 24)
 
 
+async def test_a_driver_that_was_asked_once_may_be_wanted_again(kubelet_dir: Path) -> None:
+    with CsiDriver(kubelet_dir, EBS, limit=25):
+        follows = Following(kubelet_dir)
+        await follows.drivers.once()
+        follows.drivers.ask_now(EBS)
+        assert follows.limit() == 25
+
+
 async def test_without_the_directory_there_are_no_drivers(kubelet_dir: Path) -> None:
     follows = Following(kubelet_dir / "nowhere")
     await follows.drivers.once()

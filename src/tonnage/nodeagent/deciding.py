@@ -74,11 +74,13 @@ class Decider:
             {name: entry.count for name, entry in entries.items()}, config.settle
         )
         self._refusals: dict[str, str | None] = {}
-        """The time of the last refusal that was taken in, by attachment."""
+        """The time of the last refusal that was taken in, by attachment that is still there."""
 
     def look(self, sight: Sight, config: Config) -> Outcome:
         """What holds now."""
         listed = {one.name: one for one in sight.csinode.spec.drivers} if sight.csinode else {}
+        there = {one.metadata.name for some in sight.attachments.values() for one in some}
+        self._refusals = {name: at for name, at in self._refusals.items() if name in there}
         outcome = Outcome({}, [], [], [])
         for name in sorted({*sight.heard, *self._entries} - set(limitkeys.INTREE_KEYS)):
             heard = sight.heard.get(name)
@@ -91,6 +93,7 @@ class Decider:
                 key = publishing.key_of(name, sight.drivers.get(name))
             except InputError as error:
                 outcome.problems.append(str(error))
+                self._settling.forget(name)
                 continue
             self._driver(name, key, sight, config, listed=listed.get(name), outcome=outcome)
         if config.publish_intree:

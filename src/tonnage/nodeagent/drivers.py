@@ -41,6 +41,8 @@ class Driver:
         self.registered = registered
         self.answer: Answer | None = None
         self.problem = ""
+        self.ask_now = asyncio.Event()
+        """Set by whoever cannot wait until the next question is due."""
 
     @property
     def name(self) -> str:
@@ -68,7 +70,6 @@ class Drivers:
         self._pace = pace or Pace()
         self._keepers: dict[Path, tuple[_Stamp, asyncio.Task[None]]] = {}
         self._known: dict[Path, Driver] = {}
-        self._ask_now: dict[Path, asyncio.Event] = {}
 
     @property
     def known(self) -> dict[str, Driver]:
@@ -77,9 +78,9 @@ class Drivers:
 
     def ask_now(self, name: str) -> None:
         """Do not wait until the next question is due."""
-        for socket, driver in self._known.items():
+        for driver in self._known.values():
             if driver.name == name:
-                self._ask_now[socket].set()
+                driver.ask_now.set()
 
     async def once(self) -> None:
         """Ask every driver once."""
@@ -104,7 +105,6 @@ class Drivers:
                 self._changed()
         for socket, stamp in found.items():
             if socket not in self._keepers:
-                self._ask_now[socket] = asyncio.Event()
                 self._keepers[socket] = (stamp, group.create_task(self._keep(socket)))
 
     async def _keep(self, socket: Path) -> None:
@@ -121,7 +121,7 @@ class Drivers:
             else:
                 backoff.reset()
                 wait = self._pace.poll
-            await self._pause(socket, wait)
+            await self._pause(driver, wait)
 
     async def _registered(self, socket: Path) -> Registration | None:
         """What is behind the socket, asked for as long as it takes; `None` if it is not CSI."""
@@ -157,14 +157,13 @@ class Drivers:
         if (driver.answer, driver.problem) != before:
             self._changed()
 
-    async def _pause(self, socket: Path, seconds: float) -> None:
-        asked = self._ask_now[socket]
+    async def _pause(self, driver: Driver, seconds: float) -> None:
         try:
             async with self._clock.timeout(seconds):
-                await asked.wait()
+                await driver.ask_now.wait()
         except TimeoutError:
             pass
-        asked.clear()
+        driver.ask_now.clear()
 
 
 def _sockets(directory: Path) -> Iterator[tuple[Path, _Stamp]]:
