@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.growth import sizes
 from tests.scheduler.extender.harness import (
     DRIVER,
     Stage,
@@ -228,6 +229,18 @@ def test_sums_are_those_of_what_is_held(steps: list[tuple[str, dict[int, int]]])
             held.pop(pod, None)
     expected = [sum(one.get(row, 0) for one in held.values()) for row in range(201)]
     assert reservations.on_rows(DRIVER, 201).tolist() == expected
+
+
+def test_nothing_is_left_of_drivers_for_which_nothing_is_reserved() -> None:
+    reservations = Reservations(VirtualClock())
+    for number in range(100):
+        driver = f"csi-{number}.example.com"
+        row, one = np.array([number], dtype=np.int32), np.array([1], dtype=np.int16)
+        assert not reservations.on_rows(driver, 200).any()
+        reservations.hold("a", [Share(driver, row, one)], seconds=9)
+    assert sizes(reservations)["Reservations._sums"] == 1
+    reservations.release("a")
+    assert sizes(reservations).total() == 0
 
 
 # Acceptance: limit 5, ten pods, a node that is Ready before its driver registers

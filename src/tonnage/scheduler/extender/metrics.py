@@ -70,5 +70,8 @@ class Metrics:
     def limit_unknown(self, driver: str) -> None:
         self._unknown.labels(driver).inc()
 
+    def driver_gone(self, driver: str) -> None:
+        self._unknown.remove(driver)
+
     def expired(self, count: int) -> None:
         self._expired.inc(count)

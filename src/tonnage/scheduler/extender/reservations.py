@@ -36,7 +36,7 @@ class Reservation(NamedTuple):
 
 
 class Reservations:
-    """The sums are those of the reservations that are held, by driver and row.
+    """The sums are those of the reservations that are held, by driver and row; none is 0 for all.
 
     A reservation keeps the number of slots its pod wanted when it was let through: a volume that
     two pods on their way share counts twice until they arrive. Too careful, for a moment.
@@ -60,7 +60,7 @@ class Reservations:
         self._drop(pod)
         now = self._clock.monotonic()
         until = None if seconds is None else now + seconds
-        made = tuple(share for share in shares if len(share.rows))
+        made = tuple(share for share in shares if share.counts.any())
         self._held[pod] = Reservation(made, now, until, node)
         for share in made:
             size = int(share.rows.max()) + 1
@@ -90,6 +90,8 @@ class Reservations:
 
     def on_rows(self, driver: str, size: int) -> Ints:
         """Reserved slots of a driver, by row. To be read, not changed."""
+        if driver not in self._sums:
+            return np.zeros(size, dtype=np.int64)
         return self._sum(driver, size)[:size]
 
     def fresh_on_rows(self, driver: str, size: int, *, seconds: float) -> Ints:
@@ -107,7 +109,10 @@ class Reservations:
         held = self._held.pop(pod, None)
         if held is not None:
             for share in held.shares:
-                self._sums[share.driver][share.rows] -= share.counts
+                total = self._sums[share.driver]
+                total[share.rows] -= share.counts
+                if not total.any():
+                    del self._sums[share.driver]
 
     def _sum(self, driver: str, size: int) -> Ints:
         total = self._sums.get(driver)

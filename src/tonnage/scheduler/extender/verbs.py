@@ -190,6 +190,8 @@ class Verbs:
         if self._config().unknown_limits == "allow":
             return
         for driver in found.unlisted:
+            if driver not in self._warned:
+                self._forget_drivers()
             self._metrics.limit_unknown(driver)
             now = self._clock.monotonic()
             if now - self._warned.get(driver, -_WARN_EVERY) >= _WARN_EVERY:
@@ -198,3 +200,10 @@ class Verbs:
                     "limit unknown, pods are let through",
                     extra={"driver": checking.one_line(driver)},
                 )
+
+    def _forget_drivers(self) -> None:
+        """Those that nothing in the cluster knows any more."""
+        snapshot = self._standing.snapshot
+        for driver in [one for one in self._warned if not judging.is_driver(snapshot, one)]:
+            del self._warned[driver]
+            self._metrics.driver_gone(driver)
