@@ -74,7 +74,7 @@ async def test_why_asks_the_running_autoscaler(clock: VirtualClock, form: str) -
         put_pod(server, "db", claims=["data"])
         async with autoscaling(server, cloud, clock) as program:
             await until(lambda: bool(cloud.asked), clock=clock)
-            url = f"http://127.0.0.1:{program.server.port}"
+            url = f"http://127.0.0.1:{program.debug.port}"
             flags = ["why", "db", "--url", url, "-o", form]
             result = await asyncio.to_thread(CliRunner().invoke, tonnage, flags)
         assert result.exit_code == 0, result.output

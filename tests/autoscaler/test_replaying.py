@@ -78,7 +78,7 @@ async def test_why_replays_what_the_running_autoscaler_has(clock: VirtualClock) 
         put_pod(server, "db", claims=["data"])
         async with autoscaling(server, cloud, clock) as program:
             await until(lambda: bool(program.autoscaler.decisions.last), clock=clock)
-            url = f"http://127.0.0.1:{program.server.port}"
+            url = f"http://127.0.0.1:{program.debug.port}"
             result = await asyncio.to_thread(why, "db", "--url", url, "--replay", "-o", "json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["replay"]["same"] is True

@@ -41,6 +41,12 @@ def test_times_may_be_written_as_durations() -> None:
     assert made.pod_max_backoff == 60.0
 
 
+def _shown(value: bool | float | None) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+
+
 def test_every_setting_is_documented_with_its_default() -> None:
     import msgspec
 
@@ -50,7 +56,5 @@ def test_every_setting_is_documented_with_its_default() -> None:
     for prefix, record in (("", SchedulerConfig()), ("weights.", Weights())):
         for field in msgspec.structs.fields(type(record)):
             if field.name not in ("api_version", "kind", "weights"):
-                value = getattr(record, field.name)
-                shown = str(value).lower() if isinstance(value, bool) else f"{value:g}"
-                expected[prefix + field.encode_name] = shown
+                expected[prefix + field.encode_name] = _shown(getattr(record, field.name))
     assert {name: documented.get(name) for name in expected} == expected
