@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -308,3 +310,20 @@ def test_the_order_of_terms_changes_neither_key_nor_answer(terms, random, labels
     one, other = node_selector(*terms), node_selector(*shuffled)
     assert selectors.node_canonical(one) == selectors.node_canonical(other)
     assert selectors.node_matches(one, labels, "n") == selectors.node_matches(other, labels, "n")
+
+
+def test_what_large_selectors_hold_is_not_kept_for_ever():
+    def check(number):
+        values = [f"value-{number}-{index}" for index in range(2000)]
+        selectors.check(label_selector(("key", "In", *values)))
+        assert selectors.valid_term(term(("key", "In", *values)))
+
+    for number in range(20):
+        check(number)
+    tracemalloc.start()
+    try:
+        for number in range(20, 60):
+            check(number)
+        assert tracemalloc.get_traced_memory()[0] < 4 << 20
+    finally:
+        tracemalloc.stop()

@@ -26,6 +26,9 @@ _NODE_NAME_FIELD = "metadata.name"
 _LABEL_VALUE = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
 
+_LARGE = 1024
+"""Characters of values. Few requirements as large are remembered, or pods could fill our memory."""
+
 
 class SelectorError(ValueError):
     """A label selector that an API server would refuse."""
@@ -171,7 +174,6 @@ def _field_matches(requirement: NodeSelectorRequirement, name: str) -> bool:
     return (actual in requirement.values) == (requirement.operator == "In")
 
 
-@lru_cache(maxsize=1 << 14)
 def valid_term(term: NodeSelectorTerm) -> bool:
     """Whether a term can match anything: it is not empty and all of it parses."""
     return (
@@ -194,9 +196,13 @@ def _canonical(
     return requirement.key, requirement.operator, values
 
 
-@lru_cache(maxsize=1 << 14)
 def _problems(key: str, operator: str, values: tuple[str, ...]) -> tuple[str, ...]:
     """What an API server would object to in a requirement with a known operator."""
+    large = len(values) + sum(map(len, values)) > _LARGE
+    return (_problems_of_large if large else _problems_of_small)(key, operator, values)
+
+
+def _find_problems(key: str, operator: str, values: tuple[str, ...]) -> tuple[str, ...]:
     problems: list[str] = []
     if not valid_qualified_name(key):
         problems.append(
@@ -219,6 +225,10 @@ def _problems(key: str, operator: str, values: tuple[str, ...]) -> tuple[str, ..
         if len(value) > 63 or not _LABEL_VALUE.fullmatch(value)
     )
     return tuple(problems)
+
+
+_problems_of_small = lru_cache(maxsize=1 << 14)(_find_problems)
+_problems_of_large = lru_cache(maxsize=16)(_find_problems)
 
 
 def _raise_if_any(problems: tuple[str, ...]) -> None:
