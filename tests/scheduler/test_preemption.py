@@ -5,7 +5,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tests.scheduler.harness import DRIVER, Cluster, claims, scheduling
+from tests.scheduler import harness
+from tests.scheduler.harness import DRIVER, Cluster, a_program, claims, scheduling
+from tonnage.cluster.transport import Request, Response
 from tonnage.filters import pipeline
 from tonnage.filters.features import Features
 from tonnage.objects.meta import ObjectMeta
@@ -195,6 +197,34 @@ async def test_a_more_important_pod_takes_the_place_of_another(clock: VirtualClo
         (event,) = await cluster.events("Preempted")
         assert event.involved_object.name == "low"
         assert event.message.endswith("on node n1")
+
+
+async def test_what_was_cut_short_by_the_loss_of_a_lease_is_begun_again(
+    clock: VirtualClock,
+) -> None:
+    cluster = Cluster(clock)
+    await crowded(cluster)
+    await cluster.pod("high", cpu="2", priority=10)
+    program = a_program(cluster, elect=True)
+
+    def fault(request: Request) -> Response | None:
+        if request.method == "DELETE":
+            return Response(status=429, headers={"retry-after": "20"})
+        lost = "/leases" in request.path and deleting()
+        return Response(status=500) if lost else None
+
+    def deleting() -> bool:
+        return any(one.method == "DELETE" for one in cluster.transport.sent)
+
+    cluster.transport.fault = fault
+    async with harness.running(program):
+        await cluster.refused("high")
+        while program.leadership.leading():
+            await clock.sleep(1)
+        cluster.transport.fault = lambda _: None
+        await clock.sleep(60)
+        assert program.leadership.leading()
+    assert (await cluster.get(Pod, "low")).metadata.deletion_timestamp
 
 
 async def test_until_the_victim_is_gone_the_node_is_promised(clock: VirtualClock) -> None:

@@ -97,6 +97,7 @@ class Scheduler:
     async def run(self) -> None:
         """Until cancelled. What an earlier run left unfinished is decided anew."""
         self._world.start_over()
+        self._preemptor.start_over()
         self.queue.clear()
         for pod in self._pods:
             self._enqueue(pod)

@@ -63,6 +63,10 @@ class Preemptor:
         self._leaving: dict[str, set[str]] = {}
         """By the newcomer, its victims that are not gone yet."""
 
+    def start_over(self) -> None:
+        """Nobody is on the way out because of us, as far as we know."""
+        self._leaving.clear()
+
     def pod_gone(self, key: str) -> None:
         self._leaving.pop(key, None)
         for newcomer, victims in list(self._leaving.items()):
