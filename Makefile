@@ -2,7 +2,7 @@
 # PYTHON=... picks the interpreter, ARGS=... goes to pytest, the benchmarks or the lock.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test explore parity soak bench e2e lint format lock clean
+.PHONY: help setup demo test explore parity soak bench e2e attack lint format lock clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -34,6 +34,10 @@ bench: $(READY) ## run the benchmarks
 e2e: $(READY) ## run against a real control plane, which is built the first time
 	$(BIN)/python tools/control-plane build
 	$(BIN)/python -m pytest tests/e2e -n 2 --dist loadfile --durations=5 $(ARGS)
+
+attack: $(READY) ## attack run and extender on a real control plane, and print what came of it
+	$(BIN)/python tools/control-plane build
+	$(BIN)/python -m tests.attacks $(ARGS)
 
 lint: $(READY) ## check style, types and import contracts
 	$(BIN)/ruff check

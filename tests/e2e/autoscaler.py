@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e import deployed
+from tests.e2e import deployed, metrics
 from tests.e2e.controlplane import ControlPlane, wait_until
 from tests.e2e.processes import Program, Watchdog
 
@@ -125,6 +125,10 @@ class Autoscaler:
             return False
         return bool(self.tells("held") == "")
 
+    def knows(self, kind: str) -> int:
+        """How many objects of a kind it has heard of."""
+        return metrics.known(self.ask("/metrics"), kind)
+
     def why(self, pod: str) -> str:
         """What `tonnage why --replay` says of a pod, by way of the debug port."""
         url = self._url("listening for debugging")
@@ -143,11 +147,19 @@ class Autoscaler:
         with _OPENER.open(self._url("listening") + path, timeout=30.0) as answer:
             return str(answer.read().decode())
 
+    @property
+    def port(self) -> int:
+        """Where health, metrics and status are served."""
+        return self._port("listening")
+
     def _url(self, told: str) -> str:
+        return f"http://127.0.0.1:{self._port(told)}"
+
+    def _port(self, told: str) -> int:
         listening = self.lines(told)
         if not listening:
             raise ConnectionError(f"{self.program.name} does not listen yet")
-        return f"http://127.0.0.1:{listening[-1]['port']}"
+        return int(listening[-1]["port"])
 
 
 class Settings:

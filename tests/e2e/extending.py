@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import ssl
 import sys
 import urllib.error
@@ -14,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e import deployed
+from tests.e2e import deployed, metrics
 from tests.e2e.controlplane import (
     REPOSITORY,
     SCHEDULER,
@@ -40,6 +39,7 @@ class Extended:
     def __init__(self, cluster: ControlPlane, extender: Program, port: int) -> None:
         self.cluster = cluster
         self.extender = extender
+        self.port = port
         self._url = f"https://127.0.0.1:{port}"
 
     def ready(self) -> bool:
@@ -52,9 +52,11 @@ class Extended:
 
     def knows(self, kind: str) -> int:
         """How many objects of a kind the extender has heard of."""
-        told = self._read("/metrics")
-        found = re.search(rf'^tonnage_cache_objects{{.*kind="{kind}".*}} (\d+)', told, re.MULTILINE)
-        return int(found[1]) if found is not None else 0
+        return metrics.known(self._read("/metrics"), kind)
+
+    def reservations(self) -> int:
+        """How many pods hold slots that nobody else gets."""
+        return metrics.count(self._read("/metrics"), "tonnage_extender_reservations")
 
     def ask(self, path: str, body: bytes, *, user: str = "") -> tuple[int, Any]:
         """Put a question, with the client certificate of a user if there is one."""

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.e2e import manifests
+from tests.e2e import hostile_pods, manifests
 from tests.e2e.scaling import Stage, group
 
 pytestmark = pytest.mark.patience(600)
@@ -16,20 +17,6 @@ Tell = Callable[[str], None]
 MANY = 1_600
 HEALTHY_WITHIN = 2.0
 """Seconds; a probe of the shipped manifests gives up later."""
-
-
-def spread() -> dict[str, Any]:
-    return {
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": f"example.com/{n}",
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"app": str(n)}},
-            }
-            for n in range(MANY)
-        ]
-    }
 
 
 def affinity(kind: str, key: str, terms: list[dict[str, Any]] | dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +51,12 @@ def tolerations() -> dict[str, Any]:
     return {"tolerations": [{"key": f"example.com/{n}", "operator": "Exists"} for n in range(MANY)]}
 
 
-HOSTILE = {"spread": spread, "node-terms": node_terms, "near": near, "tolerations": tolerations}
+HOSTILE: dict[str, Callable[[], dict[str, Any]]] = {
+    "spread": partial(hostile_pods.spread, MANY),
+    "node-terms": node_terms,
+    "near": near,
+    "tolerations": tolerations,
+}
 
 
 def test_pods_with_thousands_of_rules_stop_nobody(stage: Stage, figure: Tell) -> None:

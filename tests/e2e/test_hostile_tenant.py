@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.autoscaler import Autoscaler
 from tests.e2e.controlplane import wait_until
 from tests.e2e.extending import extender
+from tests.e2e.hostile_pods import LEVELS, absurd, nested
 from tests.e2e.processes import Watchdog
 from tests.e2e.scaling import DRIVER, Stage, group, stateful_set
 from tests.e2e.tenants import Tenant
@@ -19,8 +20,6 @@ from tonnage.embedded.world.behaviour import DriverBehaviour
 
 pytestmark = pytest.mark.patience(600)
 
-LEVELS = 9_993
-"""As many as the API server takes, and more than most Pythons follow."""
 FLOOD = 50
 
 
@@ -28,27 +27,6 @@ FLOOD = 50
 def tenant(stage: Stage) -> Iterator[Tenant]:
     with stage.cluster.namespace(f"{stage.work.namespace}-tenant") as namespace:
         yield Tenant(stage.cluster, namespace)
-
-
-def nested(name: str, *, levels: int = LEVELS) -> str:
-    """A pod with somebody's fields nested as deep as that."""
-    fields = '{"f:a":' * levels + "{}" + "}" * levels
-    managed = (
-        f'[{{"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1",'
-        f'"fieldsV1":{fields}}}]'
-    )
-    return (
-        f'{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","managedFields":{managed}}},'
-        f'"spec":{{"containers":[{{"name":"a","image":"x"}}],"nodeSelector":{{"no":"where"}}}}}}'
-    )
-
-
-def absurd(name: str, amount: str) -> str:
-    """A pod that asks for an amount that is written like that."""
-    return (
-        f'{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"containers":'
-        f'[{{"name":"a","image":"x","resources":{{"requests":{{"cpu":{amount}}}}}}}]}}}}'
-    )
 
 
 def set_up(stage: Stage) -> None:

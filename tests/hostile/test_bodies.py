@@ -1,42 +1,12 @@
 """Bodies that are not what their headers say: a bad request, never an error of ours."""
 
-import gzip
 import logging
-import zlib
 
 import pytest
 
+from tests.hostile.malformed import JSON, LIES, posted
 from tests.hostile.served import echo, request, sent, serving
 from tonnage.service.listener import ConnectionLimits
-
-JSON = b'{"a": 1}'
-LIES = {
-    "gzip that is none": ({"Content_Encoding": "gzip"}, JSON),
-    "gzip that is cut off": ({"Content_Encoding": "gzip"}, gzip.compress(JSON)[:-4]),
-    "gzip that unpacks to a gigabyte": (
-        {"Content_Encoding": "gzip"},
-        gzip.compress(bytes(2**20)) * 1024,
-    ),
-    "deflate that is none": ({"Content_Encoding": "deflate"}, JSON),
-    "deflate that is gzip": ({"Content_Encoding": "deflate"}, gzip.compress(JSON)),
-    "deflate as it should be": ({"Content_Encoding": "deflate"}, zlib.compress(JSON)),
-    "an encoding there is not": ({"Content_Encoding": "snappy, gzip"}, JSON),
-    "chunks that are none": ({"Transfer_Encoding": "chunked", "Content_Length": ""}, JSON),
-    "a chunk that is too long": (
-        {"Transfer_Encoding": "chunked", "Content_Length": ""},
-        b"FFFFFFFFFFFFFFFFFF\r\nabc",
-    ),
-    "a chunk that is too short": (
-        {"Transfer_Encoding": "chunked", "Content_Length": ""},
-        b"1\r\nabc\r\n0\r\n\r\n",
-    ),
-    "a transfer in gzip": ({"Transfer_Encoding": "gzip", "Content_Length": ""}, JSON),
-}
-
-
-def posted(headers: dict[str, str], body: bytes) -> bytes:
-    made = request("/echo", method="POST", body=body, **headers)
-    return made.replace(b"Content-Length: \r\n", b"")
 
 
 @pytest.mark.parametrize(("headers", "body"), LIES.values(), ids=LIES)

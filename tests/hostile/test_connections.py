@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.hostile.malformed import NONSENSE
 from tests.hostile.served import (
     SECONDS,
     Identity,
@@ -171,21 +172,6 @@ def test_health_is_answered_while_clients_connect_as_fast_as_they_can(tmp_path: 
 
 
 # Nonsense
-
-
-NONSENSE = {
-    "no HTTP": b"\x00\x01\x02\x03\r\n\r\n",
-    "TLS for a port without": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 60,
-    "a version there is not": b"GET / HTTP/9.9\r\n\r\n",
-    "a header without a colon": b"GET / HTTP/1.1\r\nHost localhost\r\n\r\n",
-    "a header of 100 KB": b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
-    "10,000 headers": b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
-    "a path of 100 KB": b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
-    "two lengths": b"POST /echo HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n12",
-    "a length below zero": b"POST /echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-    "a length that is no number": b"POST /echo HTTP/1.1\r\nContent-Length: many\r\n\r\n",
-    "a length and chunks": request("/echo", method="POST", Transfer_Encoding="chunked"),
-}
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=NONSENSE)
