@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.cluster.apiserver import until
 from tests.scheduler.extender.harness import Stage, a_node, extending, question
 from tests.soak.measure import left_behind
 from tonnage.testing import builders as make
@@ -31,22 +32,24 @@ async def play(stage: Stage, day: int) -> None:
         make.node(f"node-{day}", labels={f"rack-{day}": "yes"}),
         make.csinode(f"node-{day}", {driver: 4}),
     ]
-    await stage.put(*kinds)
+    await put(stage, *kinds)
     names = [*STANDING, f"node-{day}"]
     pods = pods_of(day)
     for claim, pod in pods:
-        await stage.put(claim)
+        await put(stage, claim, pod)
         assert (await stage.filter(pod, *names)).nodes == names
         await stage.scores(pod, *names)
     stranger = make.pod(f"stranger-{day}", pvcs=[f"c-{day}"])
     _, answer = await stage.post("/v1/filter", question(stranger, names))
     assert answer["Error"]
     arrives, follows = f"arrives-{day}", f"follows-{day}"
-    await stage.put(
+    await put(
+        stage,
         make.pod(arrives, pvcs=[arrives], on="n0"),
         make.pvc(follows, storage_class=f"fast-{day}", selected_node=f"node-{day}"),
     )
-    assert len(stage.program.reservations) == len(pods) - 1
+    held = stage.program.reservations
+    await until(lambda: len(held) == len(pods) - 1, clock=stage.clock)
     await stage.clock.sleep(35)
     for claim, pod in pods:
         await stage.delete(pod)
@@ -54,6 +57,18 @@ async def play(stage: Stage, day: int) -> None:
     for one in kinds:
         await stage.delete(one)
     await stage.clock.sleep(5)
+
+
+async def put(stage: Stage, *objects: Any) -> None:
+    """Create or change objects, and wait until all of them are known."""
+    await stage.put(*objects)
+
+    def known(one: Any) -> bool:
+        meta = one.metadata
+        cache = stage.program.standing.cache(type(one))
+        return cache.get(meta.name, namespace=meta.namespace) is not None
+
+    await until(lambda: all(map(known, objects)), clock=stage.clock)
 
 
 async def test_extender(clock: VirtualClock) -> None:

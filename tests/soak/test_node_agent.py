@@ -62,19 +62,17 @@ async def test_node_agent(
                     bound.bind(str(registry / name))
             listed = [{"name": name, "nodeID": "i-1"} for name in names]
             server.put(CSINODES, {"metadata": {"name": NODE}, "spec": {"drivers": listed}})
-            await clock.sleep(35)
+            await agents.until(lambda: names[0] in agents.entries)
             for volume in volumes:
                 server.put(ATTACHMENTS, refused(volume))
             await clock.sleep(10)
-            assert names[0] in agents.entries
             for volume in volumes:
                 server.remove(f"{ATTACHMENTS}/csi-{volume}")
             server.put(CSINODES, {"metadata": {"name": NODE}, "spec": {"drivers": []}})
             for name in names:
                 server.remove(f"{CSIDRIVERS}/{name}")
                 (registry / name).unlink()
-            await clock.sleep(35)
-            assert names[0] not in agents.entries
+            await agents.until(lambda: names[0] not in agents.entries)
 
         async with agents.running() as agent:
             await agents.until(lambda: not agent.unready())
