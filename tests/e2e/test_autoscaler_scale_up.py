@@ -117,7 +117,12 @@ def test_from_one_the_limit_of_the_live_node_counts_where_the_provider_knows_non
     stage.wait_running(12)
     assert stage.grown_to("db", 3)
     limit = {"group": "db", "driver": DRIVER, "count": 5, "source": "live"}
-    stage.wait(lambda: autoscaler.tells("limits") == [limit], "the status tells the limit")
+
+    def told() -> bool:
+        limits = autoscaler.tells("limits") or ()
+        return len(limits) == 1 and limits[0].items() >= limit.items()
+
+    stage.wait(told, "the status tells the limit")
 
 
 def test_a_limit_that_changes_while_pods_run_counts_from_then_on(stage: Stage) -> None:

@@ -68,9 +68,12 @@ def test_pods_with_thousands_of_rules_stop_nobody(stage: Stage, figure: Tell) ->
         stage.cluster.create(pod)
     stored = stage.work.get("pod", "spread")["spec"]["topologySpreadConstraints"]
     assert len(stored) == MANY, "the API server stores all of them"
+    # The one that would fit may have got a node of its own by the time it is looked at.
     stage.wait(
-        lambda: all(stage.work.scheduler_says(name) for name in HOSTILE),
-        "the scheduler has found no node for the hostile pods",
+        lambda: all(
+            stage.work.scheduler_says(name) or stage.work.node_of(name) for name in HOSTILE
+        ),
+        "the scheduler has looked at the hostile pods",
     )
 
     stage.cluster.create(manifests.pod("honest", namespace=stage.work.namespace))
