@@ -26,7 +26,8 @@ from tonnage.testing.replay import missed, violations
 
 CHUNK = 25
 EVERYTHING = recorded.everything()
-CHUNKS = range(0, recorded.count(EVERYTHING) if EVERYTHING is not None else 0, CHUNK)
+# Every second chunk: half of the recorded scenarios are enough for every run of the tests.
+CHUNKS = range(0, recorded.count(EVERYTHING) if EVERYTHING is not None else 0, 2 * CHUNK)
 
 
 @cache
@@ -158,7 +159,7 @@ def test_no_promise_is_broken_with_everything_on(start: int) -> None:
 
 
 @settings(
-    max_examples=150,
+    max_examples=75,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
