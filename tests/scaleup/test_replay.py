@@ -26,8 +26,7 @@ from tonnage.testing.replay import missed, violations
 
 CHUNK = 25
 EVERYTHING = recorded.everything()
-# Every second chunk: half of the recorded scenarios are enough for every run of the tests.
-CHUNKS = range(0, recorded.count(EVERYTHING) if EVERYTHING is not None else 0, 2 * CHUNK)
+CHUNKS = range(0, recorded.count(EVERYTHING) if EVERYTHING is not None else 0, CHUNK)
 
 
 @cache
@@ -159,7 +158,7 @@ def test_no_promise_is_broken_with_everything_on(start: int) -> None:
 
 
 @settings(
-    max_examples=75,
+    max_examples=150,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
