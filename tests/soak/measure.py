@@ -9,7 +9,7 @@ from typing import Any
 from tests.growth import grown, sizes
 from tonnage.testing.clock import VirtualClock
 
-DAYS = int(os.environ.get("TONNAGE_SOAK_DAYS", "9"))
+DAYS = int(os.environ.get("TONNAGE_SOAK_DAYS", "30"))
 SETTLED = 7200.0
 """Seconds after which nothing of what is gone is waited for, learned from or reported any more."""
 
