@@ -1,4 +1,4 @@
-"""docs/configuration.md lists every field there is, and none there is not."""
+"""docs/configuration.md and docs/scale-down.md list every field, and none there is not."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,8 @@ import msgspec
 
 from tonnage.autoscaler.config import Config
 
-TEXT = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "configuration.md").read_text() + (DOCS / "scale-down.md").read_text()
 FIELDS = {field.encode_name for field in msgspec.structs.fields(Config)}
 
 

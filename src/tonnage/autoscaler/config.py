@@ -11,7 +11,7 @@ from tonnage.filters import features
 from tonnage.groups.registry import Patience
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.scaleup import expanders
-from tonnage.scaleup.options import UPSTREAM, Options
+from tonnage.scaleup.options import TOTALS, UPSTREAM, Options
 from tonnage.scaleup.priorities import read_priorities
 
 KIND = "AutoscalerConfig"
@@ -108,6 +108,7 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
             value = getattr(self, field.name)
             if pattern and not re.fullmatch(pattern, value):
                 raise InputError(f"`{field.encode_name}`: {value!r}: expected {expected}")
+        _ = self.cores, self.memory
         try:
             read_priorities(self.priorities)
         except InputError as error:
@@ -127,7 +128,12 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def constraints(cls) -> dict[str, dict[str, object]]:
         """What holds for single fields beside their types, in the words of JSON schema."""
         one = f"({'|'.join(expanders.NAMES)})"
+        total: dict[str, object] = {
+            "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": TOTALS}]
+        }
         return {
+            "coresTotal": total,
+            "memoryTotal": total,
             **{field.encode_name: {"minimum": _LEAST.get(field.name, 0)} for field in _bounded()},
             "apiVersion": {"const": API_VERSION},
             "kind": {"const": KIND},
@@ -167,5 +173,9 @@ def _bounded() -> Iterator[msgspec.structs.FieldInfo]:
     """The fields that are numbers and may not be as low as you like."""
     for field in msgspec.structs.fields(Config):
         types = (field.type, *get_args(field.type))
-        if (float in types or int in types) and field.name not in _MAY_BE_NEGATIVE:
+        if (
+            (float in types or int in types)
+            and str not in types
+            and field.name not in _MAY_BE_NEGATIVE
+        ):
             yield field

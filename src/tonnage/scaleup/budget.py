@@ -38,9 +38,9 @@ class Budget:
             rooms.append(self._options.max_nodes_total - self._nodes)
         cores, memory = _size(template.node)
         if cores:
-            rooms.append((self._options.cores_total - self._cores) // cores)
+            rooms.append((self._options.cores.most - self._cores) // cores)
         if memory:
-            rooms.append((self._options.memory_total * _GIB - self._memory) // memory)
+            rooms.append((self._options.memory.most * _GIB - self._memory) // memory)
         return max(min(rooms), 0)
 
     def take(self, group: Group, template: Template, count: int) -> None:
@@ -55,7 +55,7 @@ class Budget:
             return MAX_NODES_REACHED
         if self.cluster_room(template) == 0:
             cores, _ = _size(template.node)
-            short = "cpu" if self._cores + cores > self._options.cores_total else "memory"
+            short = "cpu" if self._cores + cores > self._options.cores.most else "memory"
             return f'exceeded quota: "cluster-wide", resources: {short}'
         return None
 

@@ -1,22 +1,46 @@
-"""Options of a scale-up decision: upstream's flags in camelCase, and a few of our own."""
+"""Options of a decision, up or down: upstream's flags in camelCase, and a few of our own."""
 
 import difflib
+import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from tonnage.errors import InputError
 from tonnage.filters.opt_in import Enforcement
 from tonnage.groups.policy import GroupPolicy
-from tonnage.objects import complexity, decoding, strictness
+from tonnage.objects import complexity, decoding, strictness, timestamps
 from tonnage.objects.checking import describe
-from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import LimitOverrides, SlotPool
+from tonnage.scaledown.options import ScaleDownOptions
+from tonnage.scaleup import durations
+
+NOW = "now"
 
 UPSTREAM = "cluster-autoscaler-1.37"
 
+TOTALS = "^(?:([0-9]+):)?([0-9]+)$"
+"""What a total looks like: the most, or MIN:MAX."""
 
-class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+
+class Totals(NamedTuple):
+    """What all nodes together may not fall below, and not exceed."""
+
+    least: int
+    most: int
+
+
+def totals(value: int | str, *, field: str) -> Totals:
+    """Read `MIN:MAX`, or the maximum alone."""
+    parts = re.fullmatch(TOTALS, str(value))
+    least, most = (int(parts[1] or 0), int(parts[2])) if parts is not None else (1, 0)
+    if least > most:
+        raise InputError(f"`{field}`: {value!r}: expected a number, or MIN:MAX such as 8:320000")
+    return Totals(least, most)
+
+
+class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to decide. `compatibility` turns off what goes beyond upstream, for comparing."""
 
     expander: str = "least-waste"
@@ -28,8 +52,9 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     balance_similar_node_groups: bool = False
     balancing_ignore_labels: tuple[str, ...] = ()
     balancing_labels: tuple[str, ...] = ()
-    cores_total: int = 320_000
-    memory_total: int = 6_400_000
+    cores_total: int | str = 320_000
+    memory_total: int | str = 6_400_000
+    """In GiB; as for cores, the most there may be, or MIN:MAX."""
     expendable_pods_priority_cutoff: int = -10
     new_pod_scale_up_delay: float = 0.0
     claim_bind_wait: float = 30.0
@@ -57,6 +82,15 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: LimitOverrides = LimitOverrides()
 
     @property
+    def cores(self) -> Totals:
+        return totals(self.cores_total, field="coresTotal")
+
+    @property
+    def memory(self) -> Totals:
+        """In GiB."""
+        return totals(self.memory_total, field="memoryTotal")
+
+    @property
     def as_upstream(self) -> bool:
         return self.compatibility == UPSTREAM
 
@@ -68,13 +102,16 @@ class Options(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def of(settings: Mapping[str, object]) -> Options:
     """Options from a scenario or a file; a wrong name or type says which and what is expected."""
-    known = [field.encode_name for field in msgspec.structs.fields(Options)]
+    inherited = {field.name for field in msgspec.structs.fields(ScaleDownOptions)}
+    fields = sorted(msgspec.structs.fields(Options), key=lambda field: field.name in inherited)
+    known = [field.encode_name for field in fields]
     for name in settings:
-        if name not in known:
+        if name not in known and name != NOW:
             near = difflib.get_close_matches(name, known, n=3) or known
             raise InputError(f"options: there is no {name}; expected one of {', '.join(near)}")
+    settings = {name: _in_seconds(name, value) for name, value in settings.items() if name != NOW}
     try:
-        options = msgspec.convert(dict(settings), Options)
+        options = msgspec.convert(settings, Options)
     except msgspec.ValidationError as error:
         message, _, field = str(error).partition(" - at `$.")
         field = field.rstrip("`")
@@ -90,7 +127,39 @@ def of(settings: Mapping[str, object]) -> Options:
         raise InputError(
             f"options.compatibility: {options.compatibility!r}: expected none or {UPSTREAM}"
         )
+    try:
+        _ = options.cores, options.memory
+    except InputError as error:
+        raise InputError(f"options.{str(error).replace('`', '')}") from None
     return options
+
+
+def now_of(settings: Mapping[str, object]) -> float | None:
+    """The moment of the question, if a scenario or a file names it."""
+    text = settings.get(NOW)
+    if text is None:
+        return None
+    try:
+        return timestamps.parse(str(text))
+    except timestamps.TimestampError:
+        raise InputError(
+            f"options.{NOW}: {text!r}: expected a time such as 2026-01-01T12:00:00Z"
+        ) from None
+
+
+_TIMES = frozenset(
+    field.encode_name
+    for field in msgspec.structs.fields(Options)
+    if field.type is float and not field.name.endswith(("percentage", "threshold"))
+)
+
+
+def _in_seconds(name: str, value: object) -> object:
+    """A time as a number: it may be written as a duration, such as 10m."""
+    if name not in _TIMES or not isinstance(value, str):
+        return value
+    seconds = durations.seconds(value)
+    return value if seconds is None else seconds
 
 
 def policy_of(options: Options, *, live: bool = False) -> GroupPolicy:

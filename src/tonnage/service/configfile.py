@@ -155,7 +155,7 @@ def _times(type_: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(
         field.encode_name
         for field in msgspec.structs.fields(type_)
-        if float in _kinds(field.type) and not field.name.endswith("percentage")
+        if float in _kinds(field.type) and not field.name.endswith(("percentage", "threshold"))
     )
 
 

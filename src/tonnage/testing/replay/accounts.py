@@ -65,9 +65,9 @@ def room(stage: Stage, plan: Plan, group: str) -> int:
         rooms.append(options.max_nodes_total - nodes)
     own_cores, own_memory = _size(stage.templates[group].node)
     if own_cores:
-        rooms.append((options.cores_total - cores) // own_cores)
+        rooms.append((options.cores.most - cores) // own_cores)
     if own_memory:
-        rooms.append((options.memory_total * GIB - memory) // own_memory)
+        rooms.append((options.memory.most * GIB - memory) // own_memory)
     if found.all_or_nothing and min(rooms) < left:
         return 0
     return max(min(rooms), 0)
@@ -114,8 +114,8 @@ def _totals(stage: Stage, plan: Plan) -> Iterator[Violation]:
     options = stage.options
     for rule, found, most in (
         ("nodes in all", nodes, options.max_nodes_total or UNLIMITED),
-        ("cores in all", cores, options.cores_total),
-        ("memory in all", memory, options.memory_total * GIB),
+        ("cores in all", cores, options.cores.most),
+        ("memory in all", memory, options.memory.most * GIB),
     ):
         if found > most:
             yield _violation(rule, "plan", f"the cluster grows to {found}, at most {most}")
