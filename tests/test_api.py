@@ -157,3 +157,9 @@ def test_slots_are_added_up_with_what_they_strand() -> None:
     (share,) = cluster.slots_by("driver", now=0.0).shares
     assert (share.name, share.total.used, share.full_nodes) == (DRIVER, 1, ("n1",))
     assert share.stranded_cpu > 0
+
+
+def test_slots_by_something_unknown_name_what_there_is() -> None:
+    cluster = tonnage.Cluster(two_nodes())
+    with pytest.raises(tonnage.InputError, match="'zzz': expected one of group, type, driver"):
+        cluster.slots_by("zzz", now=0.0)  # type: ignore[arg-type]

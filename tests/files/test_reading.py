@@ -186,7 +186,7 @@ def test_a_kind_of_the_same_name_in_a_foreign_group_is_told_apart() -> None:
 
 def test_a_kind_that_only_sounds_like_a_list_is_counted_itself() -> None:
     foreign = {"apiVersion": "example.com/v1", "kind": "AllowList", "items": {"a": 1}}
-    assert from_stdin(json.dumps(foreign)).skipped == {"AllowList": 1}
+    assert from_stdin(json.dumps(foreign)).skipped == {"AllowList.example.com": 1}
 
 
 def test_a_version_that_is_not_read_is_noted() -> None:

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -217,6 +218,9 @@ class Cluster:
 
         `now`, in seconds since 1970, decides which nodes are old enough to stand for their group.
         """
+        if by not in get_args(stranding.By):
+            choices = ", ".join(get_args(stranding.By))
+            raise InputError(f"slots by {by!r}: expected one of {choices}")
         return stranding.report(
             self._snapshot,
             by=by,

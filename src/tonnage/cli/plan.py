@@ -223,7 +223,7 @@ def _reader(*, lenient: bool) -> "Callable[[str], Iterable[KubeObject]]":
     from tonnage import files
 
     def read(path: str) -> "Iterable[KubeObject]":
-        loaded = files.load([path], lenient=lenient)
+        loaded = files.load([path], lenient=lenient, expand=False)
         for problem in loaded.problems:
             printing.warn(f"left out: {problem}")
         for text in loaded.notes:

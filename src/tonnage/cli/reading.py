@@ -176,10 +176,13 @@ def read(
     and `documents` names kinds without a type here to be kept as they are written.
     """
     from tonnage import api
+    from tonnage.cli import group_files
 
     if filenames and (kubeconfig or context):
         option = "--kubeconfig" if kubeconfig else "--context"
         raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
+    for path in beside:
+        group_files.check(path, lenient=lenient)
     if filenames:
         loaded = api.read((*filenames, *beside), lenient=lenient, beside=documents)
     else:
@@ -190,6 +193,7 @@ def read(
         printing.warn(f"left out: {problem}")
     for text in loaded.notes:
         printing.note(text)
+    group_files.note_groups_without_nodes(loaded.objects)
     if loaded.scenario is not None and loaded.scenario.feature_gates:
         from tonnage.filters import features
 

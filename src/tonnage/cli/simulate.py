@@ -132,7 +132,18 @@ def _read(
         if not seconds:
             raise InputError(f"--duration {duration!r}: expected a duration such as 90m")
         simulation = simulation.with_duration(seconds)
+    _refuse_empty(simulation, scenario)
     return comparing.with_options(simulation, comparing.options(given))
+
+
+def _refuse_empty(simulation: "Simulation", file: str) -> None:
+    applied = any(action.apply for action in simulation.spec.script)
+    machines = any(group.spec.target_size or group.spec.nodes for group in simulation.groups)
+    if not simulation.objects and not applied and not machines:
+        raise InputError(
+            f"{file}: nothing to play: there is no pod, no node and no workload in its objects, its"
+            " files or its script"
+        )
 
 
 def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline, ...]":

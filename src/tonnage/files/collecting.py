@@ -52,6 +52,8 @@ class Collector:
         self._lenient = lenient
         self._on_progress = on_progress
         self._objects: dict[_Key, KubeObject] = {}
+        self._recorded: set[_Key] = set()
+        """What stands in a Scenario, and so is of a cluster as it was."""
         self._generated: Counter[_Key] = Counter()
         self._repeated: dict[str, None] = {}
         self._by_alias: dict[str, None] = {}
@@ -112,6 +114,7 @@ class Collector:
             skipped=self._skipped,
             notes=notes,
             beside=self._documents,
+            written=[obj for key, obj in self._objects.items() if key not in self._recorded],
         )
 
     def _add(
@@ -126,7 +129,7 @@ class Collector:
         """`steps` lead from `place` to the document, which stands inside `around`."""
         try:
             row = documents.row_at_a_glance(document)
-            if row is None:
+            if row is None or row.kind in self._beside:
                 opened = documents.opened(document) if opened is None else opened
                 if isinstance(opened, list) or (opened is not None and _is_list(opened)):
                     self._add_items(opened, place.inside(steps), around=around)
@@ -138,7 +141,7 @@ class Collector:
             if isinstance(obj, Scenario):
                 self._add_scenario(obj, place.inside(steps), around=around)
             else:
-                self._keep(obj, row, place)
+                self._keep(obj, row, place, recorded=around.in_scenario)
         except DecodeError as error:
             where = place.inside(steps)
             self.refuse(where, error.message, path=error.path, subject=error.object, cause=error)
@@ -190,7 +193,7 @@ class Collector:
         for index, item in enumerate(spec.objects):
             self._add(item, place, ("spec", "objects", index), around=inner)
 
-    def _keep(self, obj: KubeObject, row: Kind, place: Place) -> None:
+    def _keep(self, obj: KubeObject, row: Kind, place: Place, *, recorded: bool) -> None:
         meta = obj.metadata
         key = (row.type, meta.namespace, meta.name)
         if key in self._objects:
@@ -206,6 +209,7 @@ class Collector:
         if isinstance(obj, CSIDriver) and obj.spec.prevent_pod_placement_without_driver is not None:
             self._by_alias[one_line(meta.name)] = None
         self._objects[key] = obj
+        (self._recorded.add if recorded else self._recorded.discard)(key)
         self._kept += 1
         if self._kept > MOST_OBJECTS:
             raise InputError(f"{place.file}: more than {MOST_OBJECTS:,} objects in the input")
@@ -222,7 +226,7 @@ class Collector:
         api_version = _name("apiVersion", head.api_version or around.api_version, example="v1")
         kind = _name("kind", head.kind or around.kind, example="Pod")
         row = kinds.by_kind(api_version, kind)
-        if row is None and kind in self._beside:
+        if kind in self._beside:
             # The kind may stand on the list around it only.
             written = documents.plain(document)
             self._documents.append({**written, "apiVersion": api_version, "kind": kind})
@@ -233,7 +237,8 @@ class Collector:
     def _skip(self, api_version: str, kind: str) -> None:
         """Counts an object that has no row, or refuses it if that is surely a mistake."""
         group = api_version.rpartition("/")[0]
-        label = kind
+        # A kind of somebody's own may have the name of another, so it carries its group.
+        label = f"{kind}.{group}" if "." in group and not group.endswith("k8s.io") else kind
         if group == _OUR_GROUP:
             ours = [f"{row.api_version} {row.kind}" for row in kinds.ALL if row.group == group]
             found = one_line(f"{api_version} {kind}")

@@ -45,3 +45,5 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """What the user may want to know, though nothing is wrong."""
     beside: list[dict[str, Any]] = []
     """Documents of other kinds that were asked for, as they were written."""
+    written: list[KubeObject] = []
+    """Of the objects those that stood outside of a Scenario: manifests that people write."""

@@ -8,12 +8,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
+import msgspec
+
 from tonnage.errors import InputError
 from tonnage.files import documents, jsontext, sources, yamltext
 from tonnage.files.collecting import Collector, Progress
 from tonnage.files.documents import Place, UnreadableError
 from tonnage.files.loaded import Loaded
 from tonnage.objects.decoding import collector_paused
+from tonnage.objects.storage import PersistentVolumeClaim
+from tonnage.scaleup import replicas
 
 SLOW = 2.0
 """Seconds of YAML in one file after which JSON is worth a note."""
@@ -24,6 +28,7 @@ def load(
     *,
     lenient: bool = False,
     beside: frozenset[str] = frozenset(),
+    expand: bool = True,
     stdin: BinaryIO | None = None,
     on_progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -32,18 +37,50 @@ def load(
 
     Strictly, the first object that cannot be used is an `InputError`. Leniently it is left out
     and listed in `problems`, and only a file that cannot be read at all is an `InputError`.
-    Objects of the kinds named by `beside`, which have no type here, are kept as written.
+    Objects of the kinds named by `beside` are kept as written too. With `expand`, workloads get
+    the pods and claims that their controllers would create.
     """
     collector = Collector(lenient=lenient, beside=beside, on_progress=on_progress)
     with collector_paused():
         for source in sources.find(paths):
             data = sources.read(source, stdin=stdin)
+            if data.strip() in (b"null", b"~", b"[]", b"{}"):
+                collector.notes.append(f"{source.name}: no objects, only {data.strip().decode()}")
             try:
                 if not _read_json(source.name, data, collector):
                     _read_yaml(source.name, data, collector, clock=clock)
             except (jsontext.JsonError, yamltext.YamlError) as error:
                 raise InputError(f"{source.name}: {error}") from error
-    return collector.result()
+    loaded = collector.result()
+    return _expanded(loaded) if expand else loaded
+
+
+def _expanded(loaded: Loaded) -> Loaded:
+    """With the pods of workloads that nobody has created yet, and their claims."""
+    made = replicas.missing(loaded.written, loaded.objects)
+    notes = [*loaded.notes, *made.notes]
+    if len(loaded.written) < len(loaded.objects):
+        bare = replicas.recorded_without_pods(loaded.objects)
+        if bare:
+            notes.append(
+                "a Scenario is a cluster as it was recorded: no pods are made for"
+                f" {', '.join(bare[:3])}{f' and {len(bare) - 3:,} more' if len(bare) > 3 else ''};"
+                " give the manifests in a file of their own"
+            )
+    claims = [one for one in loaded.written if isinstance(one, PersistentVolumeClaim)]
+    renewed = {
+        (one.metadata.namespace, one.metadata.name): one
+        for one in replicas.with_default_class(claims, loaded.objects)
+    }
+    objects = loaded.objects
+    if renewed:
+        objects = [
+            renewed.get((one.metadata.namespace, one.metadata.name), one)
+            if isinstance(one, PersistentVolumeClaim)
+            else one
+            for one in objects
+        ]
+    return msgspec.structs.replace(loaded, objects=[*objects, *made.objects], notes=notes)
 
 
 def _read_json(name: str, data: bytes, collector: Collector) -> bool:

@@ -22,11 +22,13 @@ KubeObject: TypeAlias = (
     | storage.CSIStorageCapacity
     | storage.VolumeAttachment
     | workloads.Service
+    | workloads.Deployment
     | workloads.ReplicaSet
     | workloads.ReplicationController
     | workloads.StatefulSet
     | workloads.DaemonSet
     | workloads.Job
+    | workloads.CronJob
     | workloads.PodDisruptionBudget
     | workloads.PriorityClass
     | workloads.Lease
@@ -80,10 +82,12 @@ ALL: tuple[Kind, ...] = (
     _row("v1", "persistentvolumeclaims", storage.PersistentVolumeClaim, namespaced=True),
     _row("v1", "services", workloads.Service, namespaced=True),
     _row("v1", "replicationcontrollers", workloads.ReplicationController, namespaced=True),
+    _row("apps/v1", "deployments", workloads.Deployment, namespaced=True),
     _row("apps/v1", "replicasets", workloads.ReplicaSet, namespaced=True),
     _row("apps/v1", "statefulsets", workloads.StatefulSet, namespaced=True),
     _row("apps/v1", "daemonsets", workloads.DaemonSet, namespaced=True),
     _row("batch/v1", "jobs", workloads.Job, namespaced=True),
+    _row("batch/v1", "cronjobs", workloads.CronJob, namespaced=True),
     _row("policy/v1", "poddisruptionbudgets", workloads.PodDisruptionBudget, namespaced=True),
     _row("scheduling.k8s.io/v1", "priorityclasses", workloads.PriorityClass, namespaced=False),
     _row("coordination.k8s.io/v1", "leases", workloads.Lease, namespaced=True),

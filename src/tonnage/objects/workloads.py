@@ -31,6 +31,12 @@ class ReplicaSet(Record, frozen=True, kw_only=True):
     status: ReplicaStatus = ReplicaStatus()
 
 
+class Deployment(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+    status: ReplicaStatus = ReplicaStatus()
+
+
 class ReplicationControllerSpec(Record, frozen=True, kw_only=True):
     replicas: int | None = None
     selector: dict[str, str] = {}
@@ -43,12 +49,17 @@ class ReplicationController(Record, frozen=True, kw_only=True):
     status: ReplicaStatus = ReplicaStatus()
 
 
+class StatefulSetOrdinals(Record, frozen=True, kw_only=True):
+    start: int = 0
+
+
 class StatefulSetSpec(Record, frozen=True, kw_only=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
     service_name: str = ""
     template: PodTemplateSpec = PodTemplateSpec()
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
+    ordinals: StatefulSetOrdinals | None = None
 
 
 class StatefulSet(Record, frozen=True, kw_only=True):
@@ -70,12 +81,28 @@ class DaemonSet(Record, frozen=True, kw_only=True):
 class JobSpec(Record, frozen=True, kw_only=True):
     parallelism: int | None = None
     completions: int | None = None
+    suspend: bool = False
     template: PodTemplateSpec = PodTemplateSpec()
 
 
 class Job(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
+
+
+class JobTemplateSpec(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+
+
+class CronJobSpec(Record, frozen=True, kw_only=True):
+    suspend: bool = False
+    job_template: JobTemplateSpec = JobTemplateSpec()
+
+
+class CronJob(Record, frozen=True, kw_only=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CronJobSpec = CronJobSpec()
 
 
 class DisruptionBudgetSpec(Record, frozen=True, kw_only=True):

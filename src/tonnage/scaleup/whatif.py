@@ -31,6 +31,7 @@ from tonnage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from tonnage.scaleup import replicas
 
 FORMS = ("add-pods=FILE", "limit=DRIVER:N", "remove-node=NAME", "opt-in=DRIVER")
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -129,8 +130,19 @@ def _add_pods(before: Changed, change: AddPods) -> Changed:
                 continue
             replaced.append(_name(one))
         found[key] = one
+    made = replicas.missing(change.objects, found.values(), replaced=True)
+    for one in made.objects:
+        found[_key(one)] = one
+        namespaces[one.metadata.namespace] = None
+    for claim in replicas.with_default_class(
+        (one for one in change.objects if isinstance(one, PersistentVolumeClaim)), found.values()
+    ):
+        found[_key(claim)] = claim
     if not namespaces:
-        raise InputError(f"what-if add-pods={change.file}: no Pod in it that has not finished")
+        raise InputError(
+            f"what-if add-pods={change.file}: nothing in it adds a pod: "
+            f"{_why_no_pods(change, finished)}"
+        )
     for name in namespaces:
         missing = Namespace(metadata=ObjectMeta(name=name, labels={NAMESPACE_LABEL: name}))
         found.setdefault(_key(missing), missing)
@@ -143,8 +155,20 @@ def _add_pods(before: Changed, change: AddPods) -> Changed:
         )
         if count
     ]
+    notes += made.notes
     told = [f"what-if add-pods={change.file}: {'; '.join(notes)}"] if notes else []
     return Changed(list(found.values()), [*before.notes, *told])
+
+
+def _why_no_pods(change: AddPods, finished: int) -> str:
+    workloads = [
+        replicas.name_of(one) for one in change.objects if isinstance(one, replicas.WORKLOADS)
+    ]
+    if workloads:
+        return f"the cluster has all pods that {_some(workloads)} wants"
+    if finished:
+        return "its pods have finished"
+    return f"{_counted(len(change.objects), 'object')}, and no pod or workload among them"
 
 
 def _set_limit(before: Changed, change: SetLimit) -> Changed:
