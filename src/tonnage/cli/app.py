@@ -52,6 +52,14 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.run:run",
             "Run the autoscaler on a live cluster.",
         ),
+        "migrate": LazyCommand(
+            "tonnage.cli.migrate:migrate",
+            "Turn settings of another autoscaler into Tonnage's.",
+        ),
+        "compare-decisions": LazyCommand(
+            "tonnage.cli.compare_decisions:compare_decisions",
+            "Show where cluster-autoscaler and Tonnage differ.",
+        ),
         "capacity-templates": LazyCommand(
             "tonnage.cli.capacity_templates:capacity_templates",
             "Publish capacity for nodes that do not exist yet.",

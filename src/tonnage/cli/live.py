@@ -68,7 +68,7 @@ class Document(Record, frozen=True, kw_only=True):
     written: dict[str, Any]
 
 
-def _document_kind(kind: str, plural: str, *, group: str, namespaced: bool) -> Any:
+def document_kind(kind: str, plural: str, *, group: str, namespaced: bool) -> Any:
     return resources.Resource(
         Document,
         kind=kind,
@@ -83,13 +83,13 @@ def _document_kind(kind: str, plural: str, *, group: str, namespaced: bool) -> A
 _RBAC = "rbac.authorization.k8s.io"
 
 BESIDE = {
-    _document_kind("Deployment", "deployments", group="apps", namespaced=True): (
+    document_kind("Deployment", "deployments", group="apps", namespaced=True): (
         "autoscalers and schedulers that run in it are not recognised"
     ),
-    _document_kind("ClusterRole", "clusterroles", group=_RBAC, namespaced=False): (
+    document_kind("ClusterRole", "clusterroles", group=_RBAC, namespaced=False): (
         "rights of what runs in it are not checked"
     ),
-    _document_kind("ClusterRoleBinding", "clusterrolebindings", group=_RBAC, namespaced=False): (
+    document_kind("ClusterRoleBinding", "clusterrolebindings", group=_RBAC, namespaced=False): (
         "rights of what runs in it are not checked"
     ),
 }

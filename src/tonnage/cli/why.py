@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import printing, why_replay
-from tonnage.errors import InputError, TonnageError
+from tonnage.cli import decision_files, printing, why_replay
+from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.report import Decision
@@ -18,9 +18,7 @@ FITS = "fits"
 LEFT_OUT = "left out"
 DEFAULT_URL = "http://127.0.0.1:8086"
 
-_PATH = "/debug/decisions"
 _RECORDED_PATH = "/debug/recorded-decisions"
-_SECONDS = 10.0
 
 
 @click.command()
@@ -78,9 +76,11 @@ def why(
       tonnage why shop/orders-3 -f decisions.jsonl.1 -f decisions.jsonl -o json
       tonnage why shop/orders-3 --replay
     """
-    path = _RECORDED_PATH if replay else _PATH
+    path = _RECORDED_PATH if replay else decision_files.PATH
     decisions = (
-        [one for file in files for one in _from_file(file)] if files else _from_url(url, path)
+        [one for file in files for one in decision_files.read(file)]
+        if files
+        else decision_files.ask(url, path)
     )
     where = ", ".join(files) or url
     key = _find(pod, decisions, namespace=namespace, where=where)
@@ -235,67 +235,3 @@ def _pods(decision: "Decision") -> Iterator[str]:
     yield from (pod for one in plan.scale_ups for node in one.nodes for pod in node.pods)
     yield from (one.pod for one in plan.all_on_existing)
     yield from (one.pod for one in plan.not_helped)
-
-
-def _from_url(url: str, path: str) -> "list[Decision]":
-    import urllib.error
-    import urllib.request
-
-    if not url.startswith(("http://", "https://")):
-        raise InputError(f"--url {url!r}: expected http://HOST:PORT or https://HOST:PORT")
-    address = url.rstrip("/") + path
-    # No proxy of the environment: the autoscaler is on this machine or in the cluster.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(address, timeout=_SECONDS) as answer:
-            data: bytes = answer.read()
-    except urllib.error.HTTPError as error:
-        hint = "; is that its --debug-address?" if error.code in (403, 404) else ""
-        raise TonnageError(f"{address}: answered {error.code} {error.reason}{hint}") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise TonnageError(
-            f"{address}: {reason}; is an autoscaler listening there? --url says where it does, its"
-            " --debug-address that it does"
-        ) from None
-    return _decoded(data, address)
-
-
-def _from_file(file: str) -> "list[Decision]":
-    try:
-        with click.open_file(file, "rb") as stream:
-            data: bytes = stream.read()
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from None
-    if data.lstrip().startswith(b"["):
-        return _decoded(data, file)
-    import msgspec
-
-    found: list[Decision] = []
-    cut_off: list[int] = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            msgspec.json.decode(line)
-        except msgspec.DecodeError:
-            cut_off.append(number)
-        else:
-            found.extend(_decoded(b"[" + line + b"]", f"{file}:{number}"))
-    if cut_off and not found:
-        raise InputError(f"{file}: no line is a decision; expected one line of JSON for each")
-    for number in cut_off:
-        # Whoever wrote it was killed meanwhile; that must not hide the other decisions.
-        printing.note(f"{file}:{number}: the line is not complete, and left out")
-    return found
-
-
-def _decoded(data: bytes, where: str) -> "list[Decision]":
-    import msgspec
-
-    from tonnage.autoscaler.report import Decision
-
-    try:
-        return msgspec.json.decode(data, type=list[Decision])
-    except msgspec.DecodeError as error:
-        raise InputError(f"{where}: not decisions of an autoscaler: {error}") from None

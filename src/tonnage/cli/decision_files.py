@@ -1,0 +1,81 @@
+"""Decisions of a running autoscaler: asked at its debug address, or read from its file."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli import printing
+from tonnage.errors import InputError, TonnageError
+
+if TYPE_CHECKING:
+    from tonnage.autoscaler.report import Decision
+
+PATH = "/debug/decisions"
+
+_SECONDS = 10.0
+
+
+def ask(url: str, path: str = PATH) -> "list[Decision]":
+    """What a running autoscaler answers at its debug address."""
+    import urllib.error
+    import urllib.request
+
+    if not url.startswith(("http://", "https://")):
+        raise InputError(f"--url {url!r}: expected http://HOST:PORT or https://HOST:PORT")
+    address = url.rstrip("/") + path
+    # No proxy of the environment: the autoscaler is on this machine or in the cluster.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(address, timeout=_SECONDS) as answer:
+            data: bytes = answer.read()
+    except urllib.error.HTTPError as error:
+        hint = "; is that its --debug-address?" if error.code in (403, 404) else ""
+        raise TonnageError(f"{address}: answered {error.code} {error.reason}{hint}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise TonnageError(
+            f"{address}: {reason}; is an autoscaler listening there? --url says where it does, its"
+            " --debug-address that it does"
+        ) from None
+    return _decoded(data, address)
+
+
+def read(file: str) -> "list[Decision]":
+    """What a decision file holds; a line that was cut off is left out with a note."""
+    try:
+        with click.open_file(file, "rb") as stream:
+            data: bytes = stream.read()
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror or error}") from None
+    if data.lstrip().startswith(b"["):
+        return _decoded(data, file)
+    import msgspec
+
+    found: list[Decision] = []
+    cut_off: list[int] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            cut_off.append(number)
+        else:
+            found.extend(_decoded(b"[" + line + b"]", f"{file}:{number}"))
+    if cut_off and not found:
+        raise InputError(f"{file}: no line is a decision; expected one line of JSON for each")
+    for number in cut_off:
+        # Whoever wrote it was killed meanwhile; that must not hide the other decisions.
+        printing.note(f"{file}:{number}: the line is not complete, and left out")
+    return found
+
+
+def _decoded(data: bytes, where: str) -> "list[Decision]":
+    import msgspec
+
+    from tonnage.autoscaler.report import Decision
+
+    try:
+        return msgspec.json.decode(data, type=list[Decision])
+    except msgspec.DecodeError as error:
+        raise InputError(f"{where}: not decisions of an autoscaler: {error}") from None
