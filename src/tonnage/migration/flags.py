@@ -138,9 +138,6 @@ _SCALE_DOWN = _flags(
     scale-down-unready-time                 duration 20m
     scale-down-utilization-threshold        float    0.5
     scale-down-gpu-utilization-threshold    float    0.5
-    scale-down-non-empty-candidates-count   int      30
-    scale-down-candidates-pool-ratio        float    0.1
-    scale-down-candidates-pool-min-count    int      50
     scale-down-simulation-timeout           duration 30s
     unremovable-node-recheck-timeout        duration 5m
     ignore-daemonsets-utilization           bool     false
@@ -167,9 +164,11 @@ _SCALE_DOWN = _flags(
     drain-priority-config                   text     -
     """,
     SETTING,
-    reason="nodes that are not needed are removed without this setting, or not at all",
+    reason="nodes are removed without this setting",
     targets={
         "ignore-daemonsets-utilization": "ignoreDaemonSetsUtilization",
+        "daemonset-eviction-for-empty-nodes": "daemonSetEvictionForEmptyNodes",
+        "daemonset-eviction-for-occupied-nodes": "daemonSetEvictionForOccupiedNodes",
     },
 )
 
@@ -218,6 +217,11 @@ _UNNEEDED: tuple[tuple[str, str], ...] = (
     (
         "all nodes are judged at once, in columns",
         "predicate-parallelism int 4\ncluster-snapshot-parallelism int 16",
+    ),
+    (
+        "every node is a candidate in every round",
+        "scale-down-non-empty-candidates-count int 30\nscale-down-candidates-pool-ratio float 0.1\n"
+        "scale-down-candidates-pool-min-count int 50",
     ),
     (
         "groups are alike by Tonnage's own measure",
