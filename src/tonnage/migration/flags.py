@@ -220,8 +220,10 @@ _UNNEEDED: tuple[tuple[str, str], ...] = (
     ),
     (
         "every node is a candidate in every round",
-        "scale-down-non-empty-candidates-count int 30\nscale-down-candidates-pool-ratio float 0.1\n"
-        "scale-down-candidates-pool-min-count int 50",
+        (
+            "scale-down-non-empty-candidates-count int 30\nscale-down-candidates-pool-ratio float 0.1\n"
+            "scale-down-candidates-pool-min-count int 50"
+        ),
     ),
     (
         "groups are alike by Tonnage's own measure",
