@@ -221,7 +221,8 @@ _UNNEEDED: tuple[tuple[str, str], ...] = (
     (
         "every node is a candidate in every round",
         (
-            "scale-down-non-empty-candidates-count int 30\nscale-down-candidates-pool-ratio float 0.1\n"
+            "scale-down-non-empty-candidates-count int 30\n"
+            "scale-down-candidates-pool-ratio float 0.1\n"
             "scale-down-candidates-pool-min-count int 50"
         ),
     ),
