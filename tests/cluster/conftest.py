@@ -11,7 +11,7 @@ from tonnage.testing.clock import VirtualClock, run
 @pytest.fixture
 def clock() -> VirtualClock:
     """Time that waits a little for bytes between sockets, and never longer than a day."""
-    return VirtualClock(grace=0.005, horizon=86_400.0)
+    return VirtualClock(grace=0.005, alone=True, horizon=86_400.0)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,4 +1,5 @@
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -145,7 +146,8 @@ def test_running_past_the_horizon_is_an_error() -> None:
         in_virtual_time(main, horizon=600.0)
 
 
-def test_bytes_on_their_way_through_a_socket_come_before_time_moves() -> None:
+@pytest.mark.parametrize("alone", [False, True], ids=["others may answer", "alone"])
+def test_bytes_on_their_way_through_a_socket_come_before_time_moves(alone: bool) -> None:
     async def main(clock: VirtualClock) -> None:
         async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(await reader.readline())
@@ -162,7 +164,29 @@ def test_bytes_on_their_way_through_a_socket_come_before_time_moves() -> None:
         await writer.wait_closed()
         server.close()
 
-    assert in_virtual_time(main, grace=0.05).monotonic() == 0
+    assert in_virtual_time(main, grace=0.05, alone=alone).monotonic() == 0
+
+
+def test_what_a_thread_does_comes_before_time_moves_of_a_clock_that_is_alone() -> None:
+    async def main(clock: VirtualClock) -> None:
+        async with clock.timeout(1):
+            await asyncio.to_thread(time.sleep, 0.01)
+
+    assert in_virtual_time(main, grace=5.0, alone=True).monotonic() == 0
+
+
+def test_a_clock_that_is_alone_waits_for_no_bytes_that_nobody_sent() -> None:
+    async def main(clock: VirtualClock) -> None:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()[:2]
+        _, writer = await asyncio.open_connection(host, port)
+        await clock.sleep(3600)
+        writer.close()
+        server.close()
+
+    begun = time.monotonic()
+    in_virtual_time(main, grace=3600.0, alone=True)
+    assert time.monotonic() - begun < 60
 
 
 def test_the_system_clock_ends_what_takes_longer_than_its_timeout() -> None:

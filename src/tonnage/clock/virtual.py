@@ -9,8 +9,13 @@ and nothing is readable. Real sockets work too, with a `grace` for bytes still o
 """
 
 import asyncio
+import errno
+import fcntl
 import heapq
 import selectors
+import struct
+import termios
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
@@ -34,10 +39,18 @@ class VirtualClock:
     """
 
     def __init__(
-        self, *, start: datetime = START, grace: float = 0.0, horizon: float = 30 * 86_400.0
+        self,
+        *,
+        start: datetime = START,
+        grace: float = 0.0,
+        alone: bool = False,
+        horizon: float = 30 * 86_400.0,
     ) -> None:
         self.grace = grace
         """Real seconds the loop may block on sockets before time jumps."""
+        self.alone = alone
+        """Whether no other process answers: then there is grace only for threads, and for bytes
+        that were sent and have not been received."""
         self._horizon = horizon
         self._start = start
         self._elapsed = 0.0
@@ -190,7 +203,9 @@ class _JumpingSelector(selectors.DefaultSelector):
             # The one that is always there is the loop's own, and it only ever wakes it up.
             return super().select(timeout) if len(self.get_map()) > 1 else []
         grace = self._clock.grace if timeout is None else min(timeout, self._clock.grace)
-        ready = super().select(grace)
+        ready = super().select(0)
+        if not ready and grace > 0 and not (self._clock.alone and self._is_quiet()):
+            ready = super().select(grace)
         if ready or self._clock.jump():
             return ready
         wait = _STUCK_AFTER if timeout is None else min(timeout, _STUCK_AFTER)
@@ -198,3 +213,22 @@ class _JumpingSelector(selectors.DefaultSelector):
         if not ready and wait == _STUCK_AFTER:
             raise RuntimeError("every task waits, and not for time: nothing will ever happen")
         return ready
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing but this loop can make a socket readable or writable.
+
+        Between sockets of one process bytes have been received once they are acknowledged.
+        """
+        return threading.active_count() == 1 and not any(
+            key.events & selectors.EVENT_WRITE or _unacknowledged(key.fd)
+            for key in self.get_map().values()
+        )
+
+
+def _unacknowledged(descriptor: int) -> bool:
+    """Whether bytes may be on their way: sent and not received, or through what is no socket."""
+    try:
+        answer = fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4))
+    except OSError as error:
+        return error.errno != errno.EINVAL  # a socket that listens
+    return struct.unpack("i", answer) != (0,)
