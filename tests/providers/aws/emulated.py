@@ -2,9 +2,11 @@
 
 import urllib.request
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import boto3
+import botocore.session
 import pytest
 from moto.autoscaling.models import autoscaling_backends
 from moto.core.models import DEFAULT_ACCOUNT_ID
@@ -91,6 +93,14 @@ class Aws:
 
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
+    """The emulator; what AWS and the emulator are described by is read once, not for each test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
+        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+        yield from _serving()
+
+
+def _serving() -> Iterator[str]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -17,6 +17,8 @@ from tonnage.providers.aws.machines import machine_of
 from tonnage.providers.aws.provider import AwsProvider
 from tonnage.providers.protocol import GroupOptions
 
+pytestmark = pytest.mark.xdist_group("aws")
+
 T = TypeVar("T")
 EBS = "ebs.csi.aws.com"
 TEMPLATE = "k8s.io/cluster-autoscaler/node-template"

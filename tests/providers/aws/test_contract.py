@@ -14,6 +14,8 @@ from tonnage.providers.aws.provider import AwsProvider
 from tonnage.providers.protocol import Provider
 from tonnage.testing.provider_contract import ReadingProviderContract
 
+pytestmark = pytest.mark.xdist_group("aws")
+
 
 class TestAws(ReadingProviderContract):
     @pytest.fixture(autouse=True)
