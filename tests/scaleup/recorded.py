@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,16 +48,19 @@ class Case(NamedTuple):
 
 def cases(folder: Path, part: slice = slice(None)) -> list[Case]:
     """The recorded scenarios of a folder, or a part of them."""
-    with gzip.open(folder / "plans.scenarios.jsonl.gz") as file:
-        scenarios = file.readlines()[part]
-    with gzip.open(folder / "plans.expected.jsonl.gz") as file:
-        answers = file.readlines()[part]
+    scenarios = _lines(folder / "plans.scenarios.jsonl.gz")[part]
+    answers = _lines(folder / "plans.expected.jsonl.gz")[part]
     return [_case(*both) for both in zip(scenarios, answers, strict=True)]
 
 
 def count(folder: Path) -> int:
-    with gzip.open(folder / "plans.expected.jsonl.gz") as file:
-        return sum(1 for _ in file)
+    return len(_lines(folder / "plans.expected.jsonl.gz"))
+
+
+@cache
+def _lines(path: Path) -> list[bytes]:
+    with gzip.open(path) as file:
+        return file.readlines()
 
 
 def helped(plan: Plan) -> int:

@@ -69,13 +69,17 @@ def is_dearer_than_the_whole_run(case: Case, plan: Plan) -> bool:
 
 # The recorded scenarios.
 
+together = pytest.mark.xdist_group("chosen")  # they are planned once, for all that is asked
 
+
+@together
 def test_plans_for_recorded_scenarios_keep_their_promises() -> None:
     found = {case.name: found_in(case, plan) for case, plan in chosen()}
 
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
+@together
 def test_no_plan_helps_fewer_pods_than_upstreams_least_lucky_run() -> None:
     fewer = [
         case.name
@@ -86,12 +90,14 @@ def test_no_plan_helps_fewer_pods_than_upstreams_least_lucky_run() -> None:
     assert fewer == []
 
 
+@together
 def test_no_plan_helps_fewer_pods_than_upstreams_luckiest_run() -> None:
     fewer = {case.name for case, plan in chosen() if is_below_the_luckiest(case, plan)}
 
     assert fewer <= BELOW_THE_LUCKIEST
 
 
+@together
 def test_where_upstream_has_one_answer_the_first_step_is_that_or_better() -> None:
     single = [
         (case, plan) for case, plan in chosen() if case.outcomes and recorded.has_one_answer(case)
@@ -101,6 +107,7 @@ def test_where_upstream_has_one_answer_the_first_step_is_that_or_better() -> Non
     assert len(held) >= 0.95 * len(single)
 
 
+@together
 def test_there_is_a_plan_where_upstream_gives_up() -> None:
     given_up = [plan for case, plan in chosen() if not case.outcomes]
 
@@ -108,12 +115,14 @@ def test_there_is_a_plan_where_upstream_gives_up() -> None:
     assert all(plan.fit_on_existing or plan.steps or plan.not_helped for plan in given_up)
 
 
+@together
 def test_no_plan_helps_fewer_pods_than_upstreams_whole_run() -> None:
     fewer = {case.name for case, plan in chosen() if is_below_the_whole_run(case, plan)}
 
     assert fewer <= BELOW_THE_WHOLE_RUN
 
 
+@together
 def test_for_the_same_pods_no_plan_buys_more_nodes_than_upstreams_whole_run() -> None:
     dearer = {case.name for case, plan in chosen() if is_dearer_than_the_whole_run(case, plan)}
 

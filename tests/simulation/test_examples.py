@@ -9,6 +9,8 @@ from tonnage.simulation import running
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Simulation
 
+pytestmark = pytest.mark.xdist_group("examples")  # each is played once, for all tests of it
+
 GIB = 2**30
 DRIVER = "ebs.csi.aws.com"
 LONG = {"a-day"}
