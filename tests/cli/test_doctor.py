@@ -26,7 +26,7 @@ def crowded(written: Written) -> str:
 
 def test_a_cluster_with_nothing_wrong_ends_well(written: Written) -> None:
     result = run("doctor", "-f", written(ailing.typed("n1"), builders.csinode("n1", {EBS: 25})))
-    assert (result.exit_code, result.stdout) == (0, "Nothing found that will go wrong.\n")
+    assert (result.exit_code, result.stdout) == (0, "No findings.\n")
 
 
 def test_an_error_in_the_cluster_is_exit_code_1(written: Written) -> None:

@@ -75,9 +75,28 @@ def test_json_is_one_versioned_document(cluster: LiveCluster) -> None:
     }
 
 
-def test_without_a_state_nothing_was_learned(cluster: LiveCluster) -> None:
+def test_where_there_is_no_state_it_is_said_where_was_looked(cluster: LiveCluster) -> None:
     result = run(cluster, "learned", "--namespace", "elsewhere")
-    assert (result.exit_code, result.stdout) == (0, "Nothing was learned so far.\n")
+    assert result.exit_code == 1
+    assert "no ConfigMap 'tonnage-state' in elsewhere: nothing says that" in result.stderr
+
+
+def test_the_state_is_found_where_the_manifests_of_deploy_put_it(cluster: LiveCluster) -> None:
+    state = State(memory=TemplateMemory(lessons=LESSONS[:1]))
+    cluster.server.put(
+        "/api/v1/namespaces/tonnage-system/configmaps",
+        {
+            "metadata": {"name": "tonnage-state", "namespace": "tonnage-system"},
+            "data": {"state": msgspec.json.encode(state).decode()},
+        },
+    )
+    assert len(json.loads(run(cluster, "learned", "-o", "json").stdout)["items"]) == 1
+
+
+def test_without_a_namespace_all_usual_ones_are_looked_at(cluster: LiveCluster) -> None:
+    cluster.server.objects.pop(STATE)
+    result = run(cluster, "forget", "--all")
+    assert "no ConfigMap 'tonnage-state' in tonnage-system or kube-system" in result.stderr
 
 
 def test_files_are_learned_from(written: Written) -> None:

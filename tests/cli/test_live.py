@@ -15,7 +15,7 @@ from tonnage.cli.app import program
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
-from tonnage.objects.storage import CSIDriver, PersistentVolumeClaim, VolumeAttachment
+from tonnage.objects.storage import CSIDriver, CSINode, PersistentVolumeClaim, VolumeAttachment
 from tonnage.testing import builders as make
 
 DRIVER = "disk.example.com"
@@ -210,3 +210,11 @@ def test_answers_are_those_of_the_servers_version_or_the_nearest(
         stderr = run(cluster, "slots").stderr
     assert told in stderr
     assert ("answering as" in stderr) == bool(told)
+
+
+def test_slots_are_not_known_where_csinodes_may_not_be_read(cluster: LiveCluster) -> None:
+    cluster.forbid(CSINode)
+    result = run(cluster, "slots")
+    assert "No node has a CSI driver" not in result.stdout
+    assert "Without a CSINode" not in result.stdout
+    assert "CSINodes could not be read" in result.output

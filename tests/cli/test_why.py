@@ -82,14 +82,15 @@ def saved(tmp_path: Path):
 
 
 @contextmanager
-def answering(body: bytes, *, status: int = 200) -> Iterator[str]:
-    """The address of somebody who answers every question about decisions so."""
+def answering(body: bytes | dict[str, bytes], *, status: int = 200) -> Iterator[str]:
+    """The address of somebody who answers questions about decisions so, or each path its own."""
+    bodies = body if isinstance(body, dict) else {"/debug/decisions": body}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status if self.path == "/debug/decisions" else 404)
+            self.send_response(status if self.path in bodies else 404)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(bodies.get(self.path, b""))
 
         def log_message(self, format: str, *args: object) -> None:
             """A test has no use for an access log."""

@@ -13,6 +13,7 @@ from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Taint
+from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver, StorageClass
 from tonnage.testing import builders
@@ -134,6 +135,24 @@ def users(node: str, count: int, **more: Any) -> list[KubeObject]:
         objects += [claim, builders.pv(name, driver=EBS, claim=claim)]
         objects.append(builders.pod(name, on=node, volumes=[builders.claim_volume(name)], **more))
     return objects
+
+
+def waiting(name: str) -> list[KubeObject]:
+    """A pending pod with a bound claim of EBS."""
+    claim = builders.pvc(name, volume=name)
+    volumes = [builders.claim_volume(name)]
+    return [
+        claim,
+        builders.pv(name, driver=EBS, claim=claim),
+        builders.pod(name, volumes=volumes),
+    ]
+
+
+def on_disk(node: str) -> KubeObject:
+    """A volume on the local disk of a node."""
+    here = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=(node,))
+    affinity = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(here,)),))
+    return builders.pv("v", driver="local", storage_class="local", node_affinity=affinity)
 
 
 def local(free: str = "100Gi") -> list[KubeObject]:

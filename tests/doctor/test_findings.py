@@ -58,6 +58,19 @@ SICK: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     ),
     "TON305": ((ailing.typed("n1"), builders.csinode("n1", {EBS: 0})), {}),
     "TON306": ((ailing.typed("n1"), ailing.typed("n2"), KUBELET), {}),
+    "TON307": (
+        (ailing.typed("n1"), builders.csinode("n1", {EBS: 3}), *ailing.users("n1", 3)),
+        {},
+    ),
+    "TON308": (
+        (
+            ailing.typed("n1"),
+            builders.csinode("n1", {EBS: 3}),
+            *ailing.users("n1", 3),
+            *ailing.waiting("late"),
+        ),
+        {},
+    ),
     "TON401": ((ailing.tainted(EBS), builders.csidriver(EBS), KUBELET), {}),
     "TON501": ((), {"beside": [ailing.upstream(), *ailing.role(*ALL_RIGHTS)]}),
     "TON601": ((), {"beside": [ailing.scheduler()]}),
@@ -118,6 +131,18 @@ WELL: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     ),
     "TON305": ((ailing.typed("n1"), builders.csinode("n1", {EBS: 1})), {}),
     "TON306": ((ailing.typed("n1"), KUBELET), {}),
+    "TON307": (
+        (
+            *(ailing.typed(name) for name in ("n1", "n2")),
+            *(builders.csinode(name, {EBS: 3}) for name in ("n1", "n2")),
+            *ailing.users("n1", 3),
+        ),
+        {},
+    ),
+    "TON308": (
+        (ailing.typed("n1"), builders.csinode("n1", {EBS: 3}), *ailing.waiting("late")),
+        {},
+    ),
     "TON401": ((ailing.tainted(EBS), builders.csidriver(EBS)), {}),
     "TON501": (
         (),
@@ -259,3 +284,13 @@ def test_a_class_that_wants_no_capacity_published_is_left_alone() -> None:
 def test_an_annotation_that_cannot_be_read_is_told_with_what_is_wrong() -> None:
     (finding,) = found("TON704", ailing.asking_for_capacity("many"))
     assert "many" in finding.message
+
+
+def test_a_used_disk_is_not_compared_with_a_new_one() -> None:
+    volume = ailing.on_disk("n1")
+    assert found("TON703", *ailing.local("60Gi"), ailing.for_templates("100Gi"), volume) == []
+
+
+def test_a_used_disk_with_more_free_than_a_new_one_is_told() -> None:
+    volume = ailing.on_disk("n1")
+    assert len(found("TON703", *ailing.local("200Gi"), ailing.for_templates("100Gi"), volume)) == 1

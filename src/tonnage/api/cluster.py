@@ -124,6 +124,8 @@ class Cluster:
         held = list(objects)
         self.problems: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
+        self.unread: frozenset[str] = frozenset()
+        """Kinds that could not be read, so that their absence says nothing."""
         self._features = features.of_version(
             kubernetes_version,
             feature_gates,
@@ -175,6 +177,7 @@ class Cluster:
         )
         cluster.problems = tuple(map(str, loaded.problems))
         cluster.notes = tuple(loaded.notes)
+        cluster.unread = loaded.unread
         return cluster
 
     @property

@@ -126,6 +126,7 @@ class Program:
                 "/debug/decisions": self.autoscaler.decisions.without_recordings,
                 "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
                 "/debug/snapshot": self.snapshot,
+                "/debug/leader": lambda: self.leadership.document,
             },
         )
 

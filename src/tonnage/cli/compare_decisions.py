@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import connecting, decision_files, printing, reading, why
+from tonnage.cli import connecting, decision_files, printing, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
 @click.option(
     "--url",
     metavar="URL",
-    default=why.DEFAULT_URL,
+    default=decision_files.DEFAULT_URL,
     show_default=True,
     help="The --debug-address of the Tonnage that runs in dry-run.",
 )

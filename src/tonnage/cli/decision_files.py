@@ -11,33 +11,43 @@ if TYPE_CHECKING:
     from tonnage.autoscaler.report import Decision
 
 PATH = "/debug/decisions"
+DEFAULT_URL = "http://127.0.0.1:8086"
 
 _SECONDS = 10.0
 
 
+class NobodyListensError(TonnageError):
+    """Nothing answers at the address."""
+
+
 def ask(url: str, path: str = PATH) -> "list[Decision]":
     """What a running autoscaler answers at its debug address."""
+    if not url.startswith(("http://", "https://")):
+        raise InputError(f"--url {url!r}: expected http://HOST:PORT or https://HOST:PORT")
+    return decoded(get(url, path), url.rstrip("/") + path)
+
+
+def get(url: str, path: str) -> bytes:
+    """What is answered at a path of the debug address."""
     import urllib.error
     import urllib.request
 
-    if not url.startswith(("http://", "https://")):
-        raise InputError(f"--url {url!r}: expected http://HOST:PORT or https://HOST:PORT")
     address = url.rstrip("/") + path
     # No proxy of the environment: the autoscaler is on this machine or in the cluster.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(address, timeout=_SECONDS) as answer:
             data: bytes = answer.read()
+            return data
     except urllib.error.HTTPError as error:
         hint = "; is that its --debug-address?" if error.code in (403, 404) else ""
         raise TonnageError(f"{address}: answered {error.code} {error.reason}{hint}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise TonnageError(
+        raise NobodyListensError(
             f"{address}: {reason}; is an autoscaler listening there? --url says where it does, its"
             " --debug-address that it does"
         ) from None
-    return _decoded(data, address)
 
 
 def read(file: str) -> "list[Decision]":
@@ -48,7 +58,7 @@ def read(file: str) -> "list[Decision]":
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from None
     if data.lstrip().startswith(b"["):
-        return _decoded(data, file)
+        return decoded(data, file)
     import msgspec
 
     found: list[Decision] = []
@@ -61,7 +71,7 @@ def read(file: str) -> "list[Decision]":
         except msgspec.DecodeError:
             cut_off.append(number)
         else:
-            found.extend(_decoded(b"[" + line + b"]", f"{file}:{number}"))
+            found.extend(decoded(b"[" + line + b"]", f"{file}:{number}"))
     if cut_off and not found:
         raise InputError(f"{file}: no line is a decision; expected one line of JSON for each")
     for number in cut_off:
@@ -70,7 +80,7 @@ def read(file: str) -> "list[Decision]":
     return found
 
 
-def _decoded(data: bytes, where: str) -> "list[Decision]":
+def decoded(data: bytes, where: str) -> "list[Decision]":
     import msgspec
 
     from tonnage.autoscaler.report import Decision

@@ -191,7 +191,7 @@ def _print_findings(findings: "list[Finding]", form: printing.Format) -> None:
         )
         return
     if not findings:
-        printing.echo("Nothing found that will go wrong.")
+        printing.echo("No findings.")
         return
     printing.print_table(
         ["CODE", "SEVERITY", "OBJECT", "FINDING"],

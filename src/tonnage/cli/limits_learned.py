@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import connecting, printing, reading
+from tonnage.cli import connecting, installation, printing, reading
 
 if TYPE_CHECKING:
     from tonnage.cluster.client import Client
@@ -19,9 +19,8 @@ _TRIES = 5
 namespace_option = click.option(
     "--namespace",
     metavar="NAME",
-    default="kube-system",
-    show_default=True,
-    help="Where the autoscaler keeps its state, in ConfigMap tonnage-state.",
+    help="Where the autoscaler keeps its state, in ConfigMap tonnage-state.  "
+    "[default: tonnage-system or kube-system, wherever it is]",
 )
 
 
@@ -36,7 +35,7 @@ def learned(
     filenames: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
-    namespace: str,
+    namespace: str | None,
     lenient: bool,
     form: printing.Format,
 ) -> None:
@@ -104,7 +103,7 @@ def forget(
     everything: bool,
     kubeconfig: str | None,
     context: str | None,
-    namespace: str,
+    namespace: str | None,
 ) -> None:
     """Drop what instance types have taught about attach limits.
 
@@ -148,13 +147,22 @@ def _from_objects(objects: Sequence[object]) -> "tuple[Lesson, ...]":
     )
 
 
-async def _stored(client: "Client", namespace: str) -> "tuple[Lesson, ...]":
+async def _where(client: "Client", namespace: str | None) -> str:
+    from tonnage.autoscaler import state
+    from tonnage.cluster.records import ConfigMap
+
+    place, _ = await installation.find(client, ConfigMap, state.NAME, namespace=namespace)
+    return place
+
+
+async def _stored(client: "Client", given: str | None) -> "tuple[Lesson, ...]":
     from tonnage.autoscaler.state import StateStore
 
+    namespace = await _where(client, given)
     return (await StateStore(client, namespace=namespace).load()).memory.lessons
 
 
-async def _forgotten(client: "Client", namespace: str, instance_type: str, driver: str) -> int:
+async def _forgotten(client: "Client", given: str | None, instance_type: str, driver: str) -> int:
     """How many were dropped; the autoscaler may write at the same time, and never loses by it."""
     import msgspec
 
@@ -162,6 +170,7 @@ async def _forgotten(client: "Client", namespace: str, instance_type: str, drive
     from tonnage.cluster import errors
     from tonnage.groups import learned as learning
 
+    namespace = await _where(client, given)
     for left in reversed(range(_TRIES)):
         store = StateStore(client, namespace=namespace)
         state = await store.load()

@@ -127,6 +127,7 @@ def load(
             problems=read.problems,
             notes=read.notes,
             beside=[one.written for one in read.documents],
+            unread=frozenset(read.unread),
         )
     )
 
@@ -139,6 +140,7 @@ class _Reading:
         self.problems: list[Problem] = []
         self.notes: list[str] = []
         self.documents: list[Document] = []
+        self.unread: set[str] = set()
         self.version = ""
         self._access = access
         self._environ = environ
@@ -166,10 +168,12 @@ class _Reading:
                 )
                 if not consequence:
                     raise ClusterError(f"{missing}: without them there is no answer") from error
+                self.unread.add(kind.kind)
                 printing.warn(f"{missing}: going on without, {consequence}")
             except errors.NotFound as error:
                 if not consequence:
                     raise
+                self.unread.add(kind.kind)
                 printing.warn(f"{error}: going on without {kind.full_name}, {consequence}")
 
     async def _pages(self, client: Client, kind: Any, *, into: list[Any]) -> None:

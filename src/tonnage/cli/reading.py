@@ -181,7 +181,8 @@ def read(
     if filenames and (kubeconfig or context):
         option = "--kubeconfig" if kubeconfig else "--context"
         raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
-    for path in beside:
+    # An inspection takes other kinds beside the groups.
+    for path in beside if not documents else ():
         group_files.check(path, lenient=lenient)
     if filenames:
         loaded = api.read((*filenames, *beside), lenient=lenient, beside=documents)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_OUTSIDE = "kube-system"
+
 
 class Decorator(Protocol):
     """Gives a command an option or several."""
@@ -174,10 +177,20 @@ def schema_option(settings: str) -> Decorator:
     )
 
 
+def _own_namespace() -> str:
+    try:
+        return _NAMESPACE_FILE.read_text().strip() or _OUTSIDE
+    except OSError:
+        return _OUTSIDE
+
+
 def namespace_option(keeps: str) -> Decorator:
     """`--namespace`, with what is kept there."""
     return _noted(
-        "--namespace", metavar="NAME", default="kube-system", show_default=True, help=keeps
+        "--namespace",
+        metavar="NAME",
+        default=_own_namespace,
+        help=f"{keeps}  [default: the namespace it runs in, or kube-system outside of a cluster]",
     )
 
 

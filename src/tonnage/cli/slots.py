@@ -12,6 +12,9 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from tonnage.api import Cluster, DriverTotal, SlotReport, SlotUse
 
+CSI_NODE = "CSINode"
+NOT_READ = "CSINodes could not be read, so drivers and attach limits of nodes are not known"
+
 
 @click.command()
 @reading.takes_cluster
@@ -58,6 +61,9 @@ def slots(
         tonnage slots -f - -o json
     """
     whole = cluster.slots()
+    known = CSI_NODE not in cluster.unread
+    if not known:
+        whole = _not_known(whole)
     _refuse_unknown("node", nodes, cluster.nodes)
     _refuse_unknown("driver", drivers, [total.driver for total in whole.totals])
     if by != "node":
@@ -72,7 +78,7 @@ def slots(
     if report.slots:
         _print_tables(report, wide=form == "wide")
     else:
-        printing.echo("No node has a CSI driver.")
+        printing.echo("No node has a CSI driver." if known else f"Not known: {NOT_READ}.")
     if report.without_csinode:
         count = len(report.without_csinode)
         some = ", ".join(report.without_csinode[:5]) + (", ..." if count > 5 else "")
@@ -80,6 +86,14 @@ def slots(
         printing.echo(f"Without a CSINode: {some}" + (f" ({count:,} nodes)" if count > 5 else ""))
     for warning in report.warnings:
         printing.warn(warning)
+
+
+def _not_known(report: "SlotReport") -> "SlotReport":
+    """The report where no CSINode could be read: none is missing, for all that is known."""
+    import msgspec
+
+    warnings = (*report.warnings, NOT_READ)
+    return msgspec.structs.replace(report, without_csinode=(), warnings=warnings)
 
 
 def _refuse_unknown(what: str, asked: Iterable[str], known: Iterable[str]) -> None:

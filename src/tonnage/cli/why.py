@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import decision_files, printing, why_replay
+from tonnage.cli import decision_files, printing, reading, why_replay, why_source
+from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 BOUGHT = "bought"
 FITS = "fits"
 LEFT_OUT = "left out"
-DEFAULT_URL = "http://127.0.0.1:8086"
 
 _RECORDED_PATH = "/debug/recorded-decisions"
 
@@ -26,9 +26,16 @@ _RECORDED_PATH = "/debug/recorded-decisions"
 @click.option(
     "--url",
     metavar="URL",
-    default=DEFAULT_URL,
-    show_default=True,
-    help="The --debug-address of the autoscaler that leads, or where it is forwarded to.",
+    help="The --debug-address of the autoscaler that leads, or where it is forwarded to.  "
+    f"[default: {DEFAULT_URL} if something listens there, else the leader by its Lease]",
+)
+@reading.kubeconfig_option
+@reading.context_option
+@click.option(
+    "--autoscaler-namespace",
+    metavar="NAME",
+    help="Where the autoscaler runs.  [default: tonnage-system or kube-system, wherever its Lease "
+    "is]",
 )
 @click.option(
     "-f",
@@ -56,7 +63,10 @@ _RECORDED_PATH = "/debug/recorded-decisions"
 def why(
     ctx: click.Context,
     pod: str,
-    url: str,
+    url: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    autoscaler_namespace: str | None,
     files: tuple[str, ...],
     namespace: str,
     replay: bool,
@@ -68,21 +78,25 @@ def why(
     (decisionFile of its configuration). The newest decision comes last, and what every node
     group said of the pod in it.
 
+    Without --url and -f, the replica that leads is found by its Lease, and a port is forwarded to
+    it by way of the API server; that takes the right to create pods/portforward.
+
     \b
     Examples:
-      kubectl -n tonnage-system port-forward deployment/tonnage 8086 &
       tonnage why shop/orders-3
+      tonnage why shop/orders-3 --context production
       tonnage why orders-3 -n shop --url http://127.0.0.1:9000
       tonnage why shop/orders-3 -f decisions.jsonl.1 -f decisions.jsonl -o json
       tonnage why shop/orders-3 --replay
     """
     path = _RECORDED_PATH if replay else decision_files.PATH
-    decisions = (
-        [one for file in files for one in decision_files.read(file)]
-        if files
-        else decision_files.ask(url, path)
-    )
-    where = ", ".join(files) or url
+    if files:
+        where = ", ".join(files)
+        decisions = [one for file in files for one in decision_files.read(file)]
+    else:
+        where, decisions = why_source.decisions(
+            url, path, kubeconfig=kubeconfig, context=context, namespace=autoscaler_namespace
+        )
     key = _find(pod, decisions, namespace=namespace, where=where)
     found = [one for decision in decisions for one in _outcomes(key, decision)]
     again = None

@@ -10,11 +10,12 @@ import logging
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from tonnage.clock import Clock
@@ -64,6 +65,31 @@ class HttpTransport:
         finally:
             # A body read to its end has given its connection back already; any other is cut.
             response.close()
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, *, query: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A connection that the server upgrades, such as a forwarded port."""
+        identity = await self._credentials.current()
+        headers = [*self._impersonation]
+        if identity.token:
+            headers.append(("Authorization", f"Bearer {identity.token}"))
+        url = URL(self._endpoint.server + path, encoded=True).with_query(query)
+        secure = url.scheme == "https"
+        try:
+            async with self._open_session().ws_connect(
+                url,
+                headers=CIMultiDict(headers),
+                protocols=tuple(protocols),
+                ssl=self._context(identity) if secure else True,
+                server_hostname=self._endpoint.server_name or None if secure else None,
+                proxy=self._endpoint.proxy or None,
+                max_msg_size=0,
+            ) as opened:
+                yield opened
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._lost(error) from error
 
     async def close(self) -> None:
         if self._session is not None:

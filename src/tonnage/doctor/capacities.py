@@ -8,7 +8,8 @@ from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding, listed
 from tonnage.doctor.limits import INSTANCE_TYPE
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
-from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
+from tonnage.objects import quantities, selectors
+from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
 
 
 def without_templates(evidence: Evidence) -> Iterator[Finding]:
@@ -39,6 +40,10 @@ def matching_nothing(evidence: Evidence) -> Iterator[Finding]:
 
 def far_off(evidence: Evidence) -> Iterator[Finding]:
     for one in checks.differing(_world(evidence)):
+        less = quantities.exact(one.live) < quantities.exact(one.published)
+        if less and _in_use(evidence, one.node, one.object.storage_class_name):
+            # What is missing is what volumes have taken: a new disk has it.
+            continue
         yield Finding(
             code="TON703",
             severity="warning",
@@ -69,6 +74,18 @@ def label_on_real_nodes(evidence: Evidence) -> Iterator[Finding]:
                 object=f"Node {name}",
                 message=f"it has the label {TEMPLATE_NODE_LABEL}, and is a real node",
             )
+
+
+def _in_use(evidence: Evidence, node: str, storage_class: str) -> bool:
+    """Whether a volume of the class lies on the node."""
+    labels = evidence.nodes[node].metadata.labels
+    return any(
+        selectors.node_matches(affinity.required, labels, node)
+        for volume in evidence.of(PersistentVolume)
+        if volume.spec.storage_class_name == storage_class
+        and (affinity := volume.spec.node_affinity) is not None
+        and affinity.required is not None
+    )
 
 
 def _world(evidence: Evidence) -> World:

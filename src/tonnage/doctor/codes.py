@@ -219,6 +219,33 @@ ALL = MappingProxyType(
                 fix="Look at the kubelet and the driver's pod on the node.",
             ),
             Code(
+                code="TON307",
+                title="most nodes of a driver have no attach slot free",
+                meaning=(
+                    "Four of five nodes, or more, can attach no further volume of the driver. The"
+                    " next pod with a volume waits for a new node, and a pod that moves finds few"
+                    " places."
+                ),
+                fix=(
+                    "See tonnage slots --by type for where slots are left and what lies idle beside"
+                    " them, and tonnage plan for what a new node would bring. Instance types with"
+                    " more slots, or more and smaller nodes, give headroom."
+                ),
+            ),
+            Code(
+                code="TON308",
+                title="pending pods with volumes that nothing can take",
+                meaning=(
+                    "No node has room for them, and no node group that was given could be grown to"
+                    " have some: they stay pending."
+                ),
+                fix=(
+                    "tonnage plan says of each pod which group comes nearest and what is missing;"
+                    " tonnage explain says why no node takes it. Give --node-groups FILE if the"
+                    " cluster has groups that were not read."
+                ),
+            ),
+            Code(
                 code="TON401",
                 title="a startup taint that nobody takes off",
                 meaning=(
@@ -293,7 +320,8 @@ ALL = MappingProxyType(
                 title="capacity for new nodes is far from what live nodes have",
                 meaning=(
                     "The size published for nodes to come and the most that a live node of the same"
-                    " kind has free differ by more than a tenth."
+                    " kind has free differ by more than a tenth. Nodes with volumes on their disks"
+                    " count only if they have more free than is published."
                 ),
                 fix="Correct tonnage.dev/template-capacity, or let it be learned from live nodes.",
             ),

@@ -14,6 +14,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.scaleup import deciding
 from tonnage.scaleup.options import Options
+from tonnage.scaleup.plan import Plan
 from tonnage.scaleup.request import Request
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -84,6 +85,12 @@ class Evidence:
         """What a scale-up decision would be made from."""
         features = opt_in.settled(self.features, "always" if self.enforced else "auto", seen="")
         return deciding.prepare(self.objects, options=self.options, features=features, now=self.now)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What an autoscaler would do for the pods that wait."""
+        features = opt_in.settled(self.features, "always" if self.enforced else "auto", seen="")
+        return deciding.decide(self.objects, options=self.options, features=features, now=self.now)
 
     @property
     def snapshot(self) -> Snapshot:

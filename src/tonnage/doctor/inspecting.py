@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from tonnage.doctor import access, capacities, extenders, limits, optin, registration, startup
+from tonnage.doctor import (
+    access,
+    capacities,
+    extenders,
+    headroom,
+    limits,
+    optin,
+    registration,
+    startup,
+)
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import SEVERITIES, Finding
 
@@ -25,6 +34,8 @@ CHECKS: tuple[Check, ...] = (
     limits.exceeded,
     limits.not_positive,
     limits.without_csinode,
+    headroom.nearly_full,
+    headroom.without_room,
     startup.left_over,
     access.missing_rights,
     extenders.sent_whole_nodes,

@@ -47,3 +47,5 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Documents of other kinds that were asked for, as they were written."""
     written: list[KubeObject] = []
     """Of the objects those that stood outside of a Scenario: manifests that people write."""
+    unread: frozenset[str] = frozenset()
+    """Kinds that a server did not let us read: nothing is known of them."""

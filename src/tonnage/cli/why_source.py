@@ -1,0 +1,95 @@
+"""Where `tonnage why` has decisions from: a URL, or the replica that leads, by its Lease."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from tonnage.cli import decision_files, installation
+from tonnage.cli.decision_files import DEFAULT_URL
+from tonnage.errors import ClusterError, TonnageError
+
+if TYPE_CHECKING:
+    from tonnage.autoscaler.report import Decision
+
+_LEADER = "/debug/leader"
+
+
+def decisions(
+    url: str | None,
+    path: str,
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+) -> "tuple[str, list[Decision]]":
+    """From where, and the decisions there are."""
+    if url is not None:
+        return url, _of_url(url, path)
+    if not kubeconfig and not context and not namespace:
+        try:
+            return DEFAULT_URL, _of_url(DEFAULT_URL, path)
+        except decision_files.NobodyListensError:
+            pass
+    return asyncio.run(
+        _of_leader(path, kubeconfig=kubeconfig, context=context, namespace=namespace)
+    )
+
+
+def _of_url(url: str, path: str) -> "list[Decision]":
+    found = decision_files.ask(url, path)
+    if not found:
+        _refuse_follower(url)
+    return found
+
+
+def _refuse_follower(url: str) -> None:
+    """A replica that does not lead decides nothing: say who does."""
+    import msgspec
+
+    try:
+        told = msgspec.json.decode(decision_files.get(url, _LEADER))
+    except (TonnageError, msgspec.DecodeError):
+        return
+    if not told.get("leads"):
+        leader = told.get("leader") or "nobody at the moment"
+        raise TonnageError(
+            f"{url}: this replica ({told.get('identity')}) does not lead and decides nothing:"
+            f" {leader} leads; without --url the leader is asked"
+        )
+
+
+async def _of_leader(
+    path: str, *, kubeconfig: str | None, context: str | None, namespace: str | None
+) -> "tuple[str, list[Decision]]":
+    import random
+
+    from tonnage.clock import SystemClock
+    from tonnage.cluster import config, portforward
+    from tonnage.cluster.client import Client
+    from tonnage.cluster.errors import ConnectionFailed
+    from tonnage.cluster.http import HttpTransport
+
+    access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
+    transport = HttpTransport(access, clock=SystemClock(), environ=os.environ)
+    try:
+        client = Client(transport, clock=SystemClock(), rng=random.Random())
+        try:
+            found = await installation.leader(client, namespace=namespace)
+        except ClusterError as error:
+            told = str(error).replace("--namespace says", "--autoscaler-namespace says")
+            raise ClusterError(told) from None
+        port = installation.DEBUG_PORT
+        try:
+            data = await portforward.get(
+                transport, path, namespace=found.namespace, pod=found.pod, port=port
+            )
+        except ConnectionFailed as error:
+            raise TonnageError(
+                f"pod {found.namespace}/{found.pod} leads and could not be asked: {error}; try"
+                f" `kubectl -n {found.namespace} port-forward pod/{found.pod} {port}` and then"
+                " tonnage why again"
+            ) from None
+    finally:
+        await transport.close()
+    where = f"pod {found.namespace}/{found.pod}"
+    return where, decision_files.decoded(data, where)
