@@ -10,30 +10,30 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from benchmarks import (
-    asking,
-    building,
-    changing,
     extender,
+    filter_calls,
     live,
-    planning,
+    plans,
     scheduler,
     simulation,
-    starting,
+    snapshot_build,
+    snapshot_changes,
+    startup,
     trials,
 )
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
-from benchmarks.measuring import Row, table
+from benchmarks.measurement import Row, table
 
 BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     module.NAME: module.run
     for module in (
-        starting,
-        building,
-        asking,
-        changing,
+        startup,
+        snapshot_build,
+        filter_calls,
+        snapshot_changes,
         trials,
-        planning,
+        plans,
         live,
         extender,
         scheduler,

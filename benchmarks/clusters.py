@@ -23,7 +23,7 @@ from benchmarks.workloads import (
     Manifest,
     Workload,
 )
-from tonnage.objects import decoding, kinds
+from tonnage.objects import codec, kinds
 from tonnage.objects.kinds import Kind, KubeObject
 
 SEED = 20261115
@@ -210,8 +210,8 @@ class LargeCluster:
 
 def decode(page: Page) -> list[KubeObject]:
     """The objects of a page, as the client for an API server makes them."""
-    with decoding.collector_paused():
-        return [decoding.decode(item, page.kind) for item in items_of(page)]
+    with codec.collector_paused():
+        return [codec.decode(item, page.kind) for item in items_of(page)]
 
 
 def items_of(page: Page) -> list[msgspec.Raw]:

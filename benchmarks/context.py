@@ -7,7 +7,7 @@ from functools import cached_property
 from benchmarks.clusters import FULL, QUICK, LargeCluster, Size, decode
 from benchmarks.questions import Question, questions
 from tonnage.filters import features
-from tonnage.objects.decoding import collector_paused
+from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod

@@ -25,7 +25,7 @@ import trustme
 from prometheus_client import CollectorRegistry
 
 from benchmarks.context import Context
-from benchmarks.measuring import Row, shown, spread
+from benchmarks.measurement import Row, shown, spread
 from benchmarks.questions import NAMESPACE
 from benchmarks.workloads import GP3
 from tonnage.clock import SystemClock
@@ -37,8 +37,8 @@ from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.verbs import Verbs
 from tonnage.service.certificates import Certificates
-from tonnage.service.serving import Server
-from tonnage.service.standing import StandingCluster
+from tonnage.service.live_cluster import StandingCluster
+from tonnage.service.status_server import Server
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders
 

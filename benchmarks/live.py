@@ -13,10 +13,10 @@ import msgspec
 
 from benchmarks.clusters import FULL, QUICK, Size
 from benchmarks.context import Context
-from benchmarks.liveplain import Plain
-from benchmarks.liveprocess import Measured, Work
-from benchmarks.liveserver import PAGED
-from benchmarks.measuring import Row, spread
+from benchmarks.live_plain import Plain
+from benchmarks.live_process import Measured, Work
+from benchmarks.live_server import PAGED
+from benchmarks.measurement import Row, spread
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ def _rows(context: Context, size: Size) -> Iterator[Row]:
         rounds=context.times(100), events=context.times(30_000), decisions=context.times(100)
     )
     with _server(size) as url:
-        plain = _measured("benchmarks.liveplain", Plain, url)
+        plain = _measured("benchmarks.live_plain", Plain, url)
         paged = _live(url, PAGED, Work(rounds=0, events=0, decisions=0))
         found = _live(url, "", work)
     everything = f"{found.nodes:,} nodes, {found.pods:,} pods"
@@ -103,7 +103,7 @@ def _starts(how: str, everything: str, found: Measured, plain: Plain) -> Iterato
 
 @contextmanager
 def _server(size: Size) -> Iterator[str]:
-    command = [sys.executable, "-m", "benchmarks.liveserver", *map(str, size)]
+    command = [sys.executable, "-m", "benchmarks.live_server", *map(str, size)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -115,7 +115,7 @@ def _server(size: Size) -> Iterator[str]:
 
 def _live(url: str, path: str, work: Work) -> Measured:
     return _measured(
-        "benchmarks.liveprocess", Measured, url, path, msgspec.json.encode(work).decode()
+        "benchmarks.live_process", Measured, url, path, msgspec.json.encode(work).decode()
     )
 
 

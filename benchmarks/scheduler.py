@@ -15,7 +15,7 @@ import msgspec
 
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
-from benchmarks.measuring import Row
+from benchmarks.measurement import Row
 from tonnage.clock import SystemClock
 from tonnage.cluster.client import Client
 from tonnage.cluster.transport import Request
@@ -29,8 +29,8 @@ from tonnage.objects.storage import BIND_COMPLETED_ANNOTATION, SELECTED_NODE_ANN
 from tonnage.objects.workloads import StatefulSet, StatefulSetSpec
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.program import SchedulerProgram, Settings
-from tonnage.service import running
-from tonnage.service.configfile import ConfigFile
+from tonnage.service import lifecycle
+from tonnage.service.config_file import ConfigFile
 from tonnage.testing import builders
 
 NAME = "scheduler"
@@ -104,7 +104,7 @@ async def _measure(case: Case, *, nodes: int, count: int, together: bool) -> flo
         rng=random.Random(SEED),
         new_id=lambda: f"{random.getrandbits(64):x}",
     )
-    async with running.beside(program.run(), Provisioner(server).run()):
+    async with lifecycle.beside(program.run(), Provisioner(server).run()):
         while not program.world.synced or program.scheduler.hold:
             await clock.sleep(0.05)
         owner = _create(

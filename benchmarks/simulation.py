@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
-from benchmarks.measuring import Row
+from benchmarks.measurement import Row
 from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
-from tonnage.objects import decoding, kinds
+from tonnage.objects import codec, kinds
 from tonnage.objects.scenarios import API_VERSION, NodeGroup
-from tonnage.simulation import running, scenario
+from tonnage.simulation import runner, scenario
 from tonnage.simulation.scenario import Action, Simulation, Spec, Tree
 
 NAME = "simulation"
@@ -28,7 +28,7 @@ def run(context: Context) -> Iterator[Row]:
     # What the components log is not asked for here.
     logging.getLogger("tonnage").addHandler(logging.NullHandler())
     started = time.process_time()
-    timeline = running.simulate(a_day(nodes=nodes, pods=pods, duration=duration))
+    timeline = runner.simulate(a_day(nodes=nodes, pods=pods, duration=duration))
     taken = time.process_time() - started
     found = timeline.summary
     if found.pods_created < pods or found.pending_at_end or found.nodes_at_end < nodes:
@@ -81,7 +81,7 @@ def _group(number: int, size: int) -> NodeGroup:
     entry = {"name": _DRIVER, "nodeID": "t", "allocatable": {"count": _LIMIT}}
     row = kinds.by_kind(API_VERSION, "NodeGroup")
     assert row is not None
-    group = decoding.convert(
+    group = codec.convert(
         {
             "apiVersion": API_VERSION,
             "kind": "NodeGroup",

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
-from benchmarks.measuring import Row, once, spread
+from benchmarks.measurement import Row, once, spread
 from benchmarks.questions import NAMESPACE
 from benchmarks.workloads import GP3
 from tonnage.filters import pipeline

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.measuring import Row, shown, table
+from benchmarks.measurement import Row, shown, table
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

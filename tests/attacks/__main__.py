@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tests.attacks import pods, ports
 from tests.attacks.scene import GROUP, LIMIT, POOL, Scene, scene
 from tests.attacks.targets import Observation
-from tests.e2e.scaling import DRIVER, stateful_set
+from tests.e2e.scale_up import DRIVER, stateful_set
 from tonnage.embedded.world.behaviour import DriverBehaviour
 
 DESCRIPTORS = 10_000

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.attacks.targets import Target
-from tests.e2e import deployed, extending, manifests, scaling
+from tests.e2e import deployed, extender_setup, manifests, scale_up
 from tests.e2e.autoscaler import Autoscaler
 from tests.e2e.controlplane import NO_KUBELET, ControlPlane, wait_until
-from tests.e2e.extending import ASKS, GATES, Extended
+from tests.e2e.extender_setup import ASKS, GATES, Extended
 from tests.e2e.processes import Watchdog
-from tests.e2e.scaling import Stage
+from tests.e2e.scale_up import Stage
 from tests.e2e.tenants import Tenant
 from tests.e2e.workspace import workspace
 
@@ -83,7 +83,7 @@ class Scene(NamedTuple):
 def scene(directory: Path) -> Iterator[Scene]:
     """Everything runs and is ready, beside many nodes that belong to no group."""
     with ExitStack() as stack:
-        plane = stack.enter_context(extending.extended(directory, "built-in-limits-on"))
+        plane = stack.enter_context(extender_setup.extended(directory, "built-in-limits-on"))
         cluster = plane.cluster
         watchdog = Watchdog()
         stack.callback(watchdog.close)
@@ -91,8 +91,8 @@ def scene(directory: Path) -> Iterator[Scene]:
         create_nodes(cluster, nodes)
         deployed.apply(cluster)
         work = stack.enter_context(workspace(cluster, "honest"))
-        stage = stack.enter_context(scaling.stage(work, directory, watchdog=watchdog))
-        group = scaling.group(GROUP, limit=LIMIT)
+        stage = stack.enter_context(scale_up.stage(work, directory, watchdog=watchdog))
+        group = scale_up.group(GROUP, limit=LIMIT)
         group["spec"]["template"]["node"]["metadata"]["labels"] |= POOL
         stage.groups(group)
         stage.storage()
@@ -116,7 +116,7 @@ def scene(directory: Path) -> Iterator[Scene]:
 
 def create_nodes(cluster: ControlPlane, names: list[str]) -> None:
     objects = itertools.chain.from_iterable(
-        (manifests.node(name), manifests.csinode(name, {scaling.DRIVER: LIMIT})) for name in names
+        (manifests.node(name), manifests.csinode(name, {scale_up.DRIVER: LIMIT})) for name in names
     )
     while part := list(itertools.islice(objects, 200)):
         cluster.create(*part)

@@ -14,14 +14,14 @@ from tests.cluster.apiserver import ApiServer, Json
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.program import Program, Settings
 from tonnage.cluster.lease import LeadershipLost
-from tonnage.objects import decoding, kinds
+from tonnage.objects import codec, kinds
 from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.providers.declarative import DeclarativeProvider
 from tonnage.providers.protocol import Instance
 from tonnage.service import workers
-from tonnage.service.configfile import ConfigFile
+from tonnage.service.config_file import ConfigFile
 from tonnage.service.workers import Worker
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -78,7 +78,7 @@ class Cloud(DeclarativeProvider):
         if self.refresh_fails is not None:
             raise self.refresh_fails
         found = [
-            decoding.decode(msgspec.json.encode(obj), _NODE)
+            codec.decode(msgspec.json.encode(obj), _NODE)
             for path, obj in sorted(self._server.objects.items())
             if path.startswith(f"{NODES}/")
         ]

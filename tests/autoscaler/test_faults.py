@@ -24,8 +24,8 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer, answer, until
 from tests.cluster.apiserver import status as refusal
-from tonnage.autoscaler.acting import Hands, NotLeadingError
-from tonnage.autoscaler.provided import Asking
+from tonnage.autoscaler.actuator import Hands, NotLeadingError
+from tonnage.autoscaler.provider_state import Asking
 from tonnage.filters import pipeline
 from tonnage.filters.framework import Ask, Outcome
 from tonnage.objects.pods import PodAffinityTerm

@@ -13,9 +13,9 @@ import yaml
 
 from tests.autoscaler.harness import metric
 from tests.autoscaler.test_refusals import put_pods
-from tests.embedded.playing import Cluster, group, living
+from tests.embedded.embedded_cluster import Cluster, group, living
 from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.declared import DeclaredGroups, resized
+from tonnage.autoscaler.declared_groups import DeclaredGroups, resized
 from tonnage.autoscaler.program import Program, Settings
 from tonnage.autoscaler.world import World
 from tonnage.cluster.client import Client, Selection
@@ -29,8 +29,8 @@ from tonnage.providers.kwok import KwokProvider
 from tonnage.providers.kwok_groups import StoredGroups
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.providers.protocol import Provider
-from tonnage.service import running
-from tonnage.service.configfile import ConfigFile
+from tonnage.service import lifecycle
+from tonnage.service.config_file import ConfigFile
 from tonnage.testing.clock import VirtualClock
 
 SYSTEM = "kube-system"
@@ -146,7 +146,7 @@ async def test_nodes_that_are_coming_are_waited_for_and_neither_bought_again_nor
     clock: VirtualClock, slip: Slip
 ) -> None:
     async with a_cluster(clock) as cluster:
-        async with running.beside(a_program(cluster, clock, "a").run()):
+        async with lifecycle.beside(a_program(cluster, clock, "a").run()):
             before = await ask_for_three(cluster, clock)
             await put_groups(cluster, slip)
             await clock.sleep(LONG)
@@ -157,10 +157,10 @@ async def test_nodes_that_are_coming_are_waited_for_and_neither_bought_again_nor
 @pytest.mark.parametrize("slip", [pytest.param(one, id=name) for name, one in SLIPS.items()])
 async def test_after_a_restart_they_are_waited_for_too(clock: VirtualClock, slip: Slip) -> None:
     async with a_cluster(clock) as cluster:
-        async with running.beside(a_program(cluster, clock, "a").run()):
+        async with lifecycle.beside(a_program(cluster, clock, "a").run()):
             before = await ask_for_three(cluster, clock)
         await put_groups(cluster, slip)
-        async with running.beside(a_program(cluster, clock, "b").run()):
+        async with lifecycle.beside(a_program(cluster, clock, "b").run()):
             await clock.sleep(LONG)
         assert nodes(cluster) == {"cheap": 3}
         assert identities(cluster) == before
@@ -168,7 +168,7 @@ async def test_after_a_restart_they_are_waited_for_too(clock: VirtualClock, slip
 
 async def test_a_misspelt_group_goes_on_growing_as_it_was(clock: VirtualClock) -> None:
     async with a_cluster(clock) as cluster:
-        async with running.beside(a_program(cluster, clock, "a").run()):
+        async with lifecycle.beside(a_program(cluster, clock, "a").run()):
             await clock.sleep(30)
             await put_groups(cluster, UNKNOWN_FIELD)
             await clock.sleep(30)
@@ -182,7 +182,7 @@ async def test_a_group_misspelt_from_the_start_leaves_the_others_to_help(
 ) -> None:
     async with a_cluster(clock, UNKNOWN_FIELD) as cluster:
         put_pods(cluster, ["p"])
-        async with running.beside(a_program(cluster, clock, "a").run()):
+        async with lifecycle.beside(a_program(cluster, clock, "a").run()):
             await clock.sleep(60)
         assert nodes(cluster) == {"dear": 1}
 
@@ -192,7 +192,7 @@ async def test_a_slip_is_told_in_status_metrics_and_one_event_until_it_is_mended
 ) -> None:
     async with a_cluster(clock) as cluster:
         program = a_program(cluster, clock, "a")
-        async with running.beside(program.run()):
+        async with lifecycle.beside(program.run()):
             await clock.sleep(30)
             assert metric(program, "tonnage_node_group_problems") == 0
             await put_groups(cluster, UNKNOWN_FIELD)
@@ -216,7 +216,7 @@ async def test_a_slip_is_told_in_status_metrics_and_one_event_until_it_is_mended
 async def test_a_dry_run_goes_by_what_was_good_too(clock: VirtualClock) -> None:
     async with a_cluster(clock) as cluster:
         program = a_program(cluster, clock, "a", dry_run=True)
-        async with running.beside(program.run()):
+        async with lifecycle.beside(program.run()):
             await clock.sleep(30)
             await put_groups(cluster, UNKNOWN_FIELD)
             put_pods(cluster, ["p"])

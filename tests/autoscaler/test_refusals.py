@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from tests.autoscaler.harness import metric
-from tests.embedded.playing import Cluster, group, living
+from tests.embedded.embedded_cluster import Cluster, group, living
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.program import Program, Settings
 from tonnage.cluster.client import Client
 from tonnage.cluster.transport import Request, Response, Stream, Transport
 from tonnage.embedded.apiserver import InProcessTransport
 from tonnage.providers.kwok import KwokProvider
-from tonnage.service import running
-from tonnage.service.configfile import ConfigFile
+from tonnage.service import lifecycle
+from tonnage.service.config_file import ConfigFile
 from tonnage.testing.clock import VirtualClock
 
 ONE_IN = 3
@@ -125,7 +125,7 @@ async def test_however_often_the_server_refuses_sizes_come_out_right_and_what_is
         cluster.node("old")
         put_pods(cluster, ["a-1", "a-2", "a-3"])
         program = a_program(way, clock)
-        async with running.beside(program.run()):
+        async with lifecycle.beside(program.run()):
             seen: dict[str, str] = {}
             for _ in range(MINUTES_OF_TROUBLE * 6):
                 await clock.sleep(10)

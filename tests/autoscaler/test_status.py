@@ -27,7 +27,7 @@ from tonnage.autoscaler.metrics import Metrics
 from tonnage.autoscaler.program import features_of
 from tonnage.errors import InputError
 from tonnage.objects.scenarios import LimitOverrides
-from tonnage.service import configfile
+from tonnage.service import config_file
 from tonnage.testing.clock import VirtualClock
 
 
@@ -221,7 +221,7 @@ async def test_a_bad_file_leaves_the_old_settings_in_force_and_says_so(
 
 
 def parsed(text: str, **given: object) -> Config:
-    return configfile.parse(text.encode(), Config, where="config.yaml", given=given)
+    return config_file.parse(text.encode(), Config, where="config.yaml", given=given)
 
 
 @pytest.mark.parametrize(

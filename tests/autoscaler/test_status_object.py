@@ -17,14 +17,14 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import Answer, ApiServer, Json, answer, until
 from tests.cluster.apiserver import status as refusal
-from tonnage.autoscaler.provided import Provided
+from tonnage.autoscaler.provider_state import Provided
 from tonnage.autoscaler.report import Report
 from tonnage.autoscaler.status import StatusKeeper
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import GroupReadiness, Readiness
 from tonnage.groups.registry import Backoff, Failure, GroupStanding, Observation
-from tonnage.service.standing import Trust
+from tonnage.service.live_cluster import Trust
 from tonnage.testing.clock import VirtualClock
 
 EVENTS = "/api/v1/namespaces/{}/events"

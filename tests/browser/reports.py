@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.report.making import sample, timeline
+from tests.report.timelines import sample, timeline
 from tonnage.report import page
 from tonnage.report.timeline import (
     Decided,
@@ -16,7 +16,7 @@ from tonnage.report.timeline import (
     Summary,
     Timeline,
 )
-from tonnage.simulation import demonstrating, running
+from tonnage.simulation import demo_story, runner
 
 NASTY = """<script>throw "x"</script> & "it's" </title></style><b>"""
 
@@ -32,8 +32,8 @@ def of_two_runs() -> list[Timeline]:
 def of_the_demo() -> list[Timeline]:
     """The demo's two acts, without the waiting."""
     return [
-        msgspec.structs.replace(running.simulate(act.simulation), label=act.title)
-        for act in demonstrating.acts()
+        msgspec.structs.replace(runner.simulate(act.simulation), label=act.title)
+        for act in demo_story.acts()
     ]
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-from tests.capacity.making import RULES, driver
+from tests.capacity.capacity_objects import RULES, driver
 from tests.cluster.apiserver import ApiServer, Json
 from tonnage.capacity.program import Program, Settings
 from tonnage.capacity.sources import FileGroups

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tests.capacity.making import (
+from tests.capacity.capacity_objects import (
     NAMESPACE,
     RULES,
     a_class,

@@ -2,9 +2,17 @@
 
 import msgspec
 
-from tests.capacity.making import RULES, a_class, a_group, a_node, its_disk, published, world
+from tests.capacity.capacity_objects import (
+    RULES,
+    a_class,
+    a_group,
+    a_node,
+    its_disk,
+    published,
+    world,
+)
 from tonnage.capacity import checks
-from tonnage.capacity.grouping import INSTANCE_TYPE
+from tonnage.capacity.node_kinds import INSTANCE_TYPE
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.meta import LabelRequirement
 from tonnage.objects.storage import CSIStorageCapacity

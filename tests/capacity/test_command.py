@@ -12,8 +12,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.capacity.capacity_objects import a_class, a_node
 from tests.capacity.harness import CLASSES, NODES, put, started
-from tests.capacity.making import a_class, a_node
 from tests.cluster.apiserver import ApiServer
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER
 from tonnage.cli.app import program

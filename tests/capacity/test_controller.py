@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import yaml
 
+from tests.capacity.capacity_objects import NAMESPACE, RULES, a_class, a_node, its_disk
 from tests.capacity.harness import (
     CLASSES,
     CONFIG_MAPS,
@@ -25,11 +26,10 @@ from tests.capacity.harness import (
     until,
     writes,
 )
-from tests.capacity.making import NAMESPACE, RULES, a_class, a_node, its_disk
 from tests.cluster.apiserver import ApiServer, answer, status
 from tonnage.capacity.program import LEASE_NAME, Settings, uninstall
 from tonnage.capacity.sources import FileGroups
-from tonnage.capacity.writing import Rate
+from tonnage.capacity.step_writer import Rate
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import InputError
 from tonnage.objects.meta import ObjectMeta

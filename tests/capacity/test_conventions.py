@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.capacity.making import NAMESPACE
+from tests.capacity.capacity_objects import NAMESPACE
 from tonnage.capacity import conventions
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER, OURS, Convention, Pair
 from tonnage.objects.meta import LabelSelector, ObjectMeta

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.capacity.making import (
+from tests.capacity.capacity_objects import (
     HOSTNAME,
     NAMESPACE,
     RULES,
@@ -16,11 +16,11 @@ from tests.capacity.making import (
     sizes,
     world,
 )
-from tonnage.capacity import grouping
+from tonnage.capacity import node_kinds
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER
 from tonnage.capacity.desired import Desired, Reason, Rules, Source, desired
-from tonnage.capacity.grouping import INSTANCE_TYPE
-from tonnage.capacity.learning import LEARNED_ANNOTATION
+from tonnage.capacity.node_kinds import INSTANCE_TYPE
+from tonnage.capacity.observed_sizes import LEARNED_ANNOTATION
 from tonnage.errors import InputError
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.meta import ObjectMeta
@@ -90,14 +90,14 @@ def test_a_node_without_the_label_is_in_no_group() -> None:
 
 
 def test_several_labels_may_make_groups_together() -> None:
-    rules = Rules(namespace=NAMESPACE, groupings=grouping.parse([f"{INSTANCE_TYPE},{ZONE}"]))
+    rules = Rules(namespace=NAMESPACE, groupings=node_kinds.parse([f"{INSTANCE_TYPE},{ZONE}"]))
     nodes = [builders.node(f"n{z}", zone=z, labels={INSTANCE_TYPE: "m5"}) for z in "ab"]
     found = wanted(a_class("fast", '{"m5,a": 1Gi, "*": 2Gi}'), *nodes, rules=rules)
     assert sizes(found) == {("fast", "m5,a"): "1Gi", ("fast", "m5,b"): "2Gi"}
 
 
 def test_several_labels_may_each_make_groups() -> None:
-    rules = Rules(namespace=NAMESPACE, groupings=grouping.parse([INSTANCE_TYPE, ZONE]))
+    rules = Rules(namespace=NAMESPACE, groupings=node_kinds.parse([INSTANCE_TYPE, ZONE]))
     node = builders.node("n1", zone="a", labels={INSTANCE_TYPE: "m5"})
     found = wanted(a_class("fast", f'{{"{ZONE}=a": 1Gi, "*": 2Gi}}'), node, rules=rules)
     assert sizes(found) == {("fast", "m5"): "2Gi", ("fast", "a"): "1Gi"}
@@ -106,7 +106,7 @@ def test_several_labels_may_each_make_groups() -> None:
 @pytest.mark.parametrize("text", ["", "a b", "a,a", "a,", TEMPLATE_NODE_LABEL, HOSTNAME])
 def test_a_label_that_cannot_make_groups_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="node group label"):
-        grouping.parse([text])
+        node_kinds.parse([text])
 
 
 def test_a_node_group_without_nodes_has_its_object() -> None:

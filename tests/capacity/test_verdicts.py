@@ -1,9 +1,9 @@
 """By kube-scheduler's rules: what an imagined node is refused for, and what the object changes."""
 
-from tests.capacity.making import DRIVER, a_class, a_node, driver, its_disk, published
+from tests.capacity.capacity_objects import DRIVER, a_class, a_node, driver, its_disk, published
 from tests.filters.asking import answer
 from tonnage.filters.volume_binding import VolumeBinding
-from tonnage.groups import sanitising
+from tonnage.groups import node_sanitiser
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -16,7 +16,7 @@ LIVE = a_node("n1")
 
 def imagined() -> Node:
     """After a live node, by upstream's rules: own name and hostname, and the label."""
-    return sanitising.node(LIVE, "template-node-for-g-1", host_keys=(), policy=GroupPolicy())
+    return node_sanitiser.node(LIVE, "template-node-for-g-1", host_keys=(), policy=GroupPolicy())
 
 
 def pod() -> Pod:

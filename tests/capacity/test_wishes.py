@@ -3,7 +3,7 @@
 import pytest
 
 from tonnage.capacity import wishes
-from tonnage.capacity.grouping import GroupKey
+from tonnage.capacity.node_kinds import GroupKey
 from tonnage.capacity.wishes import Size, Wish
 from tonnage.errors import InputError
 

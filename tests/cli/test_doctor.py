@@ -6,8 +6,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from tests.cli.conftest import Written
-from tests.doctor import ailing
-from tests.doctor.ailing import EBS
+from tests.doctor import broken_clusters
+from tests.doctor.broken_clusters import EBS
 from tonnage.cli.app import program
 from tonnage.doctor import codes
 from tonnage.testing import builders
@@ -20,12 +20,14 @@ def run(*arguments: str) -> Result:
 
 
 def crowded(written: Written) -> str:
-    pods = ailing.users("n1", 2, phase="Pending")
-    return written(ailing.typed("n1"), builders.csinode("n1", {EBS: 1}), *pods)
+    pods = broken_clusters.users("n1", 2, phase="Pending")
+    return written(broken_clusters.typed("n1"), builders.csinode("n1", {EBS: 1}), *pods)
 
 
 def test_a_cluster_with_nothing_wrong_ends_well(written: Written) -> None:
-    result = run("doctor", "-f", written(ailing.typed("n1"), builders.csinode("n1", {EBS: 25})))
+    result = run(
+        "doctor", "-f", written(broken_clusters.typed("n1"), builders.csinode("n1", {EBS: 25}))
+    )
     assert (result.exit_code, result.stdout) == (0, "No findings.\n")
 
 
@@ -47,13 +49,13 @@ def test_findings_are_one_document(written: Written) -> None:
 
 def test_a_deployment_in_the_files_is_looked_at(written: Written, tmp_path: Path) -> None:
     beside = tmp_path / "autoscaler.json"
-    beside.write_text(json.dumps(ailing.upstream()))
+    beside.write_text(json.dumps(broken_clusters.upstream()))
     cluster = written(builders.csidriver(EBS, opt_in=True))
     assert "TON101" in run("doctor", "-f", cluster, "-f", str(beside)).stdout
 
 
 def test_a_preview_changes_nothing_and_ends_well(written: Written) -> None:
-    cluster = written(ailing.typed("n1"), builders.csidriver(EBS))
+    cluster = written(broken_clusters.typed("n1"), builders.csidriver(EBS))
     result = run("doctor", "-f", cluster, "--preview", f"opt-in={EBS}")
     assert result.exit_code == 0
     assert result.stdout.startswith(f"1 of 1 nodes lack {EBS}")

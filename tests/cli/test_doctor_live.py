@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 
 from tests.cli.conftest import manifest
 from tests.cli.embeddedserver import EmbeddedCluster, embedded_cluster
-from tests.doctor import ailing
-from tests.doctor.ailing import EBS
+from tests.doctor import broken_clusters
+from tests.doctor.broken_clusters import EBS
 from tonnage.cli.app import program
 from tonnage.testing import builders
 
@@ -26,12 +26,12 @@ def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
     with embedded_cluster(tmp_path) as running:
         driver = manifest(builders.csidriver(EBS, opt_in=True))
         running.create("/apis/storage.k8s.io/v1/csidrivers", driver)
-        autoscaler = ailing.upstream()
+        autoscaler = broken_clusters.upstream()
         labels = {"app": "autoscaler"}
         autoscaler["spec"]["selector"] = {"matchLabels": labels}
         autoscaler["spec"]["template"]["metadata"] = {"labels": labels}
         running.create(DEPLOYMENTS, autoscaler)
-        role, binding = ailing.role(ailing.rule("", "nodes"))
+        role, binding = broken_clusters.role(broken_clusters.rule("", "nodes"))
         running.create(f"{RBAC}/clusterroles", role)
         running.create(f"{RBAC}/clusterrolebindings", binding)
         yield running

@@ -14,7 +14,7 @@ from tests.cli.liveserver import LiveCluster, live_cluster
 from tests.cluster.apiserver import answer, status
 from tonnage.autoscaler.state import State
 from tonnage.cli.app import program
-from tonnage.groups.learned import Lesson
+from tonnage.groups.limit_lessons import Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects.storage import AttachError
 from tonnage.testing import builders as make

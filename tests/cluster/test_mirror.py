@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.cluster.apiserver import ApiServer, answer, pod, status, until
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.watching import EventType
+from tonnage.cluster.watch_events import EventType
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import VolumeAttachment

@@ -14,7 +14,7 @@ from tonnage.autoscaler.config import Config
 from tonnage.cli import decision_files
 from tonnage.cli.app import COMMANDS
 from tonnage.filters import opt_in
-from tonnage.objects import decoding, kinds
+from tonnage.objects import codec, kinds
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.service import addresses
@@ -175,7 +175,7 @@ def test_the_node_groups_of_the_kwok_overlay_are_usable() -> None:
     assert row is not None
     for text in groups["data"].values():
         for document in yaml.safe_load_all(text):
-            decoding.convert(document, row)
+            codec.convert(document, row)
 
 
 def arguments(overlay: str) -> list[str]:

@@ -76,7 +76,7 @@ def test_metrics_and_reasons_are_found_in_the_code() -> None:
 
 def test_events_are_recorded_in_one_place() -> None:
     places = [name for name, tree in TREES.items() for _ in _calls(tree, "recorder.record")]
-    assert places == ["acting.py"]
+    assert places == ["actuator.py"]
 
 
 def test_that_place_is_only_ever_called() -> None:

@@ -1,7 +1,7 @@
 """The shipped roles grant what the code uses, and nothing else."""
 
 from tests.deploy.manifests import Right, of_kind, rights
-from tests.deploy.usage import BASE, KWOK, UNTAINTING, rights_to_follow, rights_used
+from tests.deploy.usage import BASE, KWOK, STARTUP_TAINTS, rights_to_follow, rights_used
 from tonnage.autoscaler import state
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.program import Settings
@@ -23,7 +23,7 @@ def test_the_kwok_overlay_adds_what_its_provider_uses_and_no_more() -> None:
 
 
 def test_the_component_for_startup_taints_grants_what_taking_them_off_uses_and_no_more() -> None:
-    assert set(rights("startup-taints")) == rights_used(UNTAINTING)
+    assert set(rights("startup-taints")) == rights_used(STARTUP_TAINTS)
     assert not set(rights("startup-taints")) & set(rights("kwok"))
 
 

@@ -20,12 +20,12 @@ VERBS = {
     "patch": "patch",
     "delete": "delete",
 }
-UNTAINTING = "autoscaler/untainting.py"
+STARTUP_TAINTS = "autoscaler/startup_taints.py"
 BASE = (
     *sorted(
         str(path.relative_to(PACKAGE))
         for path in (PACKAGE / "autoscaler").glob("*.py")
-        if path != PACKAGE / UNTAINTING
+        if path != PACKAGE / STARTUP_TAINTS
     ),
     "cluster/events.py",
     "cluster/lease.py",

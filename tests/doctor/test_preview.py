@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.doctor import ailing
-from tests.doctor.ailing import EBS
+from tests.doctor import broken_clusters
+from tests.doctor.broken_clusters import EBS
 from tonnage.doctor import preview
 from tonnage.errors import InputError
 from tonnage.objects.kinds import KubeObject
@@ -13,8 +13,8 @@ from tonnage.testing import builders
 def cluster(*more: KubeObject) -> list[KubeObject]:
     """n1 has the driver, n2 has not; a pod with a claim waits."""
     return [
-        ailing.typed("n1"),
-        ailing.typed("n2"),
+        broken_clusters.typed("n1"),
+        broken_clusters.typed("n2"),
         builders.csinode("n1", {EBS: 25}),
         builders.csinode("n2"),
         builders.csidriver(EBS),
@@ -26,36 +26,40 @@ def cluster(*more: KubeObject) -> list[KubeObject]:
 
 
 def test_nodes_without_the_driver_are_named() -> None:
-    assert preview.opting_in(ailing.evidence(*cluster()), EBS).nodes == ("n2",)
+    assert preview.opting_in(broken_clusters.evidence(*cluster()), EBS).nodes == ("n2",)
 
 
 def test_a_waiting_pod_loses_the_nodes_without_it() -> None:
-    (affected,) = preview.opting_in(ailing.evidence(*cluster()), EBS).waiting
+    (affected,) = preview.opting_in(broken_clusters.evidence(*cluster()), EBS).waiting
     assert (affected.pod, affected.fits_now, affected.fits_then) == ("default/waits", 2, 1)
 
 
 def test_a_pod_without_its_volumes_is_not_affected() -> None:
-    found = preview.opting_in(ailing.evidence(*cluster(builders.pod("web"))), EBS)
+    found = preview.opting_in(broken_clusters.evidence(*cluster(builders.pod("web"))), EBS)
     assert [one.pod for one in found.waiting] == ["default/waits"]
 
 
 def test_pods_that_run_without_the_driver_could_not_come_back() -> None:
-    found = preview.opting_in(ailing.evidence(*cluster(*ailing.users("n2", 1))), EBS)
+    found = preview.opting_in(
+        broken_clusters.evidence(*cluster(*broken_clusters.users("n2", 1))), EBS
+    )
     assert found.running == ("default/db-0",)
 
 
 def test_groups_whose_new_nodes_lack_it_could_not_grow() -> None:
-    objects = cluster(ailing.group("with", csinode=True), ailing.group("without", csinode=False))
-    assert preview.opting_in(ailing.evidence(*objects), EBS).groups == ("without",)
+    objects = cluster(
+        broken_clusters.group("with", csinode=True), broken_clusters.group("without", csinode=False)
+    )
+    assert preview.opting_in(broken_clusters.evidence(*objects), EBS).groups == ("without",)
 
 
 def test_nothing_changes_for_a_driver_that_opted_in() -> None:
     objects = [one for one in cluster() if one != builders.csidriver(EBS)]
     objects.append(builders.csidriver(EBS, opt_in=True))
-    found = preview.opting_in(ailing.evidence(*objects), EBS)
+    found = preview.opting_in(broken_clusters.evidence(*objects), EBS)
     assert (found.opted_in_already, found.waiting) == (True, ())
 
 
 def test_an_unknown_driver_is_refused_with_those_there_are() -> None:
     with pytest.raises(InputError, match=EBS):
-        preview.opting_in(ailing.evidence(*cluster()), "nope")
+        preview.opting_in(broken_clusters.evidence(*cluster()), "nope")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.doctor import ailing
+from tests.doctor import broken_clusters
 from tonnage.doctor import programs
 
 
@@ -24,14 +24,14 @@ from tonnage.doctor import programs
     ],
 )
 def test_programs_are_recognised(line: list[str], image: str, name: str, aware: bool) -> None:
-    deployments = programs.decoded([ailing.deployment(*line, image=image)])
+    deployments = programs.decoded([broken_clusters.deployment(*line, image=image)])
     (program,) = programs.recognised(deployments)
     assert (program.name, program.csi_aware) == (name, aware)
 
 
 @pytest.mark.parametrize("line", [["nginx"], ["tonnage", "plan"], []])
 def test_others_are_not(line: list[str]) -> None:
-    assert programs.recognised(programs.decoded([ailing.deployment(*line)])) == []
+    assert programs.recognised(programs.decoded([broken_clusters.deployment(*line)])) == []
 
 
 def test_a_deployment_that_makes_no_sense_is_passed_over() -> None:

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
-from tests.doctor import ailing
-from tests.doctor.ailing import EBS
+from tests.doctor import broken_clusters
+from tests.doctor.broken_clusters import EBS
 from tonnage.clock import virtual
 from tonnage.clock.virtual import VirtualClock
 from tonnage.cluster.client import Client
@@ -24,8 +24,8 @@ T = TypeVar("T", Pod, PersistentVolumeClaim)
 
 def crowded(limit: int, pods: int, *, phase: str = "Pending") -> list[KubeObject]:
     """More pods than slots; the claim of `db-N` is N hours old."""
-    objects: list[KubeObject] = [ailing.typed("n1"), builders.csinode("n1", {EBS: limit})]
-    for one in ailing.users("n1", pods, phase=phase):
+    objects: list[KubeObject] = [broken_clusters.typed("n1"), builders.csinode("n1", {EBS: limit})]
+    for one in broken_clusters.users("n1", pods, phase=phase):
         if isinstance(one, Pod):
             one = created(one, "2033-05-18T03:00:00Z")
         if isinstance(one, PersistentVolumeClaim):
@@ -41,7 +41,7 @@ def created(one: T, when: str) -> T:
 
 
 def surplus(objects: list[KubeObject]) -> list[str]:
-    found = rescue.find(ailing.evidence(*objects))
+    found = rescue.find(broken_clusters.evidence(*objects))
     return [one.pod for one in found if one.surplus]
 
 
@@ -54,21 +54,23 @@ def test_the_oldest_claim_goes_last() -> None:
 
 
 def test_a_node_at_its_limit_has_nobody_stuck() -> None:
-    assert rescue.find(ailing.evidence(*crowded(3, 3))) == []
+    assert rescue.find(broken_clusters.evidence(*crowded(3, 3))) == []
 
 
 def test_a_pod_that_runs_is_not_stuck() -> None:
-    assert rescue.find(ailing.evidence(*crowded(1, 3, phase="Running"))) == []
+    assert rescue.find(broken_clusters.evidence(*crowded(1, 3, phase="Running"))) == []
 
 
 def test_a_pod_gets_its_time_to_start() -> None:
-    assert rescue.find(ailing.evidence(*crowded(1, 3)), after=1e6) == []
+    assert rescue.find(broken_clusters.evidence(*crowded(1, 3)), after=1e6) == []
 
 
 def test_a_pod_whose_volumes_are_attached_waits_for_something_else() -> None:
     objects = crowded(2, 3)
     objects.append(builders.attachment("db-0", "n1", attacher=EBS))
-    assert "default/db-0" not in [one.pod for one in rescue.find(ailing.evidence(*objects))]
+    assert "default/db-0" not in [
+        one.pod for one in rescue.find(broken_clusters.evidence(*objects))
+    ]
 
 
 # Evicting, through the API.

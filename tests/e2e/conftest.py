@@ -10,10 +10,10 @@ from types import FrameType
 
 import pytest
 
-from tests.e2e import deployed, scaling
+from tests.e2e import deployed, scale_up
 from tests.e2e.controlplane import ControlPlane
 from tests.e2e.processes import Watchdog
-from tests.e2e.scaling import Stage
+from tests.e2e.scale_up import Stage
 from tests.e2e.workspace import Workspace, workspace
 
 PATIENCE = 400.0
@@ -58,7 +58,7 @@ def stage(
     watchdog: Watchdog,
     tmp_path: Path,
 ) -> Iterator[Stage]:
-    with scaling.stage(work, tmp_path, watchdog=watchdog) as made:
+    with scale_up.stage(work, tmp_path, watchdog=watchdog) as made:
         yield made
 
 

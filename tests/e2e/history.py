@@ -15,8 +15,8 @@ from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import EVERYTHING, Client, Selection
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.records import ConfigMap
-from tonnage.cluster.watching import Change, EventType
-from tonnage.embedded.world import nodepatches
+from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world import node_patches
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, CSINode, PersistentVolumeClaim
@@ -86,7 +86,7 @@ class History:
             node.metadata.name
             for node in self._nodes
             if node.metadata.labels.get(GROUP_LABEL) == group
-            and (nodepatches.is_ready(node) or not ready)
+            and (node_patches.is_ready(node) or not ready)
         )
 
     def running(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e import deployed, manifests
 from tests.e2e.controlplane import API_SERVER, ETCD
-from tests.e2e.scaling import DRIVER, Stage, group, old_node, stateful_set
+from tests.e2e.scale_up import DRIVER, Stage, group, old_node, stateful_set
 from tonnage.autoscaler import state
 from tonnage.embedded.world.behaviour import DriverBehaviour
 from tonnage.objects import timestamps

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.e2e import deployed, manifests
-from tests.e2e.scaling import DRIVER, Stage, group, old_node, stateful_set
+from tests.e2e.scale_up import DRIVER, Stage, group, old_node, stateful_set
 from tonnage.autoscaler.config import Config
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour
 

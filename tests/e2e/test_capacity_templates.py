@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.e2e import deployed, manifests
-from tests.e2e.connecting import connected
+from tests.e2e.connections import connected
 from tests.e2e.controlplane import REPOSITORY, ControlPlane, wait_until
 from tests.e2e.manifests import Manifest
 from tests.e2e.workspace import Workspace
@@ -23,8 +23,8 @@ from tonnage.capacity import conventions
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER, OURS, Convention
 from tonnage.capacity.desired import Rules
 from tonnage.capacity.program import Program, Settings, uninstall
+from tonnage.capacity.step_writer import Rate
 from tonnage.capacity.sync import Pace
-from tonnage.capacity.writing import Rate
 from tonnage.clock import SystemClock
 from tonnage.cluster import config
 from tonnage.cluster.client import Client

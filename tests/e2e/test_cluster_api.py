@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import deployed, manifests, scaling
-from tests.e2e.connecting import connected
+from tests.e2e import deployed, manifests, scale_up
+from tests.e2e.connections import connected
 from tests.e2e.controlplane import REPOSITORY, ControlPlane, wait_until
 from tests.e2e.crds import cluster_api
 from tests.e2e.fleet import KEYS, Fleet
 from tests.e2e.machinecontroller import MachineController
 from tests.e2e.processes import Watchdog
-from tests.e2e.scaling import DRIVER, Stage, stateful_set
+from tests.e2e.scale_up import DRIVER, Stage, stateful_set
 from tests.e2e.workspace import Workspace
 from tonnage.clock import SystemClock
 from tonnage.embedded.world.behaviour import DriverBehaviour
@@ -126,7 +126,7 @@ def played(
 ) -> Iterator[Stage]:
     """A stage on which new nodes start, with a driver of five slots."""
     assert fleet.work is work
-    with scaling.stage(work, tmp_path, watchdog=watchdog) as stage:
+    with scale_up.stage(work, tmp_path, watchdog=watchdog) as stage:
         stage.play(DriverBehaviour(name=DRIVER, limit=5))
         stage.storage()
         yield stage

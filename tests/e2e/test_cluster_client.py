@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.e2e import manifests
-from tests.e2e.connecting import connected
+from tests.e2e.connections import connected
 from tests.e2e.controlplane import API_SERVER
 from tests.e2e.workspace import Workspace
 from tonnage.clock import SystemClock
@@ -22,7 +22,7 @@ from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.records import ConfigMap
 from tonnage.cluster.reflector import Pace
 from tonnage.cluster.resources import Resource
-from tonnage.cluster.watching import Change, EventType
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.e2e.connecting import connected
+from tests.e2e.connections import connected
 from tests.e2e.controlplane import API_SERVER, ControlPlane
 from tonnage.clock import Clock, SystemClock
 from tonnage.cluster.client import Client

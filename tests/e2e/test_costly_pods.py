@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import hostile_pods, manifests
-from tests.e2e.scaling import Stage, group
+from tests.e2e.scale_up import Stage, group
 
 pytestmark = pytest.mark.patience(600)
 

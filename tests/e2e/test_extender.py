@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import deployed, manifests, scaling
+from tests.e2e import deployed, manifests, scale_up
 from tests.e2e.controlplane import SCHEDULER, ControlPlane, wait_until
-from tests.e2e.extending import ASKS, GATES, Extended, extended
+from tests.e2e.extender_setup import ASKS, GATES, Extended, extended
 from tests.e2e.manifests import Manifest
 from tests.e2e.processes import Watchdog
 from tests.e2e.workspace import Workspace, workspace
@@ -138,8 +138,8 @@ def test_the_autoscaler_buys_the_node_that_the_extender_has_a_pod_wait_for(
     own.create(manifests.node(node), manifests.csinode(node, {"other.example.com": 9}))
     waits_for_its_driver(own, "CSIDriverMissingOnNode")
     deployed.apply(plane.cluster)
-    with scaling.stage(own, tmp_path, watchdog=watchdog) as stage:
-        stage.groups(scaling.group("db", limit=5, driver=DRIVER))
+    with scale_up.stage(own, tmp_path, watchdog=watchdog) as stage:
+        stage.groups(scale_up.group("db", limit=5, driver=DRIVER))
         stage.play(DriverBehaviour(name=DRIVER, limit=5, nodes=("db*",)))
         autoscaler = stage.autoscaler(enforceOptIn="as-server", featureGates=GATES)
         stage.wait(

@@ -10,12 +10,12 @@ import pytest
 
 from tests.e2e.autoscaler import Autoscaler
 from tests.e2e.controlplane import wait_until
-from tests.e2e.extending import extender
+from tests.e2e.extender_setup import extender
 from tests.e2e.hostile_pods import LEVELS, absurd, nested
 from tests.e2e.processes import Watchdog
-from tests.e2e.scaling import DRIVER, Stage, group, stateful_set
+from tests.e2e.scale_up import DRIVER, Stage, group, stateful_set
 from tests.e2e.tenants import Tenant
-from tonnage.cluster.watching import TOO_DEEP
+from tonnage.cluster.watch_events import TOO_DEEP
 from tonnage.embedded.world.behaviour import DriverBehaviour
 
 pytestmark = pytest.mark.patience(600)

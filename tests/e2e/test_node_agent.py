@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.e2e import deployed, manifests
-from tests.e2e.connecting import connected
+from tests.e2e.connections import connected
 from tests.e2e.controlplane import (
     NO_KUBELET,
     REPOSITORY,
@@ -29,7 +29,7 @@ from tests.e2e.workspace import Workspace
 from tests.nodeagent.csidriver import CsiDriver
 from tests.nodeagent.hosts import FakeHost, ec2
 from tonnage.cluster import errors
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.nodes import Node
 
 NAMESPACE = ACCOUNT = "tonnage-node-agent"
@@ -285,7 +285,7 @@ def test_a_driver_with_a_name_of_200_characters_has_a_hashed_key(stage: Stage) -
     name = "x" * 188 + ".example.com"
     with CsiDriver(stage.kubelet_dir, name, limit=7):
         stage.once()
-    assert stage.published == {limitkeys.key_for(name): "7"}
+    assert stage.published == {limit_keys.key_for(name): "7"}
     assert stage.provenance[name]["count"] == 7
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.e2e import manifests
-from tests.e2e.connecting import connected
+from tests.e2e.connections import connected
 from tests.e2e.controlplane import FEATURE_GATES, ControlPlane, wait_until
 from tests.e2e.manifests import Manifest
 from tests.e2e.workspace import Workspace

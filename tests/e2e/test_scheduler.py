@@ -15,7 +15,7 @@ from tests.e2e import deployed, manifests
 from tests.e2e.controlplane import REPOSITORY, ControlPlane, KubectlError
 from tests.e2e.manifests import Manifest
 from tests.e2e.processes import Program, Watchdog
-from tests.e2e.scaling import DRIVER, Stage, old_node, stateful_set
+from tests.e2e.scale_up import DRIVER, Stage, old_node, stateful_set
 from tonnage.embedded.world.behaviour import DriverBehaviour
 
 NAME = "tonnage"

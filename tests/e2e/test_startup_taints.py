@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e import deployed
-from tests.e2e.scaling import DRIVER, Stage, group, stateful_set
+from tests.e2e.scale_up import DRIVER, Stage, group, stateful_set
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour
 
 pytestmark = pytest.mark.patience(600)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e import manifests
 from tests.e2e.controlplane import FEATURE_GATES, ControlPlane, wait_until
-from tests.e2e.scaling import DRIVER, STORAGE_CLASS, Stage, group, stateful_set
+from tests.e2e.scale_up import DRIVER, STORAGE_CLASS, Stage, group, stateful_set
 from tests.e2e.workspace import workspace
 from tonnage.embedded.world.behaviour import DriverBehaviour
 

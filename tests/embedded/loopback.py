@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tests.cluster.apiserver import ApiServer, Json
-from tests.embedded.playing import AT_ONCE
+from tests.embedded.embedded_cluster import AT_ONCE
 from tonnage.embedded.world import Delay, DriverBehaviour, World, WorldBehaviour
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.testing import builders

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from tests.embedded.playing import DRIVER, Cluster, group, living, workload
+from tests.embedded.embedded_cluster import DRIVER, Cluster, group, living, workload
 from tonnage.cluster.client import Client
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.cloud import CloudBehaviour, Outage, Shortage, SimulatedCloud

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tests.embedded.playing import DRIVER, Cluster, Json, living, template, workload
+from tests.embedded.embedded_cluster import DRIVER, Cluster, Json, living, template, workload
 from tonnage.embedded.world import RUNS_FOR, Delay, DriverBehaviour
 from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import Pod

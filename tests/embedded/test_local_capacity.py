@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.embedded.playing import DRIVER, Cluster, living
+from tests.embedded.embedded_cluster import DRIVER, Cluster, living
 from tonnage.embedded.world import Delay, DriverBehaviour, World, WorldBehaviour
 from tonnage.errors import InputError
-from tonnage.service import running
+from tonnage.service import lifecycle
 from tonnage.testing.clock import VirtualClock
 
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -204,7 +204,7 @@ async def test_a_world_that_begins_anew_knows_what_volumes_have_taken(clock):
         behaviour = WorldBehaviour(drivers=driver(), heartbeat=None)
         anew = World(cluster.client, clock, behaviour, random.Random(2))
         cluster.delete("csistoragecapacities", cluster.names("csistoragecapacities")[0])
-        async with running.beside(anew.run()):
+        async with lifecycle.beside(anew.run()):
             await cluster.after(5)
             assert published(cluster) == {"n1": "40Gi"}
 

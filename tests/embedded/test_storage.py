@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.embedded.playing import DRIVER, Cluster, Json, living, workload
+from tests.embedded.embedded_cluster import DRIVER, Cluster, Json, living, workload
 from tonnage.cluster.transport import Request, Response, Stream, Transport
 from tonnage.embedded.world import Delay, DriverBehaviour, LimitChange, WorldBehaviour
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.embedded.playing import DRIVER, Cluster, living, workload
+from tests.embedded.embedded_cluster import DRIVER, Cluster, living, workload
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.program import Program
 from tonnage.autoscaler.program import Settings as AutoscalerSettings
@@ -16,7 +16,7 @@ from tonnage.objects.scenarios import GroupTemplate
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.program import SchedulerProgram
 from tonnage.scheduler.program import Settings as SchedulerSettings
-from tonnage.service.configfile import ConfigFile
+from tonnage.service.config_file import ConfigFile
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock, run
 from tonnage.testing.provider_contract import declared

@@ -7,11 +7,11 @@ from tests.filters.asking import FITS, answer, reasons
 from tonnage import api
 from tonnage.filters import features
 from tonnage.filters.node_volume_limits import NodeVolumeLimits
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.meta import ResourceList
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver
-from tonnage.objects.volumesources import AWSElasticBlockStoreSource, VolumeSource
+from tonnage.objects.volume_sources import AWSElasticBlockStoreSource, VolumeSource
 from tonnage.snapshot import limits
 from tonnage.testing.builders import csidriver, csinode, node, pod, pvc, storage_class
 
@@ -96,13 +96,13 @@ def test_a_drivers_own_key_goes_before_the_in_tree_one() -> None:
 
 
 def test_a_long_driver_is_found_under_its_hashed_key() -> None:
-    both = offering({limitkeys.key_for(LONG): 2}), csinode("n1", {LONG: None})
+    both = offering({limit_keys.key_for(LONG): 2}), csinode("n1", {LONG: None})
 
     assert limit_of(LONG, *both) == 2
 
 
 def test_a_long_driver_is_found_under_its_hashed_key_without_a_csinode() -> None:
-    assert told(3, LONG, offering({limitkeys.key_for(LONG): 2})) == EXCEEDED
+    assert told(3, LONG, offering({limit_keys.key_for(LONG): 2})) == EXCEEDED
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_schedulers_environment_says_nothing_about_csi_volumes() -> None:
 
 def named(driver: str, key: str) -> CSIDriver:
     made = csidriver(driver)
-    annotated = msgspec.structs.replace(made.metadata, annotations={limitkeys.KEY_ANNOTATION: key})
+    annotated = msgspec.structs.replace(made.metadata, annotations={limit_keys.KEY_ANNOTATION: key})
     return msgspec.structs.replace(made, metadata=annotated)
 
 

@@ -14,7 +14,7 @@ from tonnage.objects.storage import (
     NodeDriverAllocatable,
     VolumeAttachment,
 )
-from tonnage.objects.volumesources import (
+from tonnage.objects.volume_sources import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
     AzureFileSource,

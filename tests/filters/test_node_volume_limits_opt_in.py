@@ -9,7 +9,7 @@ from tonnage.filters.causes import Cause
 from tonnage.filters.features import Features
 from tonnage.filters.node_volume_limits import NodeVolumeLimits
 from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver
-from tonnage.objects.volumesources import AWSElasticBlockStoreSource, VolumeSource
+from tonnage.objects.volume_sources import AWSElasticBlockStoreSource, VolumeSource
 from tonnage.testing.builders import csidriver, csinode, node, pod, pv, pvc, storage_class
 
 EBS = "ebs.csi.aws.com"

@@ -9,7 +9,7 @@ from tests.filters.asking import FITS, SKIPPED, answer, version
 from tonnage.filters.node_volume_limits import NodeVolumeLimits
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
-from tonnage.objects.volumesources import AWSElasticBlockStoreSource, VolumeSource
+from tonnage.objects.volume_sources import AWSElasticBlockStoreSource, VolumeSource
 from tonnage.testing.builders import attachment, csinode, node, pod, pv, pvc, storage_class
 
 EBS = "ebs.csi.aws.com"

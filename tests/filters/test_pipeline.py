@@ -16,7 +16,7 @@ from tonnage.objects.pods import (
     ResourceClaimReference,
     TopologySpreadConstraint,
 )
-from tonnage.objects.volumesources import AWSElasticBlockStoreSource, VolumeSource
+from tonnage.objects.volume_sources import AWSElasticBlockStoreSource, VolumeSource
 from tonnage.testing.builders import (
     HOSTNAME,
     ZONE,

@@ -13,7 +13,7 @@ from tonnage.objects.storage import (
     PersistentVolume,
     StorageClass,
 )
-from tonnage.objects.volumesources import (
+from tonnage.objects.volume_sources import (
     AzureDiskSource,
     GCEPersistentDiskSource,
     VolumeSource,

@@ -5,7 +5,7 @@ import pytest
 from tests.filters.asking import FITS, SKIPPED, answer, reasons
 from tonnage.filters.causes import Cause
 from tonnage.filters.volume_restrictions import VolumeRestrictions
-from tonnage.objects.volumesources import (
+from tonnage.objects.volume_sources import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
     GCEPersistentDiskSource,

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.groups.making import daemon_pod, daemon_set, tainted
+from tests.groups.group_objects import daemon_pod, daemon_set, tainted
 from tonnage.groups import daemons
 from tonnage.objects.pods import (
     Affinity,

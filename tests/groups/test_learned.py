@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from tests.groups.making import (
+from tests.groups.group_objects import (
     DEFAULT,
     EBS,
     NOW,
@@ -23,11 +23,11 @@ from tests.groups.making import (
 )
 from tonnage import api
 from tonnage.filters import features
-from tonnage.groups import learned
-from tonnage.groups.learned import CEILING, LIMIT, Lesson
+from tonnage.groups import limit_lessons
+from tonnage.groups.limit_lessons import CEILING, LIMIT, Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
-from tonnage.objects import attaching
+from tonnage.objects import attach_errors
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import AttachError, CSINode, VolumeAttachment
 from tonnage.scaleup import deciding
@@ -71,7 +71,7 @@ def renewed(
     attachments: Sequence[VolumeAttachment] = (),
     max_age: float = 30 * DAY,
 ) -> tuple[Lesson, ...]:
-    return learned.renewed(
+    return limit_lessons.renewed(
         before,
         nodes=nodes,
         csinodes=csinodes,
@@ -100,13 +100,13 @@ def counts(lessons: Sequence[Lesson]) -> list[tuple[str, str, int]]:
 def test_a_failed_attach_tells_by_code_or_words_that_there_is_no_room(
     code: int | None, message: str, told: bool
 ) -> None:
-    assert attaching.without_room(refusing("n1", code=code, message=message)) is told
+    assert attach_errors.without_room(refusing("n1", code=code, message=message)) is told
 
 
 def test_an_attach_that_came_about_after_all_tells_nothing() -> None:
     one = refusing("n1")
     done = msgspec.structs.replace(one.status, attached=True)
-    assert not attaching.without_room(msgspec.structs.replace(one, status=done))
+    assert not attach_errors.without_room(msgspec.structs.replace(one, status=done))
 
 
 class Case(NamedTuple):
@@ -209,7 +209,7 @@ def test_lessons_expire() -> None:
 )
 def test_lessons_are_forgotten_by_type_and_driver(chosen: dict[str, str], left: list[str]) -> None:
     lessons = lesson(LIMIT, 25), lesson(LIMIT, 26, instance_type="m5.large")
-    assert [one.instance_type for one in learned.forgotten(lessons, **chosen)] == left
+    assert [one.instance_type for one in limit_lessons.forgotten(lessons, **chosen)] == left
 
 
 # What new nodes get from it.

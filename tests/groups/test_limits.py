@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.groups.making import (
+from tests.groups.group_objects import (
     EBS,
     EFS,
     NOW,

@@ -1,6 +1,6 @@
 import msgspec
 
-from tests.groups.making import (
+from tests.groups.group_objects import (
     EBS,
     NOW,
     TYPE,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tonnage.groups import nodestate
+from tonnage.groups import node_state
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.meta import Condition
 from tonnage.objects.nodes import Node
@@ -19,29 +19,29 @@ def a_node(name: str = "n", *, ready: str = "True") -> Node:
 
 def test_states_are_those_of_each_node() -> None:
     nodes = [a_node("up"), a_node("down", ready="False")]
-    found = nodestate.States().of(nodes, GroupPolicy())
-    assert found == {one.metadata.name: nodestate.of(one, GroupPolicy()) for one in nodes}
+    found = node_state.States().of(nodes, GroupPolicy())
+    assert found == {one.metadata.name: node_state.of(one, GroupPolicy()) for one in nodes}
 
 
 def test_a_node_that_is_as_it_was_is_not_read_again() -> None:
-    states, node = nodestate.States(), a_node()
+    states, node = node_state.States(), a_node()
     first = states.of([node], GroupPolicy())
     assert states.of([node], GroupPolicy())["n"] is first["n"]
 
 
 def test_a_node_that_changed_is_read_again() -> None:
-    states = nodestate.States()
+    states = node_state.States()
     states.of([a_node()], GroupPolicy())
     assert not states.of([a_node(ready="False")], GroupPolicy())["n"].ready
 
 
 def test_other_rules_read_every_node_again() -> None:
-    states, node = nodestate.States(), builders.node("n")
+    states, node = node_state.States(), builders.node("n")
     assert states.of([node], GroupPolicy())["n"].ready
     assert not states.of([node], GroupPolicy(conditions_required=True))["n"].ready
 
 
 def test_a_node_that_is_gone_is_not_among_them() -> None:
-    states = nodestate.States()
+    states = node_state.States()
     states.of([a_node("a"), a_node("b")], GroupPolicy())
     assert list(states.of([a_node("b")], GroupPolicy())) == ["b"]

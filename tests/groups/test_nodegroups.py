@@ -1,5 +1,5 @@
-from tests.groups.making import declared, node_group
-from tonnage.groups.nodegroups import from_objects
+from tests.groups.group_objects import declared, node_group
+from tonnage.groups.node_group_objects import from_objects
 from tonnage.objects.meta import LabelRequirement
 from tonnage.testing.builders import node, selecting
 

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.groups.making import DEFAULT, UPSTREAM, tainted
+from tests.groups.group_objects import DEFAULT, UPSTREAM, tainted
 from tonnage.groups import passing_taints
 from tonnage.groups.policy import GroupPolicy
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.groups.making import (
+from tests.groups.group_objects import (
     DEFAULT,
     EBS,
     EFS,

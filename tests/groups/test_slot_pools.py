@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.groups.making import EBS, group
+from tests.groups.group_objects import EBS, group
 from tonnage.groups import catalogue, slot_pools
 from tonnage.groups.model import Group
 from tonnage.objects.meta import ObjectMeta

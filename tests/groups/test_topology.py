@@ -1,6 +1,6 @@
 import pytest
 
-from tests.groups.making import EBS, topologies
+from tests.groups.group_objects import EBS, topologies
 from tonnage.groups import topology
 from tonnage.objects.storage import NodeDriver
 from tonnage.testing.builders import csinode, node

@@ -1,6 +1,6 @@
 """Which of its nodes' numbers a group goes by."""
 
-from tests.groups.making import (
+from tests.groups.group_objects import (
     EBS,
     NOW,
     TYPE,

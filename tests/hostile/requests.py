@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tonnage.cluster.transport import Request
-from tonnage.embedded.apiserver import patching
+from tonnage.embedded.apiserver import patches
 from tonnage.embedded.apiserver.kinds import BUILT_IN, ServedKind, from_definition
 
 _LABELS = {"app": "db"}
@@ -62,7 +62,7 @@ _ODD: tuple[Any, ...] = (
     {"matchExpressions": [{}]},
     "x" * 5000,
 )  # fmt: skip
-_STYLES = (*patching.STYLES, "application/json", "", "text/plain", "application/yaml", "x" * 300)
+_STYLES = (*patches.STYLES, "application/json", "", "text/plain", "application/yaml", "x" * 300)
 _QUERIES = (
     ("labelSelector", ("app=db", "a in (", "!a", "a==", ",,", "a notin (b)", "\x00", "=" * 99)),
     ("fieldSelector", ("metadata.name=it", "spec.nodeName!=", "a.b=c", "=", "status.phase=,")),
@@ -167,7 +167,7 @@ def _request(dice: random.Random) -> Request:
 
 
 def _patch(dice: random.Random, tree: dict[str, Any], style: str) -> object:
-    if style == patching.JSON:
+    if style == patches.JSON:
         paths = _PATHS
         ops = ("add", "remove", "replace", "test", "move", "copy", "x")
         return [

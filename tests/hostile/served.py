@@ -18,9 +18,9 @@ from prometheus_client import CollectorRegistry
 
 from tonnage.service import logs
 from tonnage.service.certificates import Certificates
+from tonnage.service.http_questions import Question, Reply
 from tonnage.service.listener import ConnectionLimits
-from tonnage.service.questions import Question, Reply
-from tonnage.service.serving import Server
+from tonnage.service.status_server import Server
 
 SECONDS = 60.0
 """Longer than anything here takes; nothing is measured by it."""

@@ -21,10 +21,10 @@ from tests.cluster.apiserver import ApiServer, answer, until
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.watching import LARGEST_EVENT
+from tonnage.cluster.watch_events import LARGEST_EVENT
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.service import running
+from tonnage.service import lifecycle
 from tonnage.testing.clock import VirtualClock
 
 ALL_PODS = "/api/v1/pods"
@@ -68,7 +68,7 @@ PAGES = {
 async def pods_of(server: ApiServer, clock: VirtualClock) -> AsyncIterator[Cache[Pod]]:
     mirror = Mirror(server.client(clock), clock=clock, rng=random.Random(1))
     cache = mirror.add(Pod)
-    async with running.beside(mirror.run()):
+    async with lifecycle.beside(mirror.run()):
         await cache.wait_synced()
         await server.watching()
         yield cache

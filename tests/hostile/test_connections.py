@@ -20,8 +20,8 @@ from tests.hostile.served import (
     serving,
     victim,
 )
+from tonnage.service.http_questions import Reply
 from tonnage.service.listener import ConnectionLimits
-from tonnage.service.questions import Reply
 
 HASTY = ConnectionLimits(first_request=0.05, idle=0.05)
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.scheduler.harness import a_pod, scheduling
 from tonnage.objects.pods import Toleration
-from tonnage.scheduler import placing
-from tonnage.scheduler.placing import Placed, Placer, Refused
+from tonnage.scheduler import placer
+from tonnage.scheduler.placer import Placed, Placer, Refused
 from tonnage.snapshot.snapshot import PodRecord
 from tonnage.testing.clock import VirtualClock
 
@@ -24,7 +24,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         found.append([record.meta.name for record in records])
         return decide(self, records)
 
-    monkeypatch.setattr(placing.Placer, "decide", noted)
+    monkeypatch.setattr(placer.Placer, "decide", noted)
     return found
 
 

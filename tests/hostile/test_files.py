@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from tonnage.cli.app import program
 from tonnage.errors import InputError
-from tonnage.files import collecting, sources
+from tonnage.files import object_collector, sources
 
 NODE: dict[str, Any] = {
     "apiVersion": "v1",
@@ -122,7 +122,7 @@ def test_a_line_of_a_batch_that_never_ends_is_refused(
 def test_more_objects_than_any_cluster_has_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collecting, "MOST_OBJECTS", 2)
+    monkeypatch.setattr(object_collector, "MOST_OBJECTS", 2)
     nodes = [{**NODE, "metadata": {"name": f"n{number}"}} for number in range(3)]
     result = asked("slots", tmp_path, *nodes)
     assert result.exit_code == 2

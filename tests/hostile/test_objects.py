@@ -22,9 +22,9 @@ from tests.autoscaler.harness import (
 from tests.cluster.apiserver import ApiServer, Json, until
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.watching import TOO_DEEP
+from tonnage.cluster.watch_events import TOO_DEEP
 from tonnage.objects.pods import Pod
-from tonnage.service import running
+from tonnage.service import lifecycle
 from tonnage.testing.clock import VirtualClock
 
 WAYS = ("page", "stream", "event")
@@ -139,7 +139,7 @@ async def met(way: str, pod: Json, wire: bytes, clock: VirtualClock) -> AsyncIte
         if way != "event":
             server.put(PODS, pod)
             put_pod(server, "last")
-        async with running.beside(mirror.run()):
+        async with lifecycle.beside(mirror.run()):
             await cache.wait_synced()
             if way == "event":
                 await server.watching()
@@ -194,7 +194,7 @@ async def test_a_nested_object_that_is_mended_or_gone_is_named_no_more(clock: Vi
         cluster = Mirror(server.client(clock), clock=clock, rng=random.Random(1))
         cache = cluster.add(Pod)
         server.put(PODS, nested_pod())
-        async with running.beside(cluster.run()):
+        async with lifecycle.beside(cluster.run()):
             await cache.wait_synced()
             await server.watching()
             assert cache.problems

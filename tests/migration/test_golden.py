@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from tonnage.autoscaler.config import Config
 from tonnage.cli.app import program
-from tonnage.objects import decoding, kinds
-from tonnage.service import configfile
+from tonnage.objects import codec, kinds
+from tonnage.service import config_file
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.name for path in GOLDEN.iterdir())
@@ -48,12 +48,12 @@ def test_what_it_becomes_is_what_was_agreed_on(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_its_settings_and_groups_are_accepted(case: str, tmp_path: Path) -> None:
     migrated(case, "--write", str(tmp_path))
-    configfile.parse((tmp_path / "config.yaml").read_bytes(), Config, where="", given={})
+    config_file.parse((tmp_path / "config.yaml").read_bytes(), Config, where="", given={})
     row = kinds.by_kind("tonnage.dev/v1alpha1", "NodeGroup")
     assert row is not None
     groups = tmp_path / "node-groups.yaml"
     for document in yaml.safe_load_all(groups.read_text()) if groups.exists() else ():
-        decoding.convert(document, row)
+        codec.convert(document, row)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -13,7 +13,7 @@ from tonnage.clock import Clock
 from tonnage.nodeagent.config import Config
 from tonnage.nodeagent.program import Program, Settings
 from tonnage.nodeagent.provenance import Entry, decode
-from tonnage.service.configfile import ConfigFile
+from tonnage.service.config_file import ConfigFile
 
 EBS = "ebs.csi.aws.com"
 KEY = "attachable-volumes-csi-ebs.csi.aws.com"

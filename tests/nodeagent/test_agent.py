@@ -20,7 +20,7 @@ from tests.nodeagent.harness import (
 )
 from tests.nodeagent.hosts import FakeHost, ec2
 from tonnage.nodeagent import removal
-from tonnage.nodeagent.effective import Source
+from tonnage.nodeagent.effective_limit import Source
 from tonnage.testing.clock import VirtualClock
 
 

@@ -8,14 +8,14 @@ import pytest
 from tonnage.errors import InputError
 from tonnage.nodeagent.config import OVERRIDES_ANNOTATION, Config
 from tonnage.objects.nodes import Node
-from tonnage.service import configfile
+from tonnage.service import config_file
 from tonnage.testing import builders
 
 EBS = "ebs.csi.aws.com"
 
 
 def parsed(text: str) -> Config:
-    return configfile.parse(text.encode(), Config, where="agent.yaml", given={})
+    return config_file.parse(text.encode(), Config, where="agent.yaml", given={})
 
 
 def node(overrides: str = "") -> Node:
@@ -79,4 +79,4 @@ def test_a_file_that_cannot_be_used_is_refused(text: str, words: str) -> None:
 def test_every_time_has_to_be_a_time() -> None:
     settings: Any = {"settleLower": "soon"}
     with pytest.raises(InputError, match="settleLower"):
-        configfile.parse(b"", Config, where="flags", given=settings)
+        config_file.parse(b"", Config, where="flags", given=settings)

@@ -5,7 +5,7 @@ import pytest
 
 from tonnage.errors import InputError
 from tonnage.nodeagent import intree
-from tonnage.nodeagent.effective import Machine
+from tonnage.nodeagent.effective_limit import Machine
 from tonnage.objects.intree import AWS_EBS, AZURE_DISK, CINDER, GCE_PD
 from tonnage.objects.nodes import Node
 from tonnage.testing import builders

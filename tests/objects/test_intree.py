@@ -15,7 +15,7 @@ from tonnage.objects.storage import (
     VolumeNodeAffinity,
     VolumeSpec,
 )
-from tonnage.objects.volumesources import (
+from tonnage.objects.volume_sources import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
     AzureFileSource,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.errors import InputError
-from tonnage.objects import limitkeys, resources
+from tonnage.objects import limit_keys, resources
 from tonnage.objects.intree import AWS_EBS, AZURE_DISK, CINDER, GCE_PD
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.storage import CSIDriver
@@ -20,7 +20,7 @@ driver_names = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,80}[a-z0-9])?", fullmatch=T
 
 
 def csi_driver(name: str, key: str | None = None) -> CSIDriver:
-    annotations = {} if key is None else {limitkeys.KEY_ANNOTATION: key}
+    annotations = {} if key is None else {limit_keys.KEY_ANNOTATION: key}
     return CSIDriver(metadata=ObjectMeta(name=name, annotations=annotations))
 
 
@@ -42,94 +42,94 @@ def csi_driver(name: str, key: str | None = None) -> CSIDriver:
     ],
 )
 def test_the_key_of_a_driver_follows_the_rule(driver: str, key: str) -> None:
-    assert limitkeys.key_for(driver) == key
+    assert limit_keys.key_for(driver) == key
 
 
 @pytest.mark.parametrize(("length", "hashed"), [(39, False), (40, True), (200, True)])
 def test_a_name_is_hashed_from_forty_characters_on(length: int, hashed: bool) -> None:
-    assert limitkeys.is_hashed("a" * length) is hashed
+    assert limit_keys.is_hashed("a" * length) is hashed
 
 
 @given(st.text(string.ascii_lowercase, min_size=40, max_size=200))
 def test_a_hashed_key_always_has_62_characters(driver: str) -> None:
-    assert len(limitkeys.key_for(driver)) == 62
+    assert len(limit_keys.key_for(driver)) == 62
 
 
 @given(driver_names)
 def test_the_key_of_every_driver_is_a_resource_name_no_container_can_request(driver: str) -> None:
-    key = limitkeys.key_for(driver)
+    key = limit_keys.key_for(driver)
     assert resources.valid_qualified_name(key)
-    assert not limitkeys.can_be_requested(key)
+    assert not limit_keys.can_be_requested(key)
 
 
 @given(driver_names)
 def test_the_key_of_every_driver_is_a_scalar_resource_of_a_node_but_no_extended_one(
     driver: str,
 ) -> None:
-    key = limitkeys.key_for(driver)
+    key = limit_keys.key_for(driver)
     assert resources.is_scheduled(key)
     assert not resources.is_extended(key)
 
 
 @given(driver_names)
 def test_a_driver_among_the_candidates_is_found_by_its_key(driver: str) -> None:
-    assert limitkeys.driver_of(limitkeys.key_for(driver), ["other.example.com", driver]) == driver
+    assert limit_keys.driver_of(limit_keys.key_for(driver), ["other.example.com", driver]) == driver
 
 
 def test_an_empty_driver_name_has_no_key() -> None:
     with pytest.raises(InputError, match="empty"):
-        limitkeys.key_for("")
+        limit_keys.key_for("")
 
 
 def test_a_plain_key_is_read_back_without_candidates() -> None:
-    assert limitkeys.driver_of("attachable-volumes-csi-ebs.csi.aws.com") == "ebs.csi.aws.com"
+    assert limit_keys.driver_of("attachable-volumes-csi-ebs.csi.aws.com") == "ebs.csi.aws.com"
 
 
 def test_an_in_tree_key_is_read_back_as_its_plugin() -> None:
-    assert limitkeys.driver_of("attachable-volumes-aws-ebs") == AWS_EBS
+    assert limit_keys.driver_of("attachable-volumes-aws-ebs") == AWS_EBS
 
 
 def test_a_hashed_key_without_its_driver_among_the_candidates_is_nobodys() -> None:
-    assert limitkeys.driver_of(limitkeys.key_for(LONG), ["ebs.csi.aws.com"]) is None
+    assert limit_keys.driver_of(limit_keys.key_for(LONG), ["ebs.csi.aws.com"]) is None
 
 
 def test_a_key_of_62_characters_might_be_hashed_and_is_not_read_back() -> None:
-    assert limitkeys.driver_of(limitkeys.key_for("a" * 39)) is None
+    assert limit_keys.driver_of(limit_keys.key_for("a" * 39)) is None
 
 
 @pytest.mark.parametrize("key", ["cpu", "attachable-volumes-", "attachable-volumes-csi-"])
 def test_what_is_no_key_of_a_driver_is_nobodys(key: str) -> None:
-    assert limitkeys.driver_of(key) is None
+    assert limit_keys.driver_of(key) is None
 
 
 def test_the_drivers_of_several_keys_leave_out_in_tree_plugins_and_strangers() -> None:
-    keys = [limitkeys.key_for(name) for name in ("ebs.csi.aws.com", AWS_EBS, LONG, "b" * 50)]
-    assert limitkeys.drivers_of([*keys, "cpu"], iter([LONG])) == ["ebs.csi.aws.com", LONG]
+    keys = [limit_keys.key_for(name) for name in ("ebs.csi.aws.com", AWS_EBS, LONG, "b" * 50)]
+    assert limit_keys.drivers_of([*keys, "cpu"], iter([LONG])) == ["ebs.csi.aws.com", LONG]
 
 
 def test_a_driver_without_annotation_has_the_key_of_the_rule() -> None:
-    assert limitkeys.key_of(csi_driver("x.example.com")) == "attachable-volumes-csi-x.example.com"
+    assert limit_keys.key_of(csi_driver("x.example.com")) == "attachable-volumes-csi-x.example.com"
 
 
 def test_a_driver_may_name_its_own_key() -> None:
-    assert limitkeys.key_of(csi_driver("x.example.com", "attachable-volumes-x")) == (
+    assert limit_keys.key_of(csi_driver("x.example.com", "attachable-volumes-x")) == (
         "attachable-volumes-x"
     )
 
 
 def test_a_key_that_a_driver_chose_leads_back_to_it() -> None:
     own = csi_driver("x.example.com", "attachable-volumes-x")
-    assert limitkeys.driver_of("attachable-volumes-x", [own]) == "x.example.com"
+    assert limit_keys.driver_of("attachable-volumes-x", [own]) == "x.example.com"
 
 
 def test_a_driver_that_chose_a_key_is_not_found_by_that_of_the_rule() -> None:
     own = csi_driver(LONG, "attachable-volumes-x")
-    assert limitkeys.driver_of(limitkeys.key_for(LONG), [own]) is None
+    assert limit_keys.driver_of(limit_keys.key_for(LONG), [own]) is None
 
 
 def test_a_bad_annotation_of_one_driver_does_not_hide_another() -> None:
     drivers = [csi_driver("bad.example.com", "cpu"), csi_driver(LONG)]
-    assert limitkeys.driver_of(limitkeys.key_for(LONG), drivers) == LONG
+    assert limit_keys.driver_of(limit_keys.key_for(LONG), drivers) == LONG
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_bad_annotation_of_one_driver_does_not_hide_another() -> None:
 )
 def test_a_driver_cannot_choose_a_key_that_is_none(key: str) -> None:
     with pytest.raises(InputError, match=r"CSIDriver x\.example\.com.*attach-limit-key"):
-        limitkeys.key_of(csi_driver("x.example.com", key))
+        limit_keys.key_of(csi_driver("x.example.com", key))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_driver_cannot_choose_a_key_that_is_none(key: str) -> None:
     ],
 )
 def test_attach_limits_are_told_by_their_prefix(name: str, is_one: bool) -> None:
-    assert limitkeys.is_attachable_volumes(name) is is_one
+    assert limit_keys.is_attachable_volumes(name) is is_one
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_attach_limits_are_told_by_their_prefix(name: str, is_one: bool) -> None
     ],
 )
 def test_a_container_may_request_standard_and_extended_resources_only(name: str, can: bool) -> None:
-    assert limitkeys.can_be_requested(name) is can
+    assert limit_keys.can_be_requested(name) is can
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_container_may_request_standard_and_extended_resources_only(name: str,
 def test_only_a_positive_whole_number_in_the_environment_counts(
     value: str | None, number: int | None
 ) -> None:
-    assert limitkeys.max_from_environment(value) == number
+    assert limit_keys.max_from_environment(value) == number
 
 
 @pytest.mark.parametrize(
@@ -214,22 +214,22 @@ def test_only_a_positive_whole_number_in_the_environment_counts(
     ],
 )
 def test_the_old_scheduler_fell_back_to(plugin: str, instance_type: str, limit: int) -> None:
-    assert limitkeys.intree_default(plugin, instance_type, None) == limit
+    assert limit_keys.intree_default(plugin, instance_type, None) == limit
 
 
 @pytest.mark.parametrize("plugin", [AWS_EBS, GCE_PD, AZURE_DISK, CINDER])
 def test_the_environment_overrides_every_fallback(plugin: str) -> None:
-    assert limitkeys.intree_default(plugin, "m5.large", 7) == 7
+    assert limit_keys.intree_default(plugin, "m5.large", 7) == 7
 
 
 @pytest.mark.parametrize("env_max", [0, -1])
 def test_an_environment_that_is_not_positive_is_ignored(env_max: int) -> None:
-    assert limitkeys.intree_default(AZURE_DISK, "", env_max) == 16
+    assert limit_keys.intree_default(AZURE_DISK, "", env_max) == 16
 
 
 def test_a_plugin_without_limits_has_no_fallback() -> None:
     with pytest.raises(InputError, match=re.escape("kubernetes.io/nfs")):
-        limitkeys.intree_default("kubernetes.io/nfs", "", None)
+        limit_keys.intree_default("kubernetes.io/nfs", "", None)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_plugin_without_limits_has_no_fallback() -> None:
     ],
 )
 def test_a_kubelet_published(plugin: str, provider: str, instance_type: str, limit: int) -> None:
-    assert limit == limitkeys.kubelet_limit(
+    assert limit == limit_keys.kubelet_limit(
         plugin, instance_type, provider=provider, azure_sizes=AZURE_SIZES
     )
 
@@ -271,7 +271,7 @@ def test_a_kubelet_published(plugin: str, provider: str, instance_type: str, lim
 def test_kubelets_of_each_age_counted_gce_disks_their_way(
     minor: int, machine_type: str, limit: int
 ) -> None:
-    assert limit == limitkeys.kubelet_limit(
+    assert limit == limit_keys.kubelet_limit(
         GCE_PD, machine_type, provider="gce", azure_sizes={}, minor=minor
     )
 
@@ -280,7 +280,7 @@ def test_kubelets_of_each_age_counted_gce_disks_their_way(
 def test_cinder_takes_a_positive_number_from_the_cloud_configuration(
     configured: int, limit: int
 ) -> None:
-    assert limit == limitkeys.kubelet_limit(
+    assert limit == limit_keys.kubelet_limit(
         CINDER, "", provider="openstack", azure_sizes={}, cinder_limit=configured
     )
 
@@ -291,4 +291,4 @@ def test_cinder_takes_a_positive_number_from_the_cloud_configuration(
 )
 def test_asking_for_the_disks_of_another_cloud_is_an_error(plugin: str, provider: str) -> None:
     with pytest.raises(InputError, match=re.escape(plugin)):
-        limitkeys.kubelet_limit(plugin, "m5.large", provider=provider, azure_sizes={})
+        limit_keys.kubelet_limit(plugin, "m5.large", provider=provider, azure_sizes={})

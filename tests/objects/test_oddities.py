@@ -2,7 +2,7 @@
 
 import pytest
 
-from tonnage.objects import decoding, kinds
+from tonnage.objects import codec, kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.oddities import first_oddity
 
@@ -11,7 +11,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def read(kind: str, **parts: object) -> KubeObject:
     row = next(row for row in kinds.ALL if row.kind == kind)
-    return decoding.convert({"metadata": {"name": "x"}, **parts}, row)
+    return codec.convert({"metadata": {"name": "x"}, **parts}, row)
 
 
 def pod(**spec: object) -> KubeObject:
@@ -57,7 +57,7 @@ def test_the_very_requirement_is_named() -> None:
     bad = {"key": "n", "operator": "Gt", "values": ["many"]}
     fault = first_oddity(pod(affinity=in_nodes({}, {"matchExpressions": [good, bad]})))
     assert fault is not None
-    assert decoding.render(fault.path).endswith("nodeSelectorTerms[1].matchExpressions[1]")
+    assert codec.render(fault.path).endswith("nodeSelectorTerms[1].matchExpressions[1]")
     assert fault.found == "n Gt ['many']"
 
 
@@ -65,13 +65,13 @@ def test_fields_that_cannot_be_looked_at_in_that_way_are_named() -> None:
     fields = {"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}
     fault = first_oddity(pod(affinity=in_nodes(fields)))
     assert fault is not None
-    assert decoding.render(fault.path).endswith("nodeSelectorTerms[0].matchFields[0]")
+    assert codec.render(fault.path).endswith("nodeSelectorTerms[0].matchFields[0]")
 
 
 def test_a_name_that_no_server_has_for_a_field_is_named() -> None:
     fault = first_oddity(read("CSIDriver", spec={"preventPodPlacementWithoutDriver": True}))
     assert fault is not None
-    assert decoding.render(fault.path) == "spec.preventPodPlacementWithoutDriver"
+    assert codec.render(fault.path) == "spec.preventPodPlacementWithoutDriver"
     assert fault.expected == "preventPodSchedulingIfMissing"
 
 

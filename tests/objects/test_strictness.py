@@ -7,7 +7,7 @@ import pytest
 
 from tonnage import files
 from tonnage.errors import InputError
-from tonnage.objects import decoding, kinds, strictness
+from tonnage.objects import codec, kinds, strictness
 from tonnage.objects.scenarios import API_VERSION, NodeGroup
 
 
@@ -19,7 +19,7 @@ def group(**spec: Any) -> dict[str, Any]:
 def read(document: dict[str, Any]) -> object:
     row = kinds.by_kind(document["apiVersion"], document["kind"])
     assert row is not None
-    return decoding.decode(json.dumps(document).encode(), row)
+    return codec.decode(json.dumps(document).encode(), row)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from math import inf
 import msgspec
 import pytest
 
-from tests.report.making import timeline
+from tests.report.timelines import timeline
 from tonnage.report import figures
 from tonnage.report.figures import FIGURES
 from tonnage.report.timeline import Spread, Summary

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from tests.report.making import DRIVER, LOCAL, sample, timeline, with_storage
+from tests.report.timelines import DRIVER, LOCAL, sample, timeline, with_storage
 from tonnage.report import charts, page
 from tonnage.report.charts import Chart, Series
 from tonnage.report.timeline import Mark, PodCounts, SlotUse, Summary, Timeline

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 
-from tests.report.making import DRIVER, GIB, LOCAL, sample, timeline, with_storage
+from tests.report.timelines import DRIVER, GIB, LOCAL, sample, timeline, with_storage
 from tonnage.report import csvtext, text
 from tonnage.report.text import thinned
 from tonnage.report.timeline import encoded

@@ -18,7 +18,7 @@ from tests.scaleup.asking import (
     sources,
     stateful,
 )
-from tonnage.groups import nodegroups, templates
+from tonnage.groups import node_group_objects, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.kinds import KubeObject
@@ -211,7 +211,7 @@ def remembered() -> TemplateMemory:
     """What a round of templates remembers of a group that had a node."""
     nodes = [make.node("n1")]
     return templates.build(
-        nodegroups.from_objects([group("g", nodes=["n1"], described=False)], nodes),
+        node_group_objects.from_objects([group("g", nodes=["n1"], described=False)], nodes),
         nodes=nodes,
         csinodes=[make.csinode("n1", {EBS: 2})],
         pods_by_node={},

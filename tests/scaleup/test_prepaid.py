@@ -7,7 +7,7 @@ import pytest
 
 from tests.scaleup.groups import DRIVER, group
 from tonnage.filters import features
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
@@ -33,7 +33,7 @@ def with_requests(objects: Iterable[KubeObject], plan: Plan) -> list[KubeObject]
     objects = list(objects)
     declared = [one for one in objects if isinstance(one, NodeGroup)]
     nodes = [one for one in objects if isinstance(one, Node)]
-    targets = {one.id: one.target for one in nodegroups.from_objects(declared, nodes)}
+    targets = {one.id: one.target for one in node_group_objects.from_objects(declared, nodes)}
     for up in plan.scale_ups:
         targets[up.group] += up.delta
     return [

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tonnage.errors import InputError
-from tonnage.objects import decoding, kinds
+from tonnage.objects import codec, kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
@@ -20,7 +20,7 @@ TEMPLATE: dict[str, Any] = {
 def made(kind: str, name: str, api: str = "apps/v1", *, uid: str = "", **spec: Any) -> KubeObject:
     row = kinds.by_kind(api, kind)
     assert row is not None
-    return decoding.convert({"metadata": {"name": name, "uid": uid}, "spec": spec}, row)
+    return codec.convert({"metadata": {"name": name, "uid": uid}, "spec": spec}, row)
 
 
 def pods_of(*workloads: KubeObject, cluster: tuple[KubeObject, ...] = ()) -> list[Pod]:
@@ -75,7 +75,7 @@ def test_claims_without_a_class_get_the_default_one() -> None:
     row = kinds.by_kind("storage.k8s.io/v1", "StorageClass")
     assert row is not None
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
-    there = decoding.convert({"metadata": {"name": "gp3", "annotations": default}}, row)
+    there = codec.convert({"metadata": {"name": "gp3", "annotations": default}}, row)
     found = replicas.missing([database(1)], [there]).objects
     assert found[0].spec.storage_class_name == "gp3"  # type: ignore[union-attr]
 
@@ -122,7 +122,7 @@ def test_requests_are_those_of_the_limits_where_none_are_given() -> None:
 def test_a_priority_class_gives_its_value() -> None:
     row = kinds.by_kind("scheduling.k8s.io/v1", "PriorityClass")
     assert row is not None
-    high = decoding.convert({"metadata": {"name": "high"}, "value": 7}, row)
+    high = codec.convert({"metadata": {"name": "high"}, "value": 7}, row)
     spec = {**TEMPLATE["spec"], "priorityClassName": "high"}
     web = made("Deployment", "web", template={"spec": spec})
     assert pods_of(web, cluster=(high,))[0].spec.priority == 7
@@ -138,7 +138,7 @@ def test_the_replica_set_of_a_deployment_is_left_to_it() -> None:
     row = kinds.by_kind("apps/v1", "ReplicaSet")
     assert row is not None
     owner = {"kind": "Deployment", "name": "web", "controller": True}
-    owned = decoding.convert({"metadata": {"name": "web-1", "ownerReferences": [owner]}}, row)
+    owned = codec.convert({"metadata": {"name": "web-1", "ownerReferences": [owner]}}, row)
     assert names(owned) == []
 
 

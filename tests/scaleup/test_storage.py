@@ -23,7 +23,7 @@ from tonnage.filters import features, pipeline
 from tonnage.groups import storage_rooms
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
-from tonnage.objects import checking
+from tonnage.objects import validation
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.scenarios import NodeGroup, StorageCapacity
@@ -378,7 +378,7 @@ def test_what_a_groups_last_node_had_is_remembered() -> None:
 
 @pytest.mark.parametrize("quantity", ["lots", "-1Gi"])
 def test_a_wrong_quantity_in_a_template_is_named(quantity: str) -> None:
-    fault = checking.first_fault(with_disk("g", quantity))
+    fault = validation.first_fault(with_disk("g", quantity))
 
     assert fault is not None
     assert fault.path == ("spec", "template", "storageCapacity", 0, "capacity")

@@ -5,7 +5,7 @@ import pytest
 
 from tests.scaleup.asking import CLASS, EBS, NOW, TYPE, UPSTREAM, bought, decide, group, stateful
 from tonnage.filters import features
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.kinds import KubeObject
 from tonnage.scaleup import deciding, options
 from tonnage.scaleup.inventory import Inventory
@@ -172,7 +172,7 @@ def test_the_key_of_an_in_tree_plugin_is_a_source_too() -> None:
 
 def test_the_key_a_csidriver_names_is_read_in_plans() -> None:
     driver = make.csidriver(EBS)
-    annotations = {limitkeys.KEY_ANNOTATION: "attachable-volumes-mine"}
+    annotations = {limit_keys.KEY_ANNOTATION: "attachable-volumes-mine"}
     metadata = msgspec.structs.replace(driver.metadata, annotations=annotations)
     named = msgspec.structs.replace(driver, metadata=metadata)
 

@@ -16,9 +16,9 @@ from tonnage.embedded.world import Delay, DriverBehaviour, World, WorldBehaviour
 from tonnage.objects.meta import Condition, OwnerReference
 from tonnage.objects.pods import Pod
 from tonnage.scheduler.config import SchedulerConfig
+from tonnage.scheduler.pod_status import scheduled_condition
 from tonnage.scheduler.program import SchedulerProgram, Settings
-from tonnage.scheduler.statuses import scheduled_condition
-from tonnage.service.configfile import ConfigFile
+from tonnage.service.config_file import ConfigFile
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from tonnage.cluster.client import Client
-from tonnage.cluster.watching import Change, EventType
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.filters import features as gates
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.scheduler.config import Weights
-from tonnage.scheduler.placing import Placed, Placer
-from tonnage.scheduler.world import KINDS, SchedulerWorld
+from tonnage.scheduler.placer import Placed, Placer
+from tonnage.scheduler.scheduler_cache import KINDS, SchedulerWorld
 from tonnage.testing.clock import VirtualClock
 from tonnage.testing.clusters import RandomCluster, random_cluster
 from tonnage.testing.reference import Cluster, verdict

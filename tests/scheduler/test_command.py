@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tonnage.cli.app import program
 from tonnage.errors import InputError
 from tonnage.scheduler.config import SchedulerConfig, Weights
-from tonnage.service import configfile
+from tonnage.service import config_file
 
 DOCUMENTATION = Path(__file__).parent.parent.parent / "docs" / "scheduler.md"
 
@@ -33,11 +33,11 @@ def test_the_pods_of_kube_scheduler_are_not_taken(name: str) -> None:
 )
 def test_settings_that_make_no_sense_are_refused(text: str, told: str) -> None:
     with pytest.raises(InputError, match=re.escape(told)):
-        configfile.parse(text.encode(), SchedulerConfig, where="config", given={})
+        config_file.parse(text.encode(), SchedulerConfig, where="config", given={})
 
 
 def test_times_may_be_written_as_durations() -> None:
-    made = configfile.parse(b"podMaxBackoff: 1m", SchedulerConfig, where="config", given={})
+    made = config_file.parse(b"podMaxBackoff: 1m", SchedulerConfig, where="config", given={})
     assert made.pod_max_backoff == 60.0
 
 

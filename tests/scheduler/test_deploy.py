@@ -9,7 +9,7 @@ from tests.scheduler.harness import DRIVER, Cluster, a_program, claims, running,
 from tonnage.cluster.transport import Request, Response
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.program import Settings
-from tonnage.service import configfile
+from tonnage.service import config_file
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 
@@ -84,4 +84,4 @@ def test_the_configuration_is_understood() -> None:
     (shipped,) = of_kind("ConfigMap", OVERLAY)
     text = shipped["data"]["config.yaml"]
     assert yaml.safe_load(text)["kind"] == "SchedulerConfig"
-    configfile.parse(text.encode(), SchedulerConfig, where="shipped", given={})
+    config_file.parse(text.encode(), SchedulerConfig, where="shipped", given={})

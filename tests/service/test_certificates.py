@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from tonnage.errors import InputError
 from tonnage.service.certificates import Certificates
-from tonnage.service.questions import Reply
-from tonnage.service.serving import Server
+from tonnage.service.http_questions import Reply
+from tonnage.service.status_server import Server
 
 NAME = "extender.example.com"
 

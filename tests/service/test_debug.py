@@ -8,7 +8,7 @@ import pytest
 from tests.hostile.served import request, sent
 from tonnage.errors import InputError
 from tonnage.service.debug import DebugServer
-from tonnage.service.questions import Reply
+from tonnage.service.http_questions import Reply
 
 
 def a_server(address: str) -> DebugServer:

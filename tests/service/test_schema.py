@@ -10,7 +10,7 @@ from tonnage.autoscaler.config import Config
 from tonnage.errors import InputError
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.extender.config import ExtenderConfig
-from tonnage.service import configfile
+from tonnage.service import config_file
 
 Schema = dict[str, Any]
 
@@ -56,7 +56,7 @@ def _allows_field(schema: Schema, name: str, value: Any, root: Schema) -> bool:
 
 def accepts(type_: type[msgspec.Struct], settings: dict[str, Any]) -> bool:
     try:
-        configfile.parse(msgspec.json.encode(settings), type_, where="c.yaml", given={})
+        config_file.parse(msgspec.json.encode(settings), type_, where="c.yaml", given={})
     except InputError:
         return False
     return True
@@ -74,7 +74,7 @@ COMPARED_WITH_OTHERS = ("batchWindowMax",)
 
 @pytest.mark.parametrize("type_", [Config, SchedulerConfig, ExtenderConfig])
 def test_the_schema_accepts_of_every_field_what_is_accepted(type_: type[msgspec.Struct]) -> None:
-    schema = configfile.schema(type_)
+    schema = config_file.schema(type_)
     differ = [
         (field.encode_name, value)
         for field in msgspec.structs.fields(type_)
@@ -86,7 +86,7 @@ def test_the_schema_accepts_of_every_field_what_is_accepted(type_: type[msgspec.
 
 
 def test_the_schema_refuses_of_every_field_what_is_refused() -> None:
-    schema = configfile.schema(Config)
+    schema = config_file.schema(Config)
     differ = [
         (field.encode_name, value)
         for field in msgspec.structs.fields(Config)
@@ -99,6 +99,6 @@ def test_the_schema_refuses_of_every_field_what_is_refused() -> None:
 
 
 def test_an_unknown_field_is_refused_by_both() -> None:
-    schema = configfile.schema(Config)
+    schema = config_file.schema(Config)
     assert not allows(schema, {"scanIntervall": "5s"}, schema)
     assert not accepts(Config, {"scanIntervall": "5s"})

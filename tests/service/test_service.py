@@ -7,10 +7,10 @@ import pytest
 
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
-from tonnage.service import running
+from tonnage.service import lifecycle
 from tonnage.service.addresses import split
-from tonnage.service.configfile import ConfigFile
-from tonnage.service.steadytime import SteadyTime
+from tonnage.service.config_file import ConfigFile
+from tonnage.service.steady_time import SteadyTime
 from tonnage.testing.clock import START, VirtualClock
 
 NOW = START.timestamp()
@@ -100,7 +100,7 @@ async def test_a_signal_ends_the_work_in_good_order() -> None:
         finally:
             cleaned_up = True
 
-    await running.until_signalled(work)
+    await lifecycle.until_signalled(work)
     assert cleaned_up
 
 
@@ -109,7 +109,7 @@ async def test_a_helper_that_fails_ends_the_block_with_its_error() -> None:
         raise InputError("odd")
 
     with pytest.raises(InputError, match="odd"):
-        async with running.beside(fails()):
+        async with lifecycle.beside(fails()):
             await asyncio.Event().wait()
 
 
@@ -123,7 +123,7 @@ async def test_helpers_end_with_the_block() -> None:
         finally:
             ended = True
 
-    async with running.beside(helper()):
+    async with lifecycle.beside(helper()):
         await asyncio.sleep(0)
     assert ended
 

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from tonnage.simulation import reading, running
+from tonnage.simulation import runner, scenario_files
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Simulation
 
@@ -11,13 +11,13 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "simulations"
 
 
 def example(name: str) -> Simulation:
-    return reading.read(EXAMPLES / f"{name}.yaml")
+    return scenario_files.read(EXAMPLES / f"{name}.yaml")
 
 
 @cache
 def played(name: str) -> Ensemble:
     """The cluster of an example as it was at its end."""
-    return running.played(example(name))
+    return runner.played(example(name))
 
 
 def names() -> list[str]:

@@ -6,25 +6,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.autoscaler.acting import Hands
-from tonnage.autoscaler.buying import Buyer
+from tonnage.autoscaler.actuator import Hands
+from tonnage.autoscaler.scale_up_executor import Buyer
 from tonnage.embedded.cloud import SimulatedCloud
 from tonnage.filters import node_volume_limits
 from tonnage.groups.registry import Observation, Registry
 from tonnage.scaleup import underway
 from tonnage.scheduler.pledges import Pledges
 from tonnage.scheduler.queue import SchedulingQueue
-from tonnage.scheduler.world import SchedulerWorld
-from tonnage.simulation import chances, exploring
-from tonnage.simulation.judging import binding, bounds, disks, purchases, repeats, waiting
-from tonnage.simulation.tapping import NotedCloud
+from tonnage.scheduler.scheduler_cache import SchedulerWorld
+from tonnage.simulation import explorer, random_scenarios
+from tonnage.simulation.checks import bindings, bounds, disks, pending_pods, purchases, repeats
+from tonnage.simulation.recorded_cloud import NotedCloud
 
 Patch = pytest.MonkeyPatch
 
 
 def is_found(rule: str, seeds: Sequence[int]) -> bool:
     """Whether the rule is broken in one of a few seeds."""
-    played = exploring.explore(seeds)
+    played = explorer.explore(seeds)
     return any(one.rule == rule for outcome in played for one in outcome.violations)
 
 
@@ -40,12 +40,12 @@ def with_sizes(monkeypatch: Patch, **sizes: int) -> None:
 
 def test_a_scheduler_that_does_not_count_volumes_in_flight(monkeypatch: Patch) -> None:
     monkeypatch.setattr(SchedulerWorld, "assume", lambda _self, record, _node, _choice: record)
-    assert is_found(binding.BEYOND_LIMIT, (0, 1, 2))
+    assert is_found(bindings.BEYOND_LIMIT, (0, 1, 2))
 
 
 def test_a_scheduler_that_ignores_the_opt_in(monkeypatch: Patch) -> None:
     monkeypatch.setattr(node_volume_limits, "missing_drivers", lambda _ask: {})
-    assert is_found(binding.SENT_ASTRAY, (1, 2, 3))
+    assert is_found(bindings.SENT_ASTRAY, (1, 2, 3))
 
 
 def test_a_scheduler_that_forgets_what_it_pledged_of_a_disk(monkeypatch: Patch) -> None:
@@ -57,7 +57,7 @@ def test_a_scheduler_that_is_not_woken_by_a_cure(monkeypatch: Patch) -> None:
     monkeypatch.setattr(
         SchedulingQueue, "wake", lambda _self, _cured, _worth, *, now: bool(now < 0)
     )
-    assert is_found(waiting.HAS_A_PLACE, (0, 1, 2))
+    assert is_found(pending_pods.HAS_A_PLACE, (0, 1, 2))
 
 
 def test_an_autoscaler_that_forgets_nodes_on_their_way(monkeypatch: Patch) -> None:
@@ -100,7 +100,7 @@ def test_an_autoscaler_that_buys_too_much_for_what_was_lost(monkeypatch: Patch) 
 
     monkeypatch.setattr(NotedCloud, "increase", anxious)
     # The seed was found among clusters whose trouble begins at once.
-    monkeypatch.setattr(chances, "aged", lambda simulation: simulation)
+    monkeypatch.setattr(random_scenarios, "aged", lambda simulation: simulation)
     assert is_found(repeats.BEYOND_LOSSES, (19,))
 
 
@@ -109,7 +109,7 @@ def test_an_autoscaler_that_buys_nothing(monkeypatch: Patch) -> None:
         return True
 
     monkeypatch.setattr(Buyer, "buy", buy)
-    assert is_found(waiting.COULD_BE_HELPED, (0, 1))
+    assert is_found(pending_pods.COULD_BE_HELPED, (0, 1))
 
 
 def test_an_autoscaler_that_asks_for_more_than_a_group_may_have(monkeypatch: Patch) -> None:

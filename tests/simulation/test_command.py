@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.simulation.scenarios import EXAMPLES
 from tonnage.cli.app import program
-from tonnage.simulation import exploring
+from tonnage.simulation import explorer
 
 SCENARIO = str(EXAMPLES / "scale-from-zero.yaml")
 SHORT = ["--duration", "3m"]
@@ -68,7 +68,7 @@ def test_who_enforces_the_opt_in_is_an_option_of_its_own() -> None:
 
 
 def test_a_seed_is_explored_and_what_was_excused_is_told() -> None:
-    excused = exploring.explored(1).excused
+    excused = explorer.explored(1).excused
     assert excused
     assert run("--explore-seed", "1").splitlines() == [
         "seeds played: 1; with violations: 0",

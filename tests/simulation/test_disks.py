@@ -1,6 +1,6 @@
 """Local storage, counted from the API."""
 
-from tests.embedded.playing import DRIVER, Cluster
+from tests.embedded.embedded_cluster import DRIVER, Cluster
 from tests.simulation.scenarios import played
 from tonnage.embedded.apiserver.store import Collection, Occurrence
 from tonnage.embedded.world import DriverBehaviour, WorldBehaviour

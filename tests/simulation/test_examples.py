@@ -5,7 +5,7 @@ import pytest
 
 from tests.simulation.scenarios import example, names, played
 from tonnage.report.timeline import Decided, Sample
-from tonnage.simulation import running
+from tonnage.simulation import runner
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Simulation
 
@@ -54,7 +54,7 @@ def test_without_the_opt_in_the_registration_race_is_lost() -> None:
         {**one, "spec": {"attachRequired": True}} if one["kind"] == "CSIDriver" else one
         for one in simulation.objects
     )
-    lost = running.simulate(type(simulation)(
+    lost = runner.simulate(type(simulation)(
         name="lost", spec=simulation.spec, groups=simulation.groups, objects=objects
     ))  # fmt: skip
     assert lost.summary.stuck_at_end > 0
@@ -66,7 +66,7 @@ def test_no_node_is_bought_or_deleted_for_a_driver_that_comes_back() -> None:
 
 def test_empty_nodes_are_not_deleted_for_a_driver_that_comes_back() -> None:
     crash = [one for one in example("driver-crash").spec.script if one.at >= 1800]
-    timeline = running.simulate(changed("driver-crash", script=tuple(crash)))
+    timeline = runner.simulate(changed("driver-crash", script=tuple(crash)))
     assert (timeline.decisions, timeline.summary.pending_at_end) == ((), 0)
 
 
@@ -90,7 +90,7 @@ def test_two_drivers_untainting_at_once_leave_no_taint_over() -> None:
 
 def test_without_tonnage_two_drivers_untainting_at_once_leave_taints_over() -> None:
     simulation = example("two-drivers-untainting").with_options({"removeStartupTaints": False})
-    cluster = running.played(simulation.with_duration(300.0))
+    cluster = runner.played(simulation.with_duration(300.0))
     nodes = list(cluster.server.store.built_in("nodes").within())
     assert len([node for node in nodes if node.tree["spec"].get("taints")]) == 50
 
@@ -114,7 +114,7 @@ def test_with_an_empty_cache_the_autoscaler_says_that_it_does_nothing() -> None:
 
         cluster.accounts.listeners.append(note)
 
-    running.played(example("empty-cache"), prepare=look)
+    runner.played(example("empty-cache"), prepare=look)
     assert held
     assert all("machines running" in one for one in held)
 
@@ -164,12 +164,12 @@ def test_no_volume_is_asked_for_where_its_disk_is_full() -> None:
 
 
 def test_kube_schedulers_way_asks_for_volumes_where_there_is_no_room() -> None:
-    cluster = running.played(changed("local-capacity", scheduler={"countPledgedStorage": False}))
+    cluster = runner.played(changed("local-capacity", scheduler={"countPledgedStorage": False}))
     assert sent_back(cluster) > 0
 
 
 def test_nothing_is_bought_for_local_storage_that_nobody_publishes_for_new_nodes() -> None:
-    timeline = running.simulate(changed("local-capacity", capacity_templates=False))
+    timeline = runner.simulate(changed("local-capacity", capacity_templates=False))
     assert (timeline.decisions, timeline.summary.pending_at_end) == ((), 15)
 
 

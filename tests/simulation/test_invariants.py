@@ -1,7 +1,7 @@
 """The invariants notice what they are there for, and nothing else."""
 
-from tests.simulation.stage import OPTED_IN, PLAIN, SETTLED, Stage, played
-from tonnage.simulation.judging import binding, bounds, waiting
+from tests.simulation.context import OPTED_IN, PLAIN, SETTLED, Stage, played
+from tonnage.simulation.checks import bindings, bounds, pending_pods
 
 # Limits
 
@@ -20,7 +20,7 @@ def test_a_binding_beyond_the_limit() -> None:
         for name in ("a", "b", "c"):
             stage.bound(name, PLAIN, node="east-1")
 
-    assert played(act).rules == [binding.BEYOND_LIMIT]
+    assert played(act).rules == [bindings.BEYOND_LIMIT]
 
 
 def test_a_binding_beyond_a_limit_that_was_lowered_before_the_decision() -> None:
@@ -31,7 +31,7 @@ def test_a_binding_beyond_a_limit_that_was_lowered_before_the_decision() -> None
         stage.bound("a", OPTED_IN, node="east-1")
         stage.bound("b", OPTED_IN, node="east-1")
 
-    assert played(act).rules == [binding.BEYOND_LIMIT]
+    assert played(act).rules == [bindings.BEYOND_LIMIT]
 
 
 def test_a_limit_lowered_between_decision_and_binding_is_excused() -> None:
@@ -48,7 +48,7 @@ def test_a_limit_lowered_between_decision_and_binding_is_excused() -> None:
         stage.bind("b", "east-1")
 
     stage = played(act)
-    assert (stage.rules, stage.excused) == ([], {binding.LOWERED_SINCE: 1})
+    assert (stage.rules, stage.excused) == ([], {bindings.LOWERED_SINCE: 1})
 
 
 def test_a_limit_lowered_under_volumes_is_excused() -> None:
@@ -58,7 +58,7 @@ def test_a_limit_lowered_under_volumes_is_excused() -> None:
         stage.csi_node("east-1", opted_in=1)
 
     stage = played(act)
-    assert (stage.rules, stage.excused) == ([], {binding.LOWERED_UNDER: 1})
+    assert (stage.rules, stage.excused) == ([], {bindings.LOWERED_UNDER: 1})
 
 
 def test_an_attachment_beyond_the_limit() -> None:
@@ -66,7 +66,7 @@ def test_an_attachment_beyond_the_limit() -> None:
         for volume in ("a", "b", "c"):
             stage.attach(volume, PLAIN, "east-1")
 
-    assert played(act).rules == [binding.ATTACHED_BEYOND]
+    assert played(act).rules == [bindings.ATTACHED_BEYOND]
 
 
 # Drivers
@@ -78,7 +78,7 @@ def test_a_binding_where_an_opted_in_driver_is_missing() -> None:
         await stage.after(10)
         stage.bound("a", OPTED_IN, node="east-1")
 
-    assert played(act).rules == [binding.DRIVER_MISSING]
+    assert played(act).rules == [bindings.DRIVER_MISSING]
 
 
 def test_a_binding_where_a_driver_without_opt_in_is_missing_is_fine() -> None:
@@ -101,7 +101,7 @@ def test_a_pod_sent_where_an_opted_in_driver_is_missing() -> None:
         stage.decide("a", "east-1")
         stage.something_happens()
 
-    assert played(act).rules == [binding.SENT_ASTRAY]
+    assert played(act).rules == [bindings.SENT_ASTRAY]
 
 
 def test_a_driver_that_leaves_between_decision_and_binding_is_excused() -> None:
@@ -114,7 +114,7 @@ def test_a_driver_that_leaves_between_decision_and_binding_is_excused() -> None:
         stage.bind("a", "east-1")
 
     stage = played(act)
-    assert (stage.rules, stage.excused) == ([], {binding.LEFT_SINCE: 1})
+    assert (stage.rules, stage.excused) == ([], {bindings.LEFT_SINCE: 1})
 
 
 def test_a_driver_without_opt_in_that_registers_after_the_decision_is_excused() -> None:
@@ -131,7 +131,7 @@ def test_a_driver_without_opt_in_that_registers_after_the_decision_is_excused() 
             stage.bind(name, "east-1")
 
     stage = played(act)
-    assert (stage.rules, stage.excused) == ([], {binding.NOT_REGISTERED_YET: 1})
+    assert (stage.rules, stage.excused) == ([], {bindings.NOT_REGISTERED_YET: 1})
 
 
 def test_a_driver_without_opt_in_that_was_there_at_the_decision_excuses_nothing() -> None:
@@ -143,7 +143,7 @@ def test_a_driver_without_opt_in_that_was_there_at_the_decision_excuses_nothing(
         for name in ("a", "b", "c"):
             stage.bound(name, PLAIN, node="east-1")
 
-    assert played(act).rules == [binding.BEYOND_LIMIT]
+    assert played(act).rules == [bindings.BEYOND_LIMIT]
 
 
 def test_a_driver_without_opt_in_that_registers_below_what_is_there_is_excused() -> None:
@@ -155,7 +155,7 @@ def test_a_driver_without_opt_in_that_registers_below_what_is_there_is_excused()
         stage.csi_node("east-2")
 
     stage = played(act)
-    assert (stage.rules, stage.excused) == ([], {binding.TOLD_LATE: 1})
+    assert (stage.rules, stage.excused) == ([], {bindings.TOLD_LATE: 1})
 
 
 def test_an_opted_in_driver_that_registers_below_what_is_there() -> None:
@@ -166,8 +166,8 @@ def test_an_opted_in_driver_that_registers_below_what_is_there() -> None:
             stage.bound(name, OPTED_IN, node="east-2")
         stage.csi_node("east-2")
 
-    missing = [binding.DRIVER_MISSING] * 3
-    assert played(act).rules == [*missing, binding.REGISTERED_BELOW]
+    missing = [bindings.DRIVER_MISSING] * 3
+    assert played(act).rules == [*missing, bindings.REGISTERED_BELOW]
 
 
 # Bounds
@@ -219,17 +219,17 @@ def test_a_pod_that_waits_with_a_place_in_reach() -> None:
     async def act(stage: Stage) -> None:
         await stage.after(1)
         stage.pod("p", OPTED_IN, PLAIN, zone="west")
-        await stage.after(waiting.PATIENCE + 1)
+        await stage.after(pending_pods.PATIENCE + 1)
         stage.something_happens()
 
-    assert played(act).rules == [waiting.HAS_A_PLACE]
+    assert played(act).rules == [pending_pods.HAS_A_PLACE]
 
 
 def test_a_pod_that_has_not_waited_for_long_is_fine() -> None:
     async def act(stage: Stage) -> None:
         await stage.after(1)
         stage.pod("p", OPTED_IN)
-        await stage.after(waiting.PATIENCE - 1)
+        await stage.after(pending_pods.PATIENCE - 1)
         stage.something_happens()
 
     assert played(act).rules == []
@@ -239,7 +239,7 @@ def test_a_place_that_has_only_just_come_free_is_fine() -> None:
     async def act(stage: Stage) -> None:
         stage.csi_node("west-1", opted_in=0)
         stage.pod("p", OPTED_IN, zone="west")
-        await stage.after(waiting.PATIENCE + 1)
+        await stage.after(pending_pods.PATIENCE + 1)
         stage.csi_node("west-1")
         await stage.after(30)
         stage.something_happens()
@@ -252,7 +252,7 @@ def test_a_place_on_a_node_that_keeps_pods_off_is_none() -> None:
         stage.node("east-1", tainted=True)
         stage.node("west-1", ready=False)
         stage.pod("p", OPTED_IN)
-        await stage.after(2 * waiting.PATIENCE)
+        await stage.after(2 * pending_pods.PATIENCE)
         stage.something_happens()
 
     assert played(act).rules == []
@@ -262,7 +262,7 @@ def test_a_promised_pod_has_its_place_on_one_node_only() -> None:
     async def act(stage: Stage) -> None:
         stage.csi_node("west-1", opted_in=0)
         stage.pod("p", OPTED_IN, promised="west-1")
-        await stage.after(2 * waiting.PATIENCE)
+        await stage.after(2 * pending_pods.PATIENCE)
         stage.something_happens()
 
     assert played(act).rules == []
@@ -276,7 +276,7 @@ def test_a_pod_that_could_be_helped() -> None:
         await stage.after(SETTLED + 1)
         stage.invariants.at_the_end()
 
-    assert played(act).rules == [waiting.COULD_BE_HELPED]
+    assert played(act).rules == [pending_pods.COULD_BE_HELPED]
 
 
 def test_a_pod_whose_groups_are_at_their_maximum_cannot_be_helped() -> None:
@@ -300,7 +300,7 @@ def test_a_pod_that_a_machine_comes_for_at_the_end_is_excused() -> None:
         stage.invariants.at_the_end()
 
     stage = played(act)
-    assert (stage.rules, stage.excused) == ([], {waiting.STILL_COMING: 1})
+    assert (stage.rules, stage.excused) == ([], {pending_pods.STILL_COMING: 1})
 
 
 def test_a_pod_that_live_nodes_say_cannot_be_helped_is_excused() -> None:
@@ -311,7 +311,7 @@ def test_a_pod_that_live_nodes_say_cannot_be_helped_is_excused() -> None:
         stage.invariants.at_the_end()
 
     stage = played(act)
-    assert (stage.rules, stage.excused) == ([], {waiting.MODEST_NODES: 1})
+    assert (stage.rules, stage.excused) == ([], {pending_pods.MODEST_NODES: 1})
 
 
 def test_a_pod_sent_where_a_driver_without_opt_in_never_comes_is_excused() -> None:
@@ -322,7 +322,7 @@ def test_a_pod_sent_where_a_driver_without_opt_in_never_comes_is_excused() -> No
         stage.invariants.at_the_end()
 
     stage = played(act)
-    assert (stage.rules, stage.excused) == ([], {waiting.NO_OPT_IN: 1})
+    assert (stage.rules, stage.excused) == ([], {pending_pods.NO_OPT_IN: 1})
 
 
 def test_a_pod_sent_where_an_opted_in_driver_never_comes() -> None:
@@ -332,4 +332,4 @@ def test_a_pod_sent_where_an_opted_in_driver_never_comes() -> None:
         await stage.after(SETTLED + 1)
         stage.invariants.at_the_end()
 
-    assert played(act).rules == [waiting.NO_DRIVER]
+    assert played(act).rules == [pending_pods.NO_DRIVER]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.simulation.stage import Stage, played
-from tonnage.simulation import chances, exploring
-from tonnage.simulation.judging import deletions
+from tests.simulation.context import Stage, played
+from tonnage.simulation import explorer, random_scenarios
+from tonnage.simulation.checks import deletions
 
 PATIENCE = 900.0
 
@@ -58,6 +58,6 @@ def test_what_changed_at_this_very_moment_could_not_be_known() -> None:
 
 def test_in_every_second_cluster_or_so_nodes_are_past_their_deadline_when_trouble_begins() -> None:
     begins = [
-        min(action.at for action in exploring.scenario(seed).spec.script) for seed in range(20)
+        min(action.at for action in explorer.scenario(seed).spec.script) for seed in range(20)
     ]
-    assert 5 < sum(at > chances.PATIENCE for at in begins) < 15
+    assert 5 < sum(at > random_scenarios.PATIENCE for at in begins) < 15

@@ -1,8 +1,8 @@
 """A local disk that is pledged beyond what it has is noticed; and no other."""
 
-from tests.simulation.stage import LOCAL, OPTED_IN, Stage, played
-from tonnage.simulation.judging import disks, waiting
-from tonnage.simulation.judging.waiting import PATIENCE
+from tests.simulation.context import LOCAL, OPTED_IN, Stage, played
+from tonnage.simulation.checks import disks, pending_pods
+from tonnage.simulation.checks.pending_pods import PATIENCE
 
 
 def test_claims_for_which_the_disk_has_room_are_fine() -> None:
@@ -83,7 +83,7 @@ def test_a_pod_left_waiting_though_a_disk_has_room() -> None:
         await stage.after(2 * PATIENCE)
         stage.something_happens()
 
-    assert played(act).rules == [waiting.HAS_A_PLACE]
+    assert played(act).rules == [pending_pods.HAS_A_PLACE]
 
 
 def test_a_pod_that_no_disk_has_room_for_may_wait() -> None:

@@ -1,7 +1,7 @@
 """Purchases that nobody needed are noticed; and no others."""
 
-from tests.simulation.stage import COMING_WITHIN, OPTED_IN, PLAIN, Stage, played
-from tonnage.simulation.judging import purchases
+from tests.simulation.context import COMING_WITHIN, OPTED_IN, PLAIN, Stage, played
+from tonnage.simulation.checks import purchases
 
 
 def test_a_purchase_for_pods_that_have_no_place_is_fine() -> None:

@@ -1,7 +1,7 @@
 """Purchases that came in bits, or a second time for the same pods, are noticed; and no others."""
 
-from tests.simulation.stage import OPTED_IN, PLAIN, Stage, played
-from tonnage.simulation.judging import repeats
+from tests.simulation.context import OPTED_IN, PLAIN, Stage, played
+from tonnage.simulation.checks import repeats
 
 
 async def tight_purchase(stage: Stage, *, refused: bool = False) -> None:

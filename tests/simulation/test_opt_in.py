@@ -12,7 +12,7 @@ import yaml
 
 from tonnage.objects.storage import OPT_IN_ANNOTATION
 from tonnage.report.timeline import Summary
-from tonnage.simulation import reading, running
+from tonnage.simulation import runner, scenario_files
 
 DRIVER = "disk.example.com"
 ROOM = {"cpu": "8", "memory": "32Gi", "pods": "110"}
@@ -106,7 +106,7 @@ def played(
         },
     }
     text = yaml.safe_dump(scenario).encode()
-    return running.simulate(reading.parse(text, file="skew.yaml", beside=Path())).summary
+    return runner.simulate(scenario_files.parse(text, file="skew.yaml", beside=Path())).summary
 
 
 @pytest.mark.parametrize(

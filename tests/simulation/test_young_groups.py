@@ -5,7 +5,7 @@ import msgspec
 from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
-from tonnage.simulation import chances, running, scenario
+from tonnage.simulation import random_scenarios, runner, scenario
 from tonnage.simulation.scenario import Action, Simulation, Spec
 from tonnage.testing import builders
 from tonnage.testing.provider_contract import declared
@@ -25,7 +25,7 @@ def a_group(name: str, *, nodes: int) -> NodeGroup:
 
 def losing_the_state(*, elsewhere: int, at: float) -> Simulation:
     """Ten databases for the group `db`, whose node has no driver yet when the state is lost."""
-    workload = chances.workload("db", {DRIVER: "1Gi"})
+    workload = random_scenarios.workload("db", {DRIVER: "1Gi"})
     workload["spec"]["template"]["spec"]["nodeSelector"] = {POOL: "db"}
     spec = Spec(
         duration=at + 900,
@@ -44,16 +44,16 @@ def losing_the_state(*, elsewhere: int, at: float) -> Simulation:
         name="young",
         spec=spec,
         groups=(a_group("db", nodes=0), a_group("web", nodes=elsewhere)),
-        objects=(*chances.storage(DRIVER, preventPodSchedulingIfMissing=True), workload),
+        objects=(*random_scenarios.storage(DRIVER, preventPodSchedulingIfMissing=True), workload),
     )
 
 
 def test_a_node_that_waits_for_the_driver_which_nodes_elsewhere_have_is_not_bought_twice() -> None:
-    timeline = running.simulate(losing_the_state(elsewhere=2, at=1800))
+    timeline = runner.simulate(losing_the_state(elsewhere=2, at=1800))
     assert [(one.group, one.nodes) for one in timeline.decisions] == [("db", 1)]
     assert timeline.summary.pending_at_end == 0
 
 
 def test_nor_where_those_nodes_are_young_too() -> None:
-    timeline = running.simulate(losing_the_state(elsewhere=2, at=300))
+    timeline = runner.simulate(losing_the_state(elsewhere=2, at=300))
     assert [(one.group, one.nodes) for one in timeline.decisions] == [("db", 1)]

@@ -20,7 +20,7 @@ from tonnage.filters import features
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.storage import CSINode
-from tonnage.objects.volumesources import GCEPersistentDiskSource, VolumeSource
+from tonnage.objects.volume_sources import GCEPersistentDiskSource, VolumeSource
 from tonnage.snapshot import imagined, published_storage, slot_pools
 from tonnage.snapshot.imagined import Held, TemplateRow
 from tonnage.snapshot.journal import Trial

@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.snapshot.dumping import differences, dump, exact, orders, rows, told_waiting
 from tests.snapshot.histories import Imagination, cluster_of, lean, mixed, scripts, seeds
 from tonnage.filters import features, pipeline
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.snapshot import imagined, limits, published_storage
 from tonnage.snapshot.imagined import Held
@@ -218,7 +218,7 @@ def test_a_node_comes_back_with_pools_and_what_is_left_of_its_storage() -> None:
 def test_a_node_that_was_away_learns_of_drivers_that_appeared_meanwhile() -> None:
     """A long name is hashed in the key that has the limit, and recognised once it is known."""
     driver = f"{'long-' * 12}.csi.example.com"
-    limited = node("n1", allocatable={limitkeys.key_for(driver): 7})
+    limited = node("n1", allocatable={limit_keys.key_for(driver): 7})
     snapshot = Snapshot(limit_reader=limits.from_csinode_and_allocatable)
     snapshot.put_node(limited)
     with snapshot.trial():

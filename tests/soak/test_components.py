@@ -4,8 +4,8 @@
 """
 
 from tests.autoscaler import harness as autoscaler
+from tests.capacity import capacity_objects
 from tests.capacity import harness as capacity
-from tests.capacity import making
 from tests.cluster.apiserver import ApiServer
 from tests.soak.measure import left_behind
 from tonnage.objects.pods import PodAffinityTerm
@@ -42,7 +42,10 @@ async def test_capacity_templates(clock: VirtualClock) -> None:
         capacity.started(server)
 
         async def day(number: int) -> None:
-            node, kind = making.a_node(f"n{number}", f"m{number}"), making.a_class(f"fast-{number}")
+            node, kind = (
+                capacity_objects.a_node(f"n{number}", f"m{number}"),
+                capacity_objects.a_class(f"fast-{number}"),
+            )
             capacity.put(server, capacity.NODES, node)
             capacity.put(server, capacity.CLASSES, kind)
             await clock.sleep(30)

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from tonnage.objects.pods import Pod
-from tonnage.objects.volumesources import AWSElasticBlockStoreSource, VolumeSource
+from tonnage.objects.volume_sources import AWSElasticBlockStoreSource, VolumeSource
 from tonnage.testing import builders
 from tonnage.testing.reference import Cluster
-from tonnage.testing.reference.attaching import node_volume_limits
 from tonnage.testing.reference.outcomes import (
     SKIP,
     AttemptError,
@@ -22,6 +21,7 @@ from tonnage.testing.reference.outcomes import (
     unresolvable,
     unschedulable,
 )
+from tonnage.testing.reference.volume_attachment import node_volume_limits
 
 EBS = "ebs.csi.aws.com"
 GCE = "pd.csi.storage.gke.io"

@@ -1,7 +1,7 @@
 """Builders give what their keywords say, and nothing else gets in the way."""
 
 from tonnage.objects.storage import BIND_COMPLETED_ANNOTATION
-from tonnage.objects.volumesources import CinderSource, VolumeSource
+from tonnage.objects.volume_sources import CinderSource, VolumeSource
 from tonnage.testing import builders
 from tonnage.testing.reference import Cluster, verdicts
 

@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 
 from tonnage import files
-from tonnage.api import slots, stranding
+from tonnage.api import slots, stranded_capacity
 from tonnage.errors import InputError
 from tonnage.filters import features, opt_in, pipeline
 from tonnage.filters.framework import Code
@@ -216,15 +216,17 @@ class Cluster:
         """The attach slots of every node and driver."""
         return slots.report(self._snapshot)
 
-    def slots_by(self, by: stranding.By, *, now: float) -> stranding.StrandingReport:
+    def slots_by(
+        self, by: stranded_capacity.By, *, now: float
+    ) -> stranded_capacity.StrandingReport:
         """The attach slots by node group, instance type or driver, and what they strand.
 
         `now`, in seconds since 1970, decides which nodes are old enough to stand for their group.
         """
-        if by not in get_args(stranding.By):
-            choices = ", ".join(get_args(stranding.By))
+        if by not in get_args(stranded_capacity.By):
+            choices = ", ".join(get_args(stranded_capacity.By))
             raise InputError(f"slots by {by!r}: expected one of {choices}")
-        return stranding.report(
+        return stranded_capacity.report(
             self._snapshot,
             by=by,
             csinodes=self._csinodes,

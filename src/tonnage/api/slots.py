@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.volumes import VolumeProblem, VolumeUse
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import NOWHERE, NodeRecord, Snapshot
@@ -134,7 +134,7 @@ def _slots_of(
 def _publishes(snapshot: Snapshot, node: NodeRecord, driver: str) -> bool:
     """Whether the node itself has a limit for a driver: before CSINode that was the place."""
     resources = node.node.status.allocatable
-    return driver in limitkeys.published(resources, (driver,), snapshot.own_keys)
+    return driver in limit_keys.published(resources, (driver,), snapshot.own_keys)
 
 
 def _totals(rows: Iterable[SlotUse]) -> tuple[DriverTotal, ...]:

@@ -8,20 +8,20 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tonnage.autoscaler.acting import Hands, NotLeadingError
-from tonnage.autoscaler.buying import Buyer
-from tonnage.autoscaler.choosing import Chooser, Question
-from tonnage.autoscaler.cleaning import Cleaner
+from tonnage.autoscaler.actuator import Hands, NotLeadingError
+from tonnage.autoscaler.assessor import Surveyor
 from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.decision_recorder import Keeper
 from tonnage.autoscaler.decisions import DecisionLog
-from tonnage.autoscaler.keeping import Keeper
 from tonnage.autoscaler.metrics import Metrics
-from tonnage.autoscaler.provided import Asking, Provided
+from tonnage.autoscaler.planner import Chooser, Question
+from tonnage.autoscaler.provider_state import Asking, Provided
+from tonnage.autoscaler.remediation import Cleaner
 from tonnage.autoscaler.report import Report
+from tonnage.autoscaler.scale_up_executor import Buyer
+from tonnage.autoscaler.startup_taints import Untainter
 from tonnage.autoscaler.state import State, StateStore
-from tonnage.autoscaler.surveying import Surveyor
-from tonnage.autoscaler.telling import Teller
-from tonnage.autoscaler.untainting import Untainter
+from tonnage.autoscaler.status_writer import Teller
 from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
 from tonnage.cluster import errors
@@ -38,9 +38,9 @@ from tonnage.scaleup.looking import Look
 from tonnage.scaleup.options import policy_of
 from tonnage.scaleup.plan import Plan
 from tonnage.service import workers
-from tonnage.service.configfile import ConfigFile
-from tonnage.service.standing import Trust
-from tonnage.service.steadytime import SteadyTime
+from tonnage.service.config_file import ConfigFile
+from tonnage.service.live_cluster import Trust
+from tonnage.service.steady_time import SteadyTime
 from tonnage.service.workers import Worker
 
 TRANSIENT = "transientError"

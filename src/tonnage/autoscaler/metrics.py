@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from tonnage.autoscaler.blaming import OF_VOLUMES
+from tonnage.autoscaler.driver_waits import DriverWaits
 from tonnage.autoscaler.report import Report
-from tonnage.autoscaler.waits import DriverWaits
+from tonnage.autoscaler.volume_causes import OF_VOLUMES
 from tonnage.clock import Clock
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, READY, UNREADY, Readiness

@@ -23,13 +23,13 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.providers.measured import MeasuredProvider
 from tonnage.providers.protocol import Provider
-from tonnage.service import cachemetrics, connecting, running, workers
-from tonnage.service.cachemetrics import CacheCollector
-from tonnage.service.configfile import ConfigFile
+from tonnage.service import cache_metrics, connections, lifecycle, workers
+from tonnage.service.cache_metrics import CacheCollector
+from tonnage.service.config_file import ConfigFile
 from tonnage.service.debug import DebugServer
-from tonnage.service.eventmetrics import EventCollector
-from tonnage.service.leading import Candidate, Leadership
-from tonnage.service.serving import Server
+from tonnage.service.event_metrics import EventCollector
+from tonnage.service.leader_election import Candidate, Leadership
+from tonnage.service.status_server import Server
 from tonnage.service.workers import Worker
 from tonnage.snapshot.slots import UNLIMITED
 
@@ -118,7 +118,7 @@ class Program:
             ready=self.unready,
             registry=self.metrics.registry,
             documents={"/status": self.status},
-            details=lambda: cachemetrics.ages(self.world.mirror),
+            details=lambda: cache_metrics.ages(self.world.mirror),
         )
         self.debug = DebugServer(
             settings.debug_address,
@@ -136,7 +136,7 @@ class Program:
             if not self._settings.once:
                 await stack.enter_async_context(self.server.listening())
                 await stack.enter_async_context(self.debug.listening())
-            helpers = running.beside(
+            helpers = lifecycle.beside(
                 self.world.mirror.run(), self.recorder.run(), self._spare_the_collector()
             )
             await stack.enter_async_context(helpers)
@@ -213,7 +213,7 @@ class Program:
         return {
             **self.autoscaler.document,
             "replica": self.leadership.document,
-            "caches": cachemetrics.documents(self.world.mirror),
+            "caches": cache_metrics.documents(self.world.mirror),
         }
 
     def snapshot(self) -> dict[str, Any]:
@@ -261,7 +261,7 @@ async def start(
     new_id: Callable[[], str],
 ) -> None:
     """Find out whom we talk to, then run until cancelled."""
-    version = config.current.kubernetes_version or await connecting.server_version(
+    version = config.current.kubernetes_version or await connections.server_version(
         client, clock=clock, patient=not settings.once
     )
     _log.info("starting", extra={"kubernetes": version, "dry_run": settings.dry_run})

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from tonnage.autoscaler.blaming import Blame
-from tonnage.autoscaler.provided import Provided
+from tonnage.autoscaler.provider_state import Provided
+from tonnage.autoscaler.volume_causes import Blame
 from tonnage.cluster.errors import Forbidden
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.registry import Observation
 from tonnage.objects.meta import Record
 from tonnage.scaleup.plan import Plan
-from tonnage.service.standing import Trust
+from tonnage.service.live_cluster import Trust
 
 Deed: TypeAlias = Literal["increase", "delete", "decreaseTarget"]
 
@@ -30,7 +30,7 @@ class Done(Record, frozen=True, kw_only=True, omit_defaults=False):
 class Decision(Record, frozen=True, kw_only=True, omit_defaults=False):
     """A plan that asked for something or left somebody out, and what became of it.
 
-    `recording` is what it came from, packed as `recording` does it; without it,
+    `recording` is what it came from, packed as `recordings` does it; without it,
     `not_recorded` says why.
     """
 

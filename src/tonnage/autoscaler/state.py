@@ -13,10 +13,10 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ClusterError
-from tonnage.groups.learned import Lesson
+from tonnage.groups.limit_lessons import Lesson
 from tonnage.groups.memory import Absences, RememberedGroup, TemplateMemory
 from tonnage.groups.registry import RegistryState
-from tonnage.objects.decoding import UNDECODABLE
+from tonnage.objects.codec import UNDECODABLE
 from tonnage.objects.meta import ObjectMeta, Record
 
 NAME = "tonnage-state"

@@ -13,7 +13,7 @@ from tonnage.cluster.errors import Forbidden
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, UNREADY, GroupReadiness
 from tonnage.groups.registry import GroupStanding
-from tonnage.service import plainyaml
+from tonnage.service import plain_yaml
 
 KEY = "status"
 LAST_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
@@ -132,11 +132,11 @@ class StatusKeeper:
 
 def text(document: Mapping[str, Any]) -> str:
     """The document as YAML that fits into an object, if need be without the groups."""
-    shown = plainyaml.dump(document)
+    shown = plain_yaml.dump(document)
     if len(shown) <= _LARGEST:
         return shown
     groups = len(document["nodeGroups"])
-    return plainyaml.dump(
+    return plain_yaml.dump(
         {**document, "nodeGroups": [], "message": f"{groups} node groups are too many to list"}
     )
 

@@ -4,12 +4,12 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tonnage.autoscaler.batching import Batch
-from tonnage.autoscaler.noticing import Noticing
+from tonnage.autoscaler.change_filter import Noticing
+from tonnage.autoscaler.scan_trigger import Batch
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import Pace
-from tonnage.cluster.watching import Change, EventType
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.filters import opt_in
 from tonnage.filters.features import Features
 from tonnage.objects.kinds import KubeObject
@@ -26,7 +26,7 @@ from tonnage.objects.storage import (
 from tonnage.objects.workloads import DaemonSet
 from tonnage.scaleup import gathering
 from tonnage.scaleup.options import Options
-from tonnage.service.standing import OF_SCHEDULING, StandingCluster
+from tonnage.service.live_cluster import OF_SCHEDULING, StandingCluster
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, DaemonSet)

@@ -7,9 +7,9 @@ anew; everything else is patched. What is no longer wanted goes last.
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from tonnage.capacity import conventions, learning
+from tonnage.capacity import conventions, observed_sizes
 from tonnage.capacity.desired import Desired, Problem, Reason, Rules, is_ours
-from tonnage.capacity.learning import LEARNED_ANNOTATION
+from tonnage.capacity.observed_sizes import LEARNED_ANNOTATION
 from tonnage.objects import selectors
 from tonnage.objects.storage import CSIStorageCapacity
 
@@ -96,9 +96,9 @@ def _difference(old: CSIStorageCapacity, new: CSIStorageCapacity) -> dict[str, A
         meta["annotations"] = {LEARNED_ANNOTATION: noted}
     if meta:
         change["metadata"] = meta
-    if not learning.same(old.capacity, new.capacity):
+    if not observed_sizes.same(old.capacity, new.capacity):
         change["capacity"] = new.capacity
-    if not learning.same(old.maximum_volume_size, new.maximum_volume_size):
+    if not observed_sizes.same(old.maximum_volume_size, new.maximum_volume_size):
         change["maximumVolumeSize"] = new.maximum_volume_size
     return change
 

@@ -6,10 +6,10 @@ All are plain questions about objects at hand; none needs the controller to run.
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from tonnage.capacity import conventions, desired, grouping, learning, wishes
+from tonnage.capacity import conventions, desired, node_kinds, observed_sizes, wishes
 from tonnage.capacity.desired import World
-from tonnage.capacity.grouping import Grouping
-from tonnage.capacity.learning import LabelIndex
+from tonnage.capacity.node_kinds import Grouping
+from tonnage.capacity.observed_sizes import LabelIndex
 from tonnage.errors import InputError
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects import quantities, selectors
@@ -67,9 +67,9 @@ def unmatched(world: World) -> list[Unmatched]:
 def uncovered(world: World, groupings: Sequence[Grouping]) -> list[Uncovered]:
     """Classes with per-node capacity that an autoscaler cannot scale up for, and the groups."""
     looked_at = {one.metadata.name for one in world.drivers if one.spec.storage_capacity}
-    per_node = learning.sizes_of_nodes(world.capacities, world.nodes)
-    kinds, _ = grouping.kinds_of(world.nodes, world.node_groups, groupings)
-    index = LabelIndex({grouping.full_name(group): kind.sample for group, kind in kinds.items()})
+    per_node = observed_sizes.sizes_of_nodes(world.capacities, world.nodes)
+    kinds, _ = node_kinds.kinds_of(world.nodes, world.node_groups, groupings)
+    index = LabelIndex({node_kinds.full_name(group): kind.sample for group, kind in kinds.items()})
     found = []
     for one in world.classes:
         name = one.metadata.name
@@ -83,9 +83,9 @@ def uncovered(world: World, groupings: Sequence[Grouping]) -> list[Uncovered]:
         }
         # Only where nodes have such disks would new ones have them.
         groups = tuple(
-            grouping.shown(group)
+            node_kinds.shown(group)
             for group, kind in kinds.items()
-            if grouping.full_name(group) not in covered
+            if node_kinds.full_name(group) not in covered
             and any(node in per_node[name] for node in kind.nodes)
         )
         if groups:
@@ -120,7 +120,7 @@ def differing(world: World, *, much: Fraction = MUCH) -> list[Differing]:
     Nodes in use show less than a new one has: where all of a group are, the published size may
     well be right.
     """
-    per_node = learning.sizes_of_nodes(
+    per_node = observed_sizes.sizes_of_nodes(
         (one for one in world.capacities if not _is_of_templates(one)), world.nodes
     )
     labelled = {
@@ -130,7 +130,7 @@ def differing(world: World, *, much: Fraction = MUCH) -> list[Differing]:
     index = LabelIndex(labelled)
     found = []
     for obj in _of_templates(world.capacities):
-        published = learning.size_of(obj)
+        published = observed_sizes.size_of(obj)
         sizes = per_node.get(obj.storage_class_name, {})
         nodes = [name for name in index.matching(obj.node_topology) if name in sizes]
         if published is None or not nodes:
@@ -154,7 +154,7 @@ def _is_of_templates(obj: CSIStorageCapacity) -> bool:
 def _samples(world: World) -> dict[str, dict[str, str]]:
     """Labels of imagined nodes, after every node and every template there is."""
     found = {
-        f"node {node.metadata.name}": grouping.imagined(
+        f"node {node.metadata.name}": node_kinds.imagined(
             node.metadata.labels, name=node.metadata.name
         )
         for node in world.nodes
@@ -163,5 +163,5 @@ def _samples(world: World) -> dict[str, dict[str, str]]:
         template = group.provider_template
         if template is not None:
             meta = template.node.metadata
-            found[f"group {group.id}"] = grouping.imagined(meta.labels, name=meta.name)
+            found[f"group {group.id}"] = node_kinds.imagined(meta.labels, name=meta.name)
     return found

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from tonnage.capacity.grouping import GroupKey, full_name
+from tonnage.capacity.node_kinds import GroupKey, full_name
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.meta import LabelSelector, Record
 from tonnage.objects.storage import CSIStorageCapacity

@@ -4,10 +4,10 @@ from collections.abc import Container, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from tonnage.capacity import conventions, grouping, learning, wishes
+from tonnage.capacity import conventions, node_kinds, observed_sizes, wishes
 from tonnage.capacity.conventions import OURS, Convention, Pair
-from tonnage.capacity.grouping import INSTANCE_TYPE, Grouping, GroupKey, NodeKind
-from tonnage.capacity.learning import LEARNED_ANNOTATION, LabelIndex
+from tonnage.capacity.node_kinds import INSTANCE_TYPE, Grouping, GroupKey, NodeKind
+from tonnage.capacity.observed_sizes import LEARNED_ANNOTATION, LabelIndex
 from tonnage.capacity.wishes import Size, Wish, Wishes
 from tonnage.errors import InputError
 from tonnage.groups.model import TEMPLATE_NODE_LABEL, Group
@@ -94,7 +94,7 @@ def desired(world: World, rules: Rules) -> Desired:
     """What there should be. Nothing that is wrong with one class or group touches another."""
     problems: list[Problem] = []
     asking, kept = _asking(world.classes, rules.convention, problems)
-    kinds, unreached = grouping.kinds_of(world.nodes, world.node_groups, rules.groupings)
+    kinds, unreached = node_kinds.kinds_of(world.nodes, world.node_groups, rules.groupings)
     if asking:
         problems.extend(_unreached(unreached, rules))
         problems.extend(_ignored(asking, world.drivers))
@@ -116,7 +116,7 @@ def desired(world: World, rules: Rules) -> Desired:
             if sized is not None:
                 found[name, group] = sized
             else:
-                unknown.append(grouping.shown(group))
+                unknown.append(node_kinds.shown(group))
         if unknown:
             problems.append(_unknown(storage_class, unknown))
     names = rules.convention.names(found)
@@ -162,11 +162,11 @@ class _Sizing:
     """Sizes of pairs: what is asked for, declared, seen now or earlier, or offered."""
 
     def __init__(self, world: World, rules: Rules, *, theirs: Sequence[CSIStorageCapacity]) -> None:
-        self._seen = learning.sizes_of_nodes(theirs, world.nodes)
+        self._seen = observed_sizes.sizes_of_nodes(theirs, world.nodes)
         self._remembered: dict[Pair, Size] = {}
         for obj in world.capacities:
             pair = conventions.pair_of(obj)
-            size = learning.remembered(obj)
+            size = observed_sizes.remembered(obj)
             if pair is not None and size is not None and is_ours(obj, rules):
                 self._remembered[pair] = size
 
@@ -189,11 +189,11 @@ class _Sizing:
         live: Size | None = None
         for node in kind.nodes:
             if node in sizes:
-                live = learning.larger(live, sizes[node])
+                live = observed_sizes.larger(live, sizes[node])
         memory = self._remembered.get(pair)
         if live is None:
             return Sized(memory, Source.REMEMBERED, memory) if memory is not None else None
-        most = learning.larger(memory, live)
+        most = observed_sizes.larger(memory, live)
         return Sized(most, Source.LIVE, most)
 
 
@@ -221,14 +221,14 @@ def _offered(kind: NodeKind, resource: str) -> Sized | None:
 
 def _least(sizes: Sequence[Size]) -> Sized | None:
     """Where templates of a group differ: what every new node has."""
-    if not sizes or not all(learning.readable(size.capacity) for size in sizes):
+    if not sizes or not all(observed_sizes.readable(size.capacity) for size in sizes):
         return None
     return Sized(min(sizes, key=lambda size: quantities.exact(size.capacity)), Source.TEMPLATE)
 
 
 def _object(name: str, pair: Pair, sized: Sized, *, rules: Rules) -> CSIStorageCapacity:
     size, learned = sized.size, sized.learned
-    noted = {LEARNED_ANNOTATION: learning.noted(learned)} if learned is not None else {}
+    noted = {LEARNED_ANNOTATION: observed_sizes.noted(learned)} if learned is not None else {}
     return CSIStorageCapacity(
         metadata=ObjectMeta(
             name=name,
@@ -292,12 +292,12 @@ def _conflicts(
     classes: dict[str, StorageClass],
 ) -> Iterable[Problem]:
     """Objects of others that match the same imagined nodes: whichever is larger counts."""
-    by_name = {grouping.full_name(group): group for group in kinds}
+    by_name = {node_kinds.full_name(group): group for group in kinds}
     index = LabelIndex({name: kinds[group].sample for name, group in by_name.items()})
     for obj in theirs:
         name = obj.storage_class_name
         matched = [
-            grouping.shown(by_name[each])
+            node_kinds.shown(by_name[each])
             for each in index.matching(obj.node_topology)
             if (name, by_name[each]) in wanted
         ]

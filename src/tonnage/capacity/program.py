@@ -12,8 +12,8 @@ from tonnage.capacity.changes import removals
 from tonnage.capacity.desired import Rules
 from tonnage.capacity.metrics import Metrics
 from tonnage.capacity.sources import FileGroups, GroupSource
+from tonnage.capacity.step_writer import Outcome, Rate, Writer
 from tonnage.capacity.sync import Caches, Pace, Syncer
-from tonnage.capacity.writing import Outcome, Rate, Writer
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client, Selection
 from tonnage.cluster.events import Recorder
@@ -23,10 +23,10 @@ from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ClusterError, InputError
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
-from tonnage.service import running
-from tonnage.service.cachemetrics import CacheCollector
-from tonnage.service.leading import Candidate, Leadership
-from tonnage.service.serving import Server
+from tonnage.service import lifecycle
+from tonnage.service.cache_metrics import CacheCollector
+from tonnage.service.leader_election import Candidate, Leadership
+from tonnage.service.status_server import Server
 
 COMPONENT = "tonnage-capacity-templates"
 LEASE_NAME = "tonnage-capacity-templates"
@@ -108,7 +108,7 @@ class Program:
         async with AsyncExitStack() as stack:
             if not self._settings.once:
                 await stack.enter_async_context(self.server.listening())
-            helpers = running.beside(self.mirror.run(), self.recorder.run())
+            helpers = lifecycle.beside(self.mirror.run(), self.recorder.run())
             await stack.enter_async_context(helpers)
             work = self._one_look if self._settings.once else self.syncer.run
             await self.leadership.act(work)
@@ -191,7 +191,7 @@ class Beside:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with running.beside(self._recorder.run()):
+        async with lifecycle.beside(self._recorder.run()):
             await self._leadership.act(self.syncer.run)
 
 

@@ -10,7 +10,7 @@ from tonnage.cluster.cache import Cache
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import InputError, ProviderError
 from tonnage.files import load
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
@@ -60,7 +60,7 @@ def none() -> GroupSource:
 
 def from_files(files: FileGroups, nodes: Cache[Node]) -> GroupSource:
     async def groups() -> ToldGroups:
-        return ToldGroups(nodegroups.from_objects(files.read(), nodes))
+        return ToldGroups(node_group_objects.from_objects(files.read(), nodes))
 
     return groups
 
@@ -82,7 +82,7 @@ def from_config_map(cache: Cache[ConfigMap], name: str, nodes: Cache[Node]) -> G
         if lost:
             raise InputError("; ".join(told.problems))
         good.take(told)
-        found = nodegroups.from_objects(good.groups.values(), nodes)
+        found = node_group_objects.from_objects(good.groups.values(), nodes)
         return ToldGroups(found, "; ".join(good.problems))
 
     return groups

@@ -15,12 +15,12 @@ from tonnage.capacity.desired import Desired, Problem, Rules, World, desired
 from tonnage.capacity.metrics import Metrics
 from tonnage.capacity.report import Report, ToldProblem, published, told
 from tonnage.capacity.sources import GroupSource
-from tonnage.capacity.writing import Outcome, Rate, Writer
+from tonnage.capacity.step_writer import Outcome, Rate, Writer
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder, Severity
-from tonnage.cluster.watching import Change
+from tonnage.cluster.watch_events import Change
 from tonnage.errors import TonnageError
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node

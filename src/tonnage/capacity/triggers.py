@@ -7,10 +7,10 @@ taken in with the next look.
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from tonnage.capacity import grouping
+from tonnage.capacity import node_kinds
 from tonnage.capacity.desired import Rules, is_ours, opted_in
 from tonnage.cluster.cache import Cache
-from tonnage.cluster.watching import Change, EventType
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIStorageCapacity, StorageClass
@@ -32,7 +32,7 @@ def on_nodes(cache: Cache[Node], rules: Rules, wake: Callable[[], None]) -> None
 
     def facts(one: Node) -> Hashable:
         labels = one.metadata.labels
-        groups = grouping.keys_of(labels, rules.groupings)
+        groups = node_kinds.keys_of(labels, rules.groupings)
         return (groups, TEMPLATE_NODE_LABEL in labels) if groups else None
 
     cache.subscribe(_Watcher(facts, wake))

@@ -13,7 +13,7 @@ A group is named by its label's value or, where that is not enough, by `key=valu
 from fractions import Fraction
 from typing import Any
 
-from tonnage.capacity.grouping import GroupKey, full_name
+from tonnage.capacity.node_kinds import GroupKey, full_name
 from tonnage.errors import InputError
 from tonnage.files import yamltext
 from tonnage.objects import quantities

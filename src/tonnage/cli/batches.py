@@ -19,7 +19,7 @@ import msgspec
 from tonnage import files
 from tonnage.cli import parallel, printing
 from tonnage.errors import InputError
-from tonnage.objects import decoding, printable
+from tonnage.objects import codec, printable
 
 Answer: TypeAlias = Callable[[files.Loaded], dict[str, Any]]
 """What a command says of one scenario: fields of its line. A function of a module, so that
@@ -89,7 +89,7 @@ def _answered(
     work: Callable[[_Lines], _Piece], lines: Iterator[tuple[int, bytes]], *, jobs: int
 ) -> Generator[_Piece, None, None]:
     if jobs == 1:
-        with decoding.collector_lazy():
+        with codec.collector_lazy():
             for line in lines:
                 yield work([line])
         return
@@ -131,7 +131,7 @@ def _is_full(piece: _Lines) -> bool:
 
 
 def _in_worker(work: Callable[[_Lines], _Piece], lines: _Lines) -> _Piece:
-    with decoding.collector_lazy():
+    with codec.collector_lazy():
         return work(lines)
 
 

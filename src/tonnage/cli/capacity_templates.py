@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tonnage.autoscaler.world import World
     from tonnage.capacity.program import Beside
     from tonnage.providers.protocol import Provider
-    from tonnage.service.connecting import Connection
+    from tonnage.service.connections import Connection
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
@@ -111,11 +111,11 @@ def capacity_templates(
       tonnage capacity-templates --node-groups-configmap node-groups
       tonnage capacity-templates --compatibility local-csi-driver --uninstall
     """
-    from tonnage.capacity import conventions, grouping, program
+    from tonnage.capacity import conventions, node_kinds, program
     from tonnage.capacity.desired import Rules
     from tonnage.capacity.sources import FileGroups
+    from tonnage.capacity.step_writer import Rate
     from tonnage.capacity.sync import Pace
-    from tonnage.capacity.writing import Rate
     from tonnage.scaleup import durations
 
     resync = durations.seconds(resync_interval)
@@ -126,7 +126,7 @@ def capacity_templates(
     settings = program.Settings(
         rules=Rules(
             namespace=service.namespace,
-            groupings=grouping.parse(group_labels),
+            groupings=node_kinds.parse(group_labels),
             convention=conventions.BY_NAME[compatibility],
         ),
         identity=service.identity,
@@ -162,14 +162,14 @@ class BesideTheLoop:
     ) -> None:
         import asyncio
 
-        from tonnage.capacity import conventions, grouping
+        from tonnage.capacity import conventions, node_kinds
         from tonnage.capacity.desired import Rules
         from tonnage.capacity.program import Settings
 
         self._settings = Settings(
             rules=Rules(
                 namespace=service.namespace,
-                groupings=grouping.parse(group_labels),
+                groupings=node_kinds.parse(group_labels),
                 convention=conventions.BY_NAME[compatibility],
             ),
             identity=service.identity,

@@ -21,12 +21,14 @@ def talk(
     import asyncio
 
     from tonnage.cluster import config
-    from tonnage.service import connecting
+    from tonnage.service import connections
 
     access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
 
     async def main() -> T:
-        async with connecting.connected(access, environ=os.environ, read_only=read_only) as reached:
+        async with connections.connected(
+            access, environ=os.environ, read_only=read_only
+        ) as reached:
             return await act(reached.client)
 
     return asyncio.run(main())

@@ -11,7 +11,7 @@ from tonnage.cli import printing
 
 if TYPE_CHECKING:
     from tonnage.report.timeline import Timeline
-    from tonnage.simulation.demonstrating import Act
+    from tonnage.simulation.demo_story import Act
     from tonnage.simulation.ensemble import Ensemble
 
 
@@ -48,14 +48,14 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
 
     from tonnage.errors import InputError
     from tonnage.report.page import page
-    from tonnage.simulation import demonstrating
+    from tonnage.simulation import demo_story
 
     if not html_file.absolute().parent.is_dir():
         # Said now: afterwards the audience would have waited for nothing.
         raise InputError(f"--html {html_file}: no such folder; expected one that exists")
     # What the parts log is for those who operate them; the audience sees what comes of it.
     logging.disable(logging.CRITICAL)
-    chosen = demonstrating.acts()
+    chosen = demo_story.acts()
     runs: list[Timeline] = []
     for number, act in enumerate(chosen, start=1):
         runs.append(asyncio.run(_played(act, number=number, of=len(chosen), plain=plain)))
@@ -73,12 +73,12 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
 async def _played(act: "Act", *, number: int, of: int, plain: bool) -> "Timeline":
     from tonnage.cli.demo_views import LiveView, PlainView
     from tonnage.clock import SystemClock
-    from tonnage.simulation import demonstrating
+    from tonnage.simulation import demo_story
 
     title = f"Act {number} of {of}, {act.title}"
     view_of = PlainView if plain or not sys.stdout.isatty() else LiveView
     with view_of(title, act.about) as view:
-        return await demonstrating.perform(act, clock=SystemClock(), show=view.show)
+        return await demo_story.perform(act, clock=SystemClock(), show=view.show)
 
 
 def _print_summary(runs: "list[Timeline]") -> None:
@@ -112,8 +112,8 @@ def _keep(act: "Act") -> None:
     from tonnage.clock import SystemClock
     from tonnage.embedded.apiserver import kubeconfig
     from tonnage.embedded.apiserver.http import HttpFront
-    from tonnage.service import running
-    from tonnage.simulation import demonstrating
+    from tonnage.service import lifecycle
+    from tonnage.simulation import demo_story
 
     async def main(folder: Path) -> None:
         served: list[HttpFront] = []
@@ -134,8 +134,8 @@ def _keep(act: "Act") -> None:
             serving.append(asyncio.ensure_future(serve(ensemble)))
 
         try:
-            await demonstrating.perform(
-                demonstrating.endless(act),
+            await demo_story.perform(
+                demo_story.endless(act),
                 clock=SystemClock(),
                 show=lambda _: None,
                 prepare=prepare,
@@ -145,4 +145,4 @@ def _keep(act: "Act") -> None:
                 await front.close()
 
     with tempfile.TemporaryDirectory(prefix="tonnage-demo-") as folder:
-        asyncio.run(running.until_signalled(lambda: main(Path(folder))))
+        asyncio.run(lifecycle.until_signalled(lambda: main(Path(folder))))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from tonnage.report.timeline import NodeState
-    from tonnage.simulation.demonstrating import Scene
+    from tonnage.simulation.demo_story import Scene
 
 
 _STATES: "dict[NodeState, str]" = {

@@ -87,9 +87,9 @@ def doctor(
 
         _print_preview(previews.opting_in(evidence, driver), form)
         return
-    from tonnage.doctor import inspecting
+    from tonnage.doctor import inspection
 
-    findings = inspecting.inspect(evidence)
+    findings = inspection.inspect(evidence)
     _print_findings(findings, form)
     severities = {"error": {"error"}, "warning": {"error", "warning"}, "never": set()}[fail_on]
     if any(one.severity in severities for one in findings):

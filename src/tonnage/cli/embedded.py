@@ -66,7 +66,7 @@ def embedded(
     from tonnage.clock import SystemClock
     from tonnage.embedded.apiserver import ApiServer
     from tonnage.scaleup import durations
-    from tonnage.service import running
+    from tonnage.service import lifecycle
 
     seconds = durations.seconds(event_ttl)
     if seconds is None or seconds <= 0:
@@ -74,7 +74,7 @@ def embedded(
     token = "" if no_token else secrets.token_urlsafe(16)
     server = ApiServer(clock=SystemClock(), rng=random.Random(), data=data, event_ttl=seconds)
     try:
-        asyncio.run(running.until_signalled(lambda: _serve(server, port, kubeconfig, token)))
+        asyncio.run(lifecycle.until_signalled(lambda: _serve(server, port, kubeconfig, token)))
     finally:
         server.close()
 

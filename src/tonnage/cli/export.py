@@ -68,7 +68,7 @@ def export(
       tonnage export report.json -f cluster.json --anonymise
       tonnage plan -f cluster.json.gz --now 2026-01-31T12:00:00Z
     """
-    from tonnage.files import writing
+    from tonnage.files import scenario_writer
 
     if names and not anonymise:
         raise click.UsageError("--names goes with --anonymise")
@@ -88,8 +88,8 @@ def export(
         with waiting.shown("renaming"):
             loaded = _anonymised(loaded, names)
     with waiting.shown("writing"):
-        writing.write(target, loaded, name=called, taken_at=taken_at)
-    if target != writing.STANDARD_OUTPUT:
+        scenario_writer.write(target, loaded, name=called, taken_at=taken_at)
+    if target != scenario_writer.STANDARD_OUTPUT:
         when = f", taken at {taken_at}: plan it with --now {taken_at}" if taken_at else ""
         printing.note(f"{target}: {len(loaded.objects):,} objects{when}")
 
@@ -97,7 +97,7 @@ def export(
 def _anonymised(loaded: "Loaded", names: str | None) -> "Loaded":
     import msgspec
 
-    from tonnage.files.anonymising import Renaming
+    from tonnage.files.anonymiser import Renaming
 
     renaming = Renaming(loaded.objects)
     renamed = [renaming.renamed(one) for one in loaded.objects]

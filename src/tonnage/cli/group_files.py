@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from tonnage import files
 from tonnage.cli import printing
 from tonnage.errors import InputError
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.objects import kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
@@ -38,7 +38,11 @@ def note_groups_without_nodes(objects: Iterable[KubeObject]) -> None:
     nodes = [one for one in held if isinstance(one, Node)]
     for group in (one for one in held if isinstance(one, NodeGroup)):
         selector = group.spec.node_selector
-        if selector is None or not nodes or nodegroups.from_objects([group], nodes)[0].nodes:
+        if (
+            selector is None
+            or not nodes
+            or node_group_objects.from_objects([group], nodes)[0].nodes
+        ):
             continue
         wanted = ", ".join(f"{key}={value}" for key, value in selector.match_labels.items())
         printing.note(

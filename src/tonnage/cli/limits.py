@@ -11,7 +11,7 @@ import click
 from tonnage.cli import limits_learned, printing
 from tonnage.errors import InputError
 from tonnage.groups import catalogue
-from tonnage.objects import limitkeys, resources
+from tonnage.objects import limit_keys, resources
 
 if TYPE_CHECKING:
     from tonnage.objects.storage import CSIDriver
@@ -162,14 +162,14 @@ def _csi_drivers(filenames: tuple[str, ...]) -> "dict[str, CSIDriver]":
 
 
 def _key_row(driver: str, obj: "CSIDriver | None") -> Row:
-    by_rule = limitkeys.key_for(driver)
-    name = by_rule if obj is None else limitkeys.key_of(obj)
+    by_rule = limit_keys.key_for(driver)
+    name = by_rule if obj is None else limit_keys.key_of(obj)
     if not resources.valid_qualified_name(name):
         raise InputError(
             f"driver {driver!r}: {name!r} cannot be a resource name; expected a driver name of "
             "letters, digits, - and ., with a letter or digit at both ends"
         )
-    hashed = name == by_rule and limitkeys.is_hashed(driver)
+    hashed = name == by_rule and limit_keys.is_hashed(driver)
     return {"driver": driver, "key": name, "hashed": hashed}
 
 

@@ -11,7 +11,7 @@ from tonnage.cli import connecting, installation, printing, reading
 
 if TYPE_CHECKING:
     from tonnage.cluster.client import Client
-    from tonnage.groups.learned import Lesson
+    from tonnage.groups.limit_lessons import Lesson
 
 _TRIES = 5
 """Attempts to write before giving up: a busy autoscaler writes now and then, not all the time."""
@@ -131,7 +131,7 @@ def _shown(seconds: float) -> str:
 
 
 def _from_objects(objects: Sequence[object]) -> "tuple[Lesson, ...]":
-    from tonnage.groups import learned as learning
+    from tonnage.groups import limit_lessons as learning
     from tonnage.groups.policy import GroupPolicy
     from tonnage.objects.nodes import Node
     from tonnage.objects.storage import CSINode, VolumeAttachment
@@ -168,7 +168,7 @@ async def _forgotten(client: "Client", given: str | None, instance_type: str, dr
 
     from tonnage.autoscaler.state import StateStore
     from tonnage.cluster import errors
-    from tonnage.groups import learned as learning
+    from tonnage.groups import limit_lessons as learning
 
     namespace = await _where(client, given)
     for left in reversed(range(_TRIES)):

@@ -16,17 +16,17 @@ from tonnage.cli import printing, waiting
 from tonnage.cluster import config, errors, resources
 from tonnage.cluster.client import Client, Listing
 from tonnage.cluster.config import Access
-from tonnage.cluster.watching import Unreadable
+from tonnage.cluster.watch_events import Unreadable
 from tonnage.errors import ClusterError, InputError
 from tonnage.files import Loaded, ScenarioOptions
 from tonnage.files.loaded import Problem
 from tonnage.filters import features
 from tonnage.objects import nodes, pods, storage, workloads
-from tonnage.objects.checking import one_line
-from tonnage.objects.decoding import collector_paused
+from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta, Record
-from tonnage.service import connecting
+from tonnage.objects.validation import one_line
+from tonnage.service import connections
 
 Consequences: TypeAlias = Mapping[type[KubeObject], str]
 """What answers lack without a kind; nothing for kinds without which there are none."""
@@ -146,7 +146,7 @@ class _Reading:
         self._environ = environ
 
     async def all(self, kinds: Consequences, *, beside: bool = False) -> None:
-        async with connecting.connected(self._access, environ=self._environ) as connection:
+        async with connections.connected(self._access, environ=self._environ) as connection:
             client = connection.client
             with waiting.shown(f"asking {self._access.endpoint.server}"):
                 self.version = self._modelled(await client.version())

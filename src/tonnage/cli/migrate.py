@@ -104,7 +104,7 @@ def migrate(
 
 def _from_files(filenames: tuple[str, ...]) -> "tuple[list[dict[str, Any]], list[Node]]":
     from tonnage.files.plain import load_plain
-    from tonnage.objects import decoding, kinds
+    from tonnage.objects import codec, kinds
     from tonnage.objects.nodes import Node
 
     documents = load_plain(filenames)
@@ -113,7 +113,7 @@ def _from_files(filenames: tuple[str, ...]) -> "tuple[list[dict[str, Any]], list
     found = []
     for document in documents:
         if document.get("kind") == "Node":
-            node = decoding.convert(document, row)
+            node = codec.convert(document, row)
             assert isinstance(node, Node)
             found.append(node)
     return documents, found

@@ -11,7 +11,7 @@ from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.cluster.client import Client
-    from tonnage.service.connecting import Connection
+    from tonnage.service.connections import Connection
 
 
 def _counts(
@@ -111,7 +111,7 @@ def node_agent(
         return
     if not node_name:
         raise InputError("--node-name is missing, and so is NODE_NAME: which node is this?")
-    from tonnage.objects import limitkeys
+    from tonnage.objects import limit_keys
 
     try:
         from tonnage.nodeagent.config import Config
@@ -135,7 +135,7 @@ def node_agent(
         kubelet_dir=Path(kubelet_dir),
         host_root=Path(host_root),
         address=service.address,
-        env_max=limitkeys.max_from_environment(os.environ.get("KUBE_MAX_PD_VOLS")),
+        env_max=limit_keys.max_from_environment(os.environ.get("KUBE_MAX_PD_VOLS")),
         dry_run=dry_run,
         once=once,
     )

@@ -171,7 +171,7 @@ class _Question:
     def ask(
         self, objects: "Iterable[KubeObject]", *, memory: "TemplateMemory | None" = None
     ) -> "Plan":
-        from tonnage.objects.decoding import collector_paused
+        from tonnage.objects.codec import collector_paused
 
         with waiting.shown("deciding"), collector_paused():
             return plan_settings.decide(

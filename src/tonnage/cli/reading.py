@@ -104,9 +104,9 @@ enforcement_option = click.option(
 
 def max_pd_vols() -> int | None:
     """What `KUBE_MAX_PD_VOLS` says, for volumes of in-tree plugins under legacy limits."""
-    from tonnage.objects import limitkeys
+    from tonnage.objects import limit_keys
 
-    return limitkeys.max_from_environment(os.environ.get("KUBE_MAX_PD_VOLS"))
+    return limit_keys.max_from_environment(os.environ.get("KUBE_MAX_PD_VOLS"))
 
 
 def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:

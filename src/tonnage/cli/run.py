@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tonnage.autoscaler.program import Settings
     from tonnage.autoscaler.world import World
     from tonnage.providers.protocol import Provider
-    from tonnage.service.configfile import ConfigFile
-    from tonnage.service.connecting import Connection
+    from tonnage.service.config_file import ConfigFile
+    from tonnage.service.connections import Connection
 
 
 def _sizes(
@@ -223,7 +223,7 @@ async def _run(
     from contextlib import AsyncExitStack
 
     from tonnage.autoscaler import program
-    from tonnage.service import running
+    from tonnage.service import lifecycle
 
     client, clock, rng = cluster
     async with AsyncExitStack() as closing:
@@ -244,7 +244,7 @@ async def _run(
                 templates.attach(cluster, world, made, dry_run=settings.dry_run)
             return made
 
-        async with running.beside(*([templates.run()] if templates is not None else [])):
+        async with lifecycle.beside(*([templates.run()] if templates is not None else [])):
             await program.start(
                 client,
                 provider,

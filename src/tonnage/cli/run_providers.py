@@ -81,7 +81,7 @@ def _kwok(wanted: Wanted, _: bool) -> Maker:
     groups = _declared(wanted)
 
     def make(around: Surroundings) -> "Provider":
-        from tonnage.autoscaler.declared import DeclaredGroups
+        from tonnage.autoscaler.declared_groups import DeclaredGroups
         from tonnage.providers.kwok import KwokProvider
         from tonnage.providers.kwok_objects import GROUP_LABEL
 
@@ -102,7 +102,7 @@ def _declarative(wanted: Wanted, dry_run: bool) -> Maker:
     groups = _declared(wanted)
 
     def make(around: Surroundings) -> "Provider":
-        from tonnage.autoscaler.declared import DeclaredGroups
+        from tonnage.autoscaler.declared_groups import DeclaredGroups
 
         return DeclaredGroups(groups(around), around.world)
 
@@ -197,7 +197,7 @@ def _client_of(access: "Access", around: Surroundings) -> "Client":
 
 def _declared(wanted: Wanted) -> "Callable[[Surroundings], _Source]":
     """Node groups from files, read now, or from a ConfigMap, read again and again."""
-    from tonnage.autoscaler import declared
+    from tonnage.autoscaler import declared_groups
 
     if bool(wanted.files) == bool(wanted.config_map):
         raise InputError("expected node groups: either --node-groups or --node-groups-configmap")
@@ -215,7 +215,7 @@ def _declared(wanted: Wanted) -> "Callable[[Surroundings], _Source]":
         stored = StoredGroups(around.client, wanted.config_map, namespace=around.namespace)
 
         async def from_config_map() -> "Declarations":
-            return declared.resized(await stored(), wanted.sizes)
+            return declared_groups.resized(await stored(), wanted.sizes)
 
         return from_config_map
 
@@ -224,7 +224,7 @@ def _declared(wanted: Wanted) -> "Callable[[Surroundings], _Source]":
 
 def _from_files(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "Declarations":
     """Files are read once, so that every mistake in them is the end before anything begins."""
-    from tonnage.autoscaler import declared
+    from tonnage.autoscaler import declared_groups
     from tonnage.cli import reading
     from tonnage.objects.scenarios import NodeGroup
     from tonnage.providers.declarations import Declarations
@@ -233,7 +233,7 @@ def _from_files(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "D
     groups = [obj for obj in loaded.objects if isinstance(obj, NodeGroup)]
     if not groups:
         raise InputError(f"{', '.join(files)}: there is no NodeGroup in it")
-    told = declared.resized(Declarations(tuple(groups)), sizes)
+    told = declared_groups.resized(Declarations(tuple(groups)), sizes)
     if told.problems:
         raise InputError("; ".join(told.problems))
     return told

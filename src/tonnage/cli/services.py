@@ -20,8 +20,8 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     import msgspec
 
-    from tonnage.service.configfile import ConfigFile
-    from tonnage.service.connecting import Connection
+    from tonnage.service.config_file import ConfigFile
+    from tonnage.service.connections import Connection
 
     Settings = TypeVar("Settings", bound=msgspec.Struct)
 
@@ -62,7 +62,7 @@ class Service:
         self, type_: "type[Settings]", given: Mapping[str, object] | None = None
     ) -> "ConfigFile[Settings]":
         """The settings of `--config`; of what flags may give, what is not None goes before it."""
-        from tonnage.service.configfile import ConfigFile
+        from tonnage.service.config_file import ConfigFile
 
         settings = dict(given or {})
         if "kube_max_pd_vols" in type_.__struct_fields__:
@@ -83,7 +83,7 @@ class Service:
         import asyncio
 
         from tonnage.cluster import config
-        from tonnage.service import connecting, logs, running
+        from tonnage.service import connections, lifecycle, logs
 
         access = config.find(
             environ=os.environ, kubeconfig_file=self.kubeconfig, context=self.context
@@ -91,12 +91,12 @@ class Service:
         logs.set_up(form=self.log_form, level=self.log_level)
 
         async def main() -> None:
-            async with connecting.connected(
+            async with connections.connected(
                 access, environ=os.environ, read_only=read_only
             ) as connection:
                 await work(connection)
 
-        asyncio.run(running.until_signalled(main))
+        asyncio.run(lifecycle.until_signalled(main))
 
 
 pass_service = click.make_pass_decorator(Service, ensure=True)
@@ -160,10 +160,10 @@ def schema_option(settings: str) -> Decorator:
             return
         import msgspec
 
-        from tonnage.service import configfile
+        from tonnage.service import config_file
 
         module, _colon, name = settings.partition(":")
-        schema = msgspec.json.encode(configfile.schema(getattr(import_module(module), name)))
+        schema = msgspec.json.encode(config_file.schema(getattr(import_module(module), name)))
         printing.print_json(msgspec.json.format(schema, indent=2))
         ctx.exit()
 

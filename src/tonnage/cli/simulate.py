@@ -122,9 +122,9 @@ def simulate(
 def _read(
     scenario: str, given: dict[str, str], seed: int | None, duration: str | None
 ) -> "Simulation":
-    from tonnage.simulation import comparing, reading, settings
+    from tonnage.simulation import comparison, scenario_files, settings
 
-    simulation = reading.read(scenario)
+    simulation = scenario_files.read(scenario)
     if seed is not None:
         simulation = simulation.with_seed(seed)
     if duration is not None:
@@ -133,7 +133,7 @@ def _read(
             raise InputError(f"--duration {duration!r}: expected a duration such as 90m")
         simulation = simulation.with_duration(seconds)
     _refuse_empty(simulation, scenario)
-    return comparing.with_options(simulation, comparing.options(given))
+    return comparison.with_options(simulation, comparison.options(given))
 
 
 def _refuse_empty(simulation: "Simulation", file: str) -> None:
@@ -149,7 +149,7 @@ def _refuse_empty(simulation: "Simulation", file: str) -> None:
 def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline, ...]":
     from tonnage.cli import waiting
     from tonnage.report import figures
-    from tonnage.simulation import comparing, running
+    from tonnage.simulation import comparison, runner
 
     at = 0.0
 
@@ -162,8 +162,8 @@ def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline,
 
     with waiting.shown(progress):
         if compare:
-            return comparing.compare(simulation, compare, watch=watch)
-        return (running.simulate(simulation, watch=watch),)
+            return comparison.compare(simulation, compare, watch=watch)
+        return (runner.simulate(simulation, watch=watch),)
 
 
 def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> None:
@@ -186,12 +186,12 @@ def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> 
 
 def _explore(count: int, first: int) -> None:
     from tonnage.cli import waiting
-    from tonnage.simulation import exploring
+    from tonnage.simulation import explorer
 
     broken = done = 0
     excused: Counter[str] = Counter()
     with waiting.shown(lambda: f"{done} of {count} seeds played"):
-        for outcome in exploring.explore(range(first, first + count)):
+        for outcome in explorer.explore(range(first, first + count)):
             done += 1
             excused += outcome.excused
             for violation in outcome.violations:

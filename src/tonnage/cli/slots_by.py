@@ -7,7 +7,7 @@ from tonnage.cli import printing
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster, DriverTotal
-    from tonnage.api.stranding import By, SlotShare
+    from tonnage.api.stranded_capacity import By, SlotShare
 
 _GIB = 2**30
 

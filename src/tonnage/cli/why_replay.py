@@ -27,7 +27,7 @@ class Replay(NamedTuple):
 
 def replay(decisions: "Sequence[Decision]", *, pod: str) -> Replay:
     """The newest of the decisions that can be, made again."""
-    from tonnage.autoscaler import recording
+    from tonnage.autoscaler import recordings
 
     recorded = [one for one in decisions if one.recording]
     if not recorded:
@@ -36,8 +36,8 @@ def replay(decisions: "Sequence[Decision]", *, pod: str) -> Replay:
             f"no decision about pod {pod!r} can be replayed{f': {why}' if why else ''}"
         )
     newest = recorded[-1]
-    found = recording.unpacked(newest.recording)
-    now = recording.replayed(found)
+    found = recordings.unpacked(newest.recording)
+    now = recordings.replayed(found)
     doubts = []
     if newest.plan.partial:
         doubts.append("the plan of then is partial: time ran out")

@@ -18,7 +18,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster.config import ExecPlugin, Source, User
 from tonnage.cluster.errors import CredentialsFailed
-from tonnage.objects.decoding import UNDECODABLE
+from tonnage.objects.codec import UNDECODABLE
 
 REREAD_AFTER = 60.0
 PLUGIN_TIMEOUT = 60.0

@@ -11,7 +11,7 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.resources import Resource, T
-from tonnage.cluster.watching import Change, EventType, Unreadable
+from tonnage.cluster.watch_events import Change, EventType, Unreadable
 
 Key: TypeAlias = tuple[str, str]
 """Namespace, empty for kinds without, and name."""

@@ -9,7 +9,7 @@ from tonnage.cluster import errors
 from tonnage.cluster.backoff import Backoff
 from tonnage.cluster.transport import Pairs, Request, Transport
 from tonnage.errors import ClusterError
-from tonnage.objects.decoding import UNDECODABLE
+from tonnage.objects.codec import UNDECODABLE
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

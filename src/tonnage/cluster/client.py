@@ -17,13 +17,13 @@ from urllib.parse import quote
 import msgspec
 
 from tonnage.clock import Clock
-from tonnage.cluster import errors, rawjson, watching
+from tonnage.cluster import errors, rawjson, watch_events
 from tonnage.cluster.calls import Call, Caller, Patience
 from tonnage.cluster.records import Scale
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.transport import Pairs, Transport
 from tonnage.errors import InputError
-from tonnage.objects.decoding import UNDECODABLE, collector_paused
+from tonnage.objects.codec import UNDECODABLE, collector_paused
 from tonnage.objects.pods import Pod
 
 T = TypeVar("T", bound=Named)
@@ -64,7 +64,7 @@ class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """
 
     items: list[T]
-    unreadable: list[watching.Unreadable]
+    unreadable: list[watch_events.Unreadable]
     remarks: dict[tuple[str, str], str] = {}
     resource_version: str
 
@@ -186,7 +186,7 @@ class Client:
             )
             page = _page(call, await self._caller.answer(call))
             for raw in page.items or ():
-                meta = watching.identity(raw)
+                meta = watch_events.identity(raw)
                 found[meta.namespace, meta.name] = meta.resource_version
             version, token = page.metadata.resource_version, page.metadata.continue_
             if not token:
@@ -201,7 +201,7 @@ class Client:
         initial_events: bool = False,
         inactivity: float = 90.0,
         opened: Callable[[], None] | None = None,
-    ) -> AsyncGenerator[watching.WatchEvent[T]]:
+    ) -> AsyncGenerator[watch_events.WatchEvent[T]]:
         """What happens after a version; with `initial_events`, everything that is there before.
 
         `opened` is called when the server has agreed, which may be long before it tells anything.
@@ -221,7 +221,9 @@ class Client:
         if resource_version:
             query += (("resourceVersion", resource_version),)
         call = _call(resource, "watch", namespace=selection.namespace, query=query)
-        return watching.events(self._caller, call, resource, inactivity=inactivity, opened=opened)
+        return watch_events.events(
+            self._caller, call, resource, inactivity=inactivity, opened=opened
+        )
 
     async def create(self, kind: type[T] | Resource[T], obj: T) -> T:
         """Create an object in the namespace its metadata names."""
@@ -409,8 +411,8 @@ def _object(call: Call, resource: Resource[T], body: bytes) -> T:
     try:
         return resource.decode(body)
     except (InputError, *UNDECODABLE) as error:
-        match watching.second_look(body, resource, error):
-            case watching.Change() as change:
+        match watch_events.second_look(body, resource, error):
+            case watch_events.Change() as change:
                 return change.object
         if isinstance(error, InputError):
             raise
@@ -430,7 +432,7 @@ def _decode(call: Call, body: bytes, type_: type[S]) -> S:
 def _listing(call: Call, resource: Resource[T], body: bytes) -> tuple[Listing[T], str]:
     """A page, and the token of the next one."""
     items: list[T] = []
-    unreadable: list[watching.Unreadable] = []
+    unreadable: list[watch_events.Unreadable] = []
     remarks: dict[tuple[str, str], str] = {}
     with collector_paused():
         page = _page(call, body)
@@ -438,11 +440,11 @@ def _listing(call: Call, resource: Resource[T], body: bytes) -> tuple[Listing[T]
             try:
                 items.append(resource.decode(raw))
             except Exception as error:
-                match watching.second_look(raw, resource, error):
-                    case watching.Change(object=obj, remark=remark):
+                match watch_events.second_look(raw, resource, error):
+                    case watch_events.Change(object=obj, remark=remark):
                         items.append(obj)
                         remarks[obj.metadata.namespace, obj.metadata.name] = remark
-                    case watching.Unreadable() as bad:
+                    case watch_events.Unreadable() as bad:
                         unreadable.append(bad)
     listing = Listing(
         items=items,

@@ -27,7 +27,7 @@ from tonnage.cluster.calls import pause_asked_for
 from tonnage.cluster.client import EVERYTHING, Client, Selection
 from tonnage.cluster.consistency import differing
 from tonnage.cluster.resources import T
-from tonnage.cluster.watching import Bookmark, Change, EventType, Unreadable
+from tonnage.cluster.watch_events import Bookmark, Change, EventType, Unreadable
 from tonnage.errors import ClusterError
 
 _STREAM_ATTEMPTS = 2

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from tonnage.cluster.records import ConfigMap, Event
-from tonnage.objects import decoding, kinds
+from tonnage.objects import codec, kinds
 from tonnage.objects.meta import ObjectMeta
 
 
@@ -85,8 +85,8 @@ def _decoder(type_: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
         try:
             return plain.decode(data)
         except msgspec.ValidationError as error:
-            fault = decoding.explained(str(error), msgspec.json.decode(data))
-            field = f"{decoding.render(fault.path)}: " if fault.path else ""
+            fault = codec.explained(str(error), msgspec.json.decode(data))
+            field = f"{codec.render(fault.path)}: " if fault.path else ""
             message = f"{field}expected {fault.expected}, found {fault.found}"
             raise msgspec.ValidationError(message) from error
 
@@ -111,7 +111,7 @@ def _from(row: kinds.Kind) -> Resource[kinds.KubeObject]:
         version=row.version,
         plural=row.plural,
         namespaced=row.namespaced,
-        decode=lambda data: decoding.decode(data, row),
+        decode=lambda data: codec.decode(data, row),
     )
 
 

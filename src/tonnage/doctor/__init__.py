@@ -4,9 +4,9 @@
     programs    autoscalers and our own components, recognised by what they run
     findings    one thing that is wrong, with its code
     codes       every code: what it means and what to do about it
-    optin, limits, startup, access, extenders, capacities
+    opt_in, limits, startup, access, extenders, capacities
                 the checks, by what they look at; each a function from evidence to findings
-    inspecting  all checks together
+    inspection  all checks together
     preview     who would be affected if a driver opted in
     rescue      pods that hang because their node is over its limit
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding, listed
 from tonnage.doctor.limits import INSTANCE_TYPE
-from tonnage.groups import drivers, nodestate
+from tonnage.groups import drivers, node_state
 from tonnage.scaleup.options import policy_of
 
 
@@ -61,6 +61,6 @@ def _settled(evidence: Evidence) -> Iterator[str]:
     policy = policy_of(evidence.options)
     timeout = policy.driver_registration_timeout
     for name, node in evidence.nodes.items():
-        state = nodestate.of(node, policy)
+        state = node_state.of(node, policy)
         if state.ready and not state.deleting and state.is_seasoned(evidence.now, timeout):
             yield name

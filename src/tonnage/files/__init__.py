@@ -2,6 +2,6 @@
 
 from tonnage.files.batches import decode_scenario, read_lines
 from tonnage.files.loaded import Loaded, Problem, ScenarioOptions
-from tonnage.files.reading import load
+from tonnage.files.loader import load
 
 __all__ = ["Loaded", "Problem", "ScenarioOptions", "decode_scenario", "load", "read_lines"]

@@ -6,10 +6,10 @@ from typing import BinaryIO
 
 from tonnage.errors import InputError
 from tonnage.files import sources
-from tonnage.files.collecting import Collector
 from tonnage.files.documents import Place
 from tonnage.files.loaded import Loaded
-from tonnage.objects.decoding import collector_paused
+from tonnage.files.object_collector import Collector
+from tonnage.objects.codec import collector_paused
 
 
 def read_lines(

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias, TypeGuard, cast
 import msgspec
 
 from tonnage.files import yamltext
-from tonnage.objects import decoding, kinds
-from tonnage.objects.checking import Path, describe
+from tonnage.objects import codec, kinds
 from tonnage.objects.kinds import Kind, KubeObject
+from tonnage.objects.validation import Path, describe
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         parts = [
             f"document {self.document}" if self.document else "",
             f"line {line}" if line else "",
-            decoding.render(self.path),
+            codec.render(self.path),
         ]
         return ", ".join(part for part in parts if part)
 
@@ -100,8 +100,8 @@ def row_at_a_glance(document: object) -> Kind | None:
 def decoded(document: object, row: Kind) -> KubeObject:
     """The typed object; `DecodeError` if it is not one."""
     if _is_json(document):
-        return decoding.decode(document, row)
-    return decoding.convert(document, row)
+        return codec.decode(document, row)
+    return codec.convert(document, row)
 
 
 def plain(document: object) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from tonnage.errors import InputError
-from tonnage.objects.checking import Path, describe
+from tonnage.objects.validation import Path, describe
 
 DEEPEST = 200
 """More nesting than this is no manifest."""

@@ -2,7 +2,7 @@
 
 from tonnage.filters.causes import Cause
 from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, always
-from tonnage.objects import podfeatures
+from tonnage.objects import pod_features
 
 
 class NodeDeclaredFeatures:
@@ -14,7 +14,7 @@ class NodeDeclaredFeatures:
             return SKIP
         needed = ask.pods.features
         if ask.features.version < (1, 37):
-            needed = needed - {podfeatures.BIND_MOUNT_OPTIONS}
+            needed = needed - {pod_features.BIND_MOUNT_OPTIONS}
         if not needed:
             return SKIP
         return Begun(

@@ -13,8 +13,8 @@ from tonnage.filters.causes import Cause, Reason
 from tonnage.filters.framework import SKIP, Ask, Begun, Code, Outcome, Screen, one
 from tonnage.filters.opt_in import opted_in
 from tonnage.objects import intree, volumes
+from tonnage.objects.volume_sources import VolumeSource
 from tonnage.objects.volumes import VolumeProblem, VolumeUse
-from tonnage.objects.volumesources import VolumeSource
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 

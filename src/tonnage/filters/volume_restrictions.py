@@ -14,7 +14,7 @@ from tonnage.filters.framework import (
     kinds_of,
     one,
 )
-from tonnage.objects.volumesources import RBDSource, VolumeSource
+from tonnage.objects.volume_sources import RBDSource, VolumeSource
 from tonnage.snapshot.rows import Bools
 
 _SINGLE_POD = "ReadWriteOncePod"

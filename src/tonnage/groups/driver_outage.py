@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tonnage.groups import drivers
-from tonnage.groups.nodestate import NodeState
+from tonnage.groups.node_state import NodeState
 from tonnage.objects.meta import Record
 from tonnage.objects.storage import CSINode
 

@@ -10,7 +10,7 @@ import msgspec
 
 from tonnage.groups import limits
 from tonnage.groups.memory import RememberedDriver
-from tonnage.groups.nodestate import NodeState
+from tonnage.groups.node_state import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, NodeDriver, NodeDriverAllocatable

@@ -11,7 +11,7 @@ import msgspec
 
 from tonnage.groups import limits
 from tonnage.groups.model import CATALOGUE, OVERRIDE, Limit, Template
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
 
@@ -25,7 +25,7 @@ def stated(
     """The template, saying of its limits what holds on its node; `plugins` are wanted too."""
     numbers = read(template.node, template.csinode)
     drivers = [limit.driver for limit in template.limits]
-    told = limitkeys.published(template.node.status.allocatable, drivers, own)
+    told = limit_keys.published(template.node.status.allocatable, drivers, own)
     found = [
         msgspec.structs.replace(
             limit,
@@ -46,6 +46,6 @@ def _of_plugins(node: Node, plugins: Iterable[str], numbers: Mapping[str, int]) 
     kind = limits.instance_type(node)
     for plugin in sorted(plugins):
         if plugin in numbers:
-            by_table = limitkeys.intree_default(plugin, kind, None) == numbers[plugin]
+            by_table = limit_keys.intree_default(plugin, kind, None) == numbers[plugin]
             source = CATALOGUE if by_table else OVERRIDE
             yield Limit(driver=plugin, count=numbers[plugin], source=source)

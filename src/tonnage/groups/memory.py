@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tonnage.groups.learned import Lesson
+from tonnage.groups.limit_lessons import Lesson
 from tonnage.groups.model import Template
 from tonnage.objects.meta import Record
 from tonnage.objects.storage import NodeDriver

@@ -14,12 +14,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from tonnage.groups import driver_outage, drivers, nodestate
+from tonnage.groups import driver_outage, drivers, node_state
 from tonnage.groups.driver_outage import DriverOutage, LackingNode
 from tonnage.groups.drivers import Member
 from tonnage.groups.memory import Absences
 from tonnage.groups.model import LIVE, PROVIDER, REMEMBERED, Group, Template
-from tonnage.groups.nodestate import NodeState
+from tonnage.groups.node_state import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
@@ -117,7 +117,7 @@ def assess(
     by_name = {csinode.metadata.name: csinode for csinode in csinodes}
     group_of = {name: group for group in groups for name in group.nodes}
     if states is None:
-        states = {node.metadata.name: nodestate.of(node, policy) for node in nodes}
+        states = {node.metadata.name: node_state.of(node, policy) for node in nodes}
     look = _Look(not by_name, policy, now, None if policy.as_upstream else absences)
     found: dict[str, NodeReadiness] = {}
     for node in nodes:
@@ -192,7 +192,7 @@ class _Look:
             else born + policy.max_node_startup_time
         )
         coming_up = deadline > self._now
-        lost = bool(missing) and since > born + nodestate.STABLE_AFTER
+        lost = bool(missing) and since > born + node_state.STABLE_AFTER
         grown = state.is_seasoned(self._now, policy.driver_registration_timeout)
         if missing and (not coming_up or (lost and grown)):
             self.lacking.append(LackingNode(belongs_to, missing, lost=lost, late=not coming_up))

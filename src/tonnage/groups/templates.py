@@ -2,7 +2,7 @@
 
 In this order: a stable live node of the group; the last good one it had; the provider's; a node
 that is not ready, rather than nothing. Then, unless upstream is followed to the
-letter, `completing` adds what is known of drivers, their limits and their labels.
+letter, `template_completion` adds what is known of drivers, their limits and their labels.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,20 +12,20 @@ from typing import NamedTuple
 import msgspec
 
 from tonnage.groups import (
-    completing,
     daemons,
     drivers,
     enforced_limits,
+    limit_votes,
     limits,
-    nodestate,
-    sanitising,
+    node_sanitiser,
+    node_state,
+    template_completion,
     topology,
-    votes,
 )
 from tonnage.groups import memory as memories
-from tonnage.groups.completing import Surroundings
 from tonnage.groups.drivers import Evidence, Member, UsualDrivers
 from tonnage.groups.enforced_limits import ReadLimits
+from tonnage.groups.limit_votes import Vote
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.model import (
     LIVE,
@@ -36,10 +36,10 @@ from tonnage.groups.model import (
     Limit,
     Template,
 )
-from tonnage.groups.nodestate import NodeState
+from tonnage.groups.node_state import NodeState
 from tonnage.groups.policy import GroupPolicy
-from tonnage.groups.votes import Vote
-from tonnage.objects import limitkeys
+from tonnage.groups.template_completion import Surroundings
+from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -87,7 +87,7 @@ def build(
     """
     by_name = {node.metadata.name: node for node in nodes}
     if states is None:
-        states = nodestate.States().of(by_name.values(), policy)
+        states = node_state.States().of(by_name.values(), policy)
     cluster = _Cluster(
         nodes=by_name,
         states=states,
@@ -101,7 +101,7 @@ def build(
     names = set(wanted)
     surroundings = Surroundings(
         cluster.registered,
-        tuple(sorted(names - limitkeys.INTREE_KEYS.keys())),
+        tuple(sorted(names - limit_keys.INTREE_KEYS.keys())),
         own_keys=own_keys,
         lessons=memory.lessons,
         usual=UsualDrivers(cluster.everybody(), policy=policy, now=now),
@@ -120,7 +120,7 @@ def build(
             if enforced is None
             else enforced_limits.stated(
                 one.template,
-                plugins=names & limitkeys.INTREE_KEYS.keys(),
+                plugins=names & limit_keys.INTREE_KEYS.keys(),
                 own=own_keys,
                 read=enforced,
             )
@@ -230,7 +230,7 @@ def _make(
         found = limits.as_listed(csinode, chosen.source, surroundings.wanted)
         chosen = msgspec.structs.replace(chosen, csinode=csinode, limits=found)
     else:
-        chosen, unknown = completing.complete(
+        chosen, unknown = template_completion.complete(
             chosen,
             group=group,
             evidence=evidence,
@@ -273,7 +273,7 @@ def _votes(
     if cluster.policy.as_upstream or not cluster.policy.csi_aware:
         return {}
     kind = limits.instance_type(chosen.node) if chosen is not None else ""
-    return votes.of_group(
+    return limit_votes.of_group(
         members,
         kind=kind,
         wanted=surroundings.wanted,
@@ -341,7 +341,7 @@ def _from_unfit(
 def _copied(
     group: Group, member: Member, siblings: Sequence[Member], cluster: _Cluster
 ) -> Template:
-    name = sanitising.template_name(group.id)
+    name = node_sanitiser.template_name(group.id)
     csinode = member.csinode
     host_keys: tuple[str, ...] = ()
     if csinode is not None and not cluster.policy.as_upstream:
@@ -350,8 +350,8 @@ def _copied(
     pods = cluster.pods_by_node.get(member.node.metadata.name, ())
     return Template(
         group=group.id,
-        node=sanitising.node(member.node, name, host_keys=host_keys, policy=cluster.policy),
-        csinode=sanitising.csinode(csinode, name) if csinode is not None else None,
+        node=node_sanitiser.node(member.node, name, host_keys=host_keys, policy=cluster.policy),
+        csinode=node_sanitiser.csinode(csinode, name) if csinode is not None else None,
         daemon_pods=tuple(daemons.moved(pod, name) for pod in daemons.staying(pods)),
         source=LIVE,
         host_keys=host_keys,
@@ -369,17 +369,17 @@ def _declared(group: Group, policy: GroupPolicy, problems: list[str]) -> Templat
     declared = group.provider_template
     if declared is None or not _has_resources(declared, problems):
         return None
-    name = sanitising.template_name(group.id)
+    name = node_sanitiser.template_name(group.id)
     csinode = declared.csi_node
     host_keys: tuple[str, ...] = ()
     if csinode is not None and not policy.as_upstream:
         host_keys = topology.host_keys(declared.node, csinode.spec.drivers, ())
-    node = sanitising.node(declared.node, name, host_keys=host_keys, policy=policy)
-    node = sanitising.with_deprecated_labels(node)
+    node = node_sanitiser.node(declared.node, name, host_keys=host_keys, policy=policy)
+    node = node_sanitiser.with_deprecated_labels(node)
     return Template(
         group=group.id,
-        node=node if policy.as_upstream else sanitising.with_room(node),
-        csinode=sanitising.csinode(csinode, name) if csinode is not None else None,
+        node=node if policy.as_upstream else node_sanitiser.with_room(node),
+        csinode=node_sanitiser.csinode(csinode, name) if csinode is not None else None,
         source=PROVIDER,
         host_keys=host_keys,
     )

@@ -16,7 +16,7 @@ from tonnage.migration.flags import ARGUMENT, NOT_SUPPORTED, SETTING, Flag
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.scaleup import durations, expanders
 from tonnage.scaleup.priorities import parse_priorities
-from tonnage.service import configfile, plainyaml
+from tonnage.service import config_file, plain_yaml
 
 PROGRAM = "cluster-autoscaler"
 WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
@@ -164,7 +164,7 @@ class _Migrating:
                     raise self._wrong(flag, text, "a number") from None
             case "duration":
                 if text != "0" and durations.seconds(text) is None:
-                    raise self._wrong(flag, text, configfile.DURATION)
+                    raise self._wrong(flag, text, config_file.DURATION)
                 value = 0 if text == "0" else text
             case "range":
                 value, note = self._range(flag, text)
@@ -271,7 +271,7 @@ class _Migrating:
 
 def check(config: Mapping[str, Any], *, source: str) -> None:
     """An `InputError` if `tonnage run` would not take the settings."""
-    configfile.parse(plainyaml.dump(config).encode(), Config, where=source, given={})
+    config_file.parse(plain_yaml.dump(config).encode(), Config, where=source, given={})
 
 
 def _takes_text(field: str) -> bool:

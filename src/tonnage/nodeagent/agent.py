@@ -15,18 +15,18 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client, PatchStyle
 from tonnage.cluster.events import Recorder, Severity
 from tonnage.errors import ClusterError
-from tonnage.nodeagent import host, provenance, publishing
+from tonnage.nodeagent import host, limit_patches, provenance
 from tonnage.nodeagent.config import Config
-from tonnage.nodeagent.deciding import Decider, Heard, Outcome, Sight
-from tonnage.nodeagent.drift import Drift
 from tonnage.nodeagent.drivers import Driver, Drivers
+from tonnage.nodeagent.limit_decision import Decider, Heard, Outcome, Sight
+from tonnage.nodeagent.limit_drift import Drift
 from tonnage.nodeagent.metrics import Metrics
+from tonnage.nodeagent.node_objects import Surroundings
 from tonnage.nodeagent.provenance import Entry
-from tonnage.nodeagent.surroundings import Surroundings
-from tonnage.objects.attaching import without_room
+from tonnage.objects.attach_errors import without_room
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, VolumeAttachment
-from tonnage.service.configfile import ConfigFile
+from tonnage.service.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Agent:
         self._tried_version = ""
         """The version of the CSINode that we last tried to change."""
         self.outcome = Outcome({}, [], [], [])
-        self.change: publishing.Change | None = None
+        self.change: limit_patches.Change | None = None
         """What the last round changed on the node, or would have."""
         self.looked_at = clock.monotonic()
         surroundings.attachments.subscribe(lambda change: self._attachment(change.object))
@@ -114,7 +114,7 @@ class Agent:
         before = self.outcome.entries
         self.outcome = self._decider.look(self._sight(node), config)
         self._report(before)
-        self.change = publishing.node_change(node, self.outcome.entries)
+        self.change = limit_patches.node_change(node, self.outcome.entries)
         if self._dry_run:
             return
         if self.change is not None:
@@ -154,7 +154,7 @@ class Agent:
             self._drivers.ask_now(attachment.spec.attacher)
         self._news.set()
 
-    async def _write_node(self, node: Node, change: publishing.Change) -> None:
+    async def _write_node(self, node: Node, change: limit_patches.Change) -> None:
         try:
             patched = await self._client.patch(Node, self._name, change, subresource="status")
         except ClusterError as error:
@@ -169,7 +169,7 @@ class Agent:
     async def _write_csinode(self) -> None:
         csinode = self._around.csinode
         drivers = {one.metadata.name: one for one in self._around.drivers}
-        counts = publishing.csinode_counts(csinode, self.outcome.entries, drivers)
+        counts = limit_patches.csinode_counts(csinode, self.outcome.entries, drivers)
         if csinode is None or not counts:
             return
         if csinode.metadata.resource_version == self._tried_version:
@@ -180,7 +180,7 @@ class Agent:
             await self._client.patch(
                 CSINode,
                 self._name,
-                publishing.csinode_change(counts),
+                limit_patches.csinode_change(counts),
                 style=PatchStyle.STRATEGIC,
             )
         except (errors.Invalid, errors.Forbidden) as error:

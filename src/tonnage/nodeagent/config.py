@@ -5,7 +5,7 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.nodeagent.csi import Patience
 from tonnage.nodeagent.drivers import Pace
-from tonnage.nodeagent.settling import Settle
+from tonnage.nodeagent.stabilization import Settle
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import API_VERSION
 

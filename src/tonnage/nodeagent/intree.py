@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from tonnage.groups import catalogue
 from tonnage.groups.limits import instance_type
-from tonnage.nodeagent.effective import Machine
-from tonnage.objects import limitkeys
+from tonnage.nodeagent.effective_limit import Machine
+from tonnage.objects import limit_keys
 from tonnage.objects.nodes import Node
 
 
@@ -27,7 +27,7 @@ def provider_of(node: Node) -> str:
 def plugin_of(node: Node) -> str | None:
     """The in-tree plugin that has disks for this node."""
     provider = provider_of(node)
-    return next((one for one, cloud in limitkeys.PROVIDERS.items() if cloud == provider), None)
+    return next((one for one, cloud in limit_keys.PROVIDERS.items() if cloud == provider), None)
 
 
 def volume_limit(
@@ -41,7 +41,7 @@ def volume_limit(
     kind = instance_type(node)
     # Asked for in any case: it is what refuses a plugin of another cloud.
     by_rule = catalogue.intree_limit(plugin, kind, provider=provider_of(node))
-    key = limitkeys.INTREE_KEYS[plugin]
+    key = limit_keys.INTREE_KEYS[plugin]
     if env_max is not None:
         return IntreeLimit(key, env_max, "KUBE_MAX_PD_VOLS")
     if machine is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from tonnage.nodeagent.drift import Drift, View
+from tonnage.nodeagent.limit_drift import Drift, View
 from tonnage.nodeagent.provenance import Entry
 
 

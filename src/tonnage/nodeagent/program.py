@@ -18,11 +18,11 @@ from tonnage.nodeagent.config import Config
 from tonnage.nodeagent.csi import Caller
 from tonnage.nodeagent.drivers import Drivers
 from tonnage.nodeagent.metrics import Metrics
-from tonnage.nodeagent.surroundings import Surroundings
-from tonnage.service import running
-from tonnage.service.cachemetrics import CacheCollector
-from tonnage.service.configfile import ConfigFile
-from tonnage.service.serving import Server
+from tonnage.nodeagent.node_objects import Surroundings
+from tonnage.service import lifecycle
+from tonnage.service.cache_metrics import CacheCollector
+from tonnage.service.config_file import ConfigFile
+from tonnage.service.status_server import Server
 
 _ONCE_WITHIN = 60.0
 """Seconds for the caches to fill when there is to be only one round."""
@@ -109,7 +109,7 @@ class Program:
             if not self._settings.once:
                 await stack.enter_async_context(self.server.listening())
                 helpers.append(self.drivers.run())
-            await stack.enter_async_context(running.beside(*helpers))
+            await stack.enter_async_context(lifecycle.beside(*helpers))
             await (self._one_round() if self._settings.once else self.agent.run())
 
     async def _one_round(self) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import msgspec
 
 from tonnage.nodeagent.beliefs import Ceiling, Memory
-from tonnage.nodeagent.effective import Source
-from tonnage.objects.decoding import UNDECODABLE
+from tonnage.nodeagent.effective_limit import Source
+from tonnage.objects.codec import UNDECODABLE
 from tonnage.objects.meta import Record
 
 ANNOTATION = "tonnage.dev/attach-limits"

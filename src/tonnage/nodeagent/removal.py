@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from tonnage.cluster import errors
 from tonnage.cluster.client import EVERYTHING, Client, PatchStyle, Selection
-from tonnage.nodeagent import provenance, publishing
+from tonnage.nodeagent import limit_patches, provenance
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
@@ -36,10 +36,10 @@ async def remove(
                 await client.patch(
                     CSINode,
                     one.metadata.name,
-                    publishing.csinode_change(counts),
+                    limit_patches.csinode_change(counts),
                     style=PatchStyle.STRATEGIC,
                 )
-            change = publishing.node_change(one, {})
+            change = limit_patches.node_change(one, {})
             with suppress(errors.NotFound):
                 await client.patch(Node, one.metadata.name, change, subresource="status")
         yield Removed(node=one.metadata.name, keys=tuple(keys), csinode=tuple(sorted(counts)))

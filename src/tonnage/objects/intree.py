@@ -13,7 +13,7 @@ import msgspec
 
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.storage import PersistentVolume
-from tonnage.objects.volumesources import (
+from tonnage.objects.volume_sources import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
     AzureFileSource,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tonnage.objects import selectors
-from tonnage.objects.checking import Fault, Path, describe
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import Affinity, NodeSelectorTerm, Pod, PodAffinityTerm, PodSpec
 from tonnage.objects.resources import valid_qualified_name
@@ -24,6 +23,7 @@ from tonnage.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from tonnage.objects.validation import Fault, Path, describe
 from tonnage.objects.workloads import DaemonSet
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -3,7 +3,7 @@
 import msgspec
 
 from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, Record, ResourceList
-from tonnage.objects.volumesources import VolumeSource
+from tonnage.objects.volume_sources import VolumeSource
 
 
 class ResourceRequirements(Record, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from tonnage.objects.meta import (
     ResourceList,
 )
 from tonnage.objects.pods import NodeSelector
-from tonnage.objects.volumesources import ClaimSpec, VolumeSource
+from tonnage.objects.volume_sources import ClaimSpec, VolumeSource
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"

@@ -13,10 +13,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from tonnage.objects.checking import Fault, Path
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
+from tonnage.objects.validation import Fault, Path
 
 _TOLERANT = frozenset({ObjectMeta, Node, CSINode})
 """What comes from Kubernetes, also where it stands inside of ours: it has fields we do not read.

@@ -6,11 +6,11 @@ has no handle; it stands for itself, so that two pods that share it count it onc
 
 from typing import NamedTuple, Protocol
 
-from tonnage.objects import intree, limitkeys
+from tonnage.objects import intree, limit_keys
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from tonnage.objects.volumesources import VolumeSource
+from tonnage.objects.volume_sources import VolumeSource
 
 
 class StorageLookup(Protocol):
@@ -107,9 +107,9 @@ def slots(
         return NO_SLOTS
     if lookup.intree_apart:
         migrated += [
-            VolumeUse(limitkeys.PLUGINS[use.driver], use.handle)
+            VolumeUse(limit_keys.PLUGINS[use.driver], use.handle)
             for use in migrated
-            if use.driver in limitkeys.PLUGINS
+            if use.driver in limit_keys.PLUGINS
         ]
     return Slots(_distinct(uses), _distinct(migrated), problem, migrated_problem)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from tonnage.errors import ProviderError
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
@@ -36,7 +36,7 @@ class DeclarativeProvider:
             group.id: msgspec.structs.replace(
                 group, target=self._groups[group.id].target if self._groups else group.target
             )
-            for group in nodegroups.from_objects(self._declared, nodes)
+            for group in node_group_objects.from_objects(self._declared, nodes)
         }
 
     async def refresh(self) -> None:

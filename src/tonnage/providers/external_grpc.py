@@ -16,7 +16,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.errors import InputError, ProviderCause, ProviderError
 from tonnage.groups.model import Group
-from tonnage.objects.decoding import UNDECODABLE
+from tonnage.objects.codec import UNDECODABLE
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import MOST_NODES, GroupTemplate
 from tonnage.objects.storage import CSINode

@@ -23,7 +23,7 @@ from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client, Selection
 from tonnage.errors import ClusterError, InputError, ProviderError
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.nodes import Node, Taint
@@ -102,7 +102,10 @@ class KwokProvider:
 
     async def groups(self) -> Sequence[Group]:
         declared = map(_by_label, self._declared.values())
-        return [self._sized(one) for one in nodegroups.from_objects(declared, self._nodes.values())]
+        return [
+            self._sized(one)
+            for one in node_group_objects.from_objects(declared, self._nodes.values())
+        ]
 
     async def problems(self) -> Sequence[str]:
         return self._good.problems
@@ -323,7 +326,7 @@ class KwokProvider:
 
     def _at(self, group: str, machines: Machines) -> Group:
         """The group as the ledger has it this moment, for its sizes alone."""
-        (sized,) = nodegroups.from_objects([_by_label(self._declared[group])], ())
+        (sized,) = node_group_objects.from_objects([_by_label(self._declared[group])], ())
         return msgspec.structs.replace(sized, target=len(machines.wanted))
 
     def _sized(self, group: Group) -> Group:

@@ -7,9 +7,9 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import InputError
 from tonnage.files import yamltext
-from tonnage.files.collecting import Collector
 from tonnage.files.documents import Place
 from tonnage.files.loaded import Problem
+from tonnage.files.object_collector import Collector
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.providers.declarations import Declarations
 

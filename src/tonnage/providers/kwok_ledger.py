@@ -13,10 +13,10 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ProviderError
-from tonnage.objects.checking import describe
-from tonnage.objects.decoding import UNDECODABLE
+from tonnage.objects.codec import UNDECODABLE
 from tonnage.objects.meta import ObjectMeta, Record
 from tonnage.objects.scenarios import NodeGroup
+from tonnage.objects.validation import describe
 
 _ATTEMPTS = 20
 """Writers that may be faster than us in a row; each of them made progress."""

@@ -1,12 +1,12 @@
 """What happened in a cluster over time, shown: as a table, as CSV, as a page with charts.
 
-timeline   the record that everything here is made from; versioned output itself
-figures    the numbers people compare, and how they are written
-text       a summary and the course of events for a terminal
-csvtext    one row per sample, for spreadsheets
-charts     SVG, made here
-page       one HTML file that needs nothing else: `panels` with charts, `tables`, in one `style`
-wording    sentences for code words
+timeline  the record that everything here is made from; versioned output itself
+figures   the numbers people compare, and how they are written
+text      a summary and the course of events for a terminal
+csvtext   one row per sample, for spreadsheets
+charts    SVG, made here
+page      one HTML file that needs nothing else: `panels` with charts, `tables`, in one `style`
+phrases   sentences for code words
 
 Nothing here runs anything: a timeline may come from a simulation, a demonstration or a file.
 """

@@ -5,7 +5,7 @@ from html import escape
 from itertools import count
 from typing import NamedTuple
 
-from tonnage.report import charts, wording
+from tonnage.report import charts, phrases
 from tonnage.report.charts import Chart, Marker, Series
 from tonnage.report.figures import GIB, run_name
 from tonnage.report.timeline import (
@@ -97,7 +97,7 @@ def _described(series: Sequence[Series]) -> str:
 
 def _markers(run: Timeline, *, decided: bool) -> list[Marker]:
     done = [Marker(mark.at, mark.text) for mark in run.marks]
-    chosen = [Marker(one.at, wording.decision(one), "decided") for one in run.decisions]
+    chosen = [Marker(one.at, phrases.decision(one), "decided") for one in run.decisions]
     groups = (done, chosen if decided else [])
     return [marker for group in groups if len(group) <= _MARKERS for marker in group]
 
@@ -132,7 +132,7 @@ def _nodes(runs: Sequence[Timeline]) -> _Topic:
 
 def _state(run: Timeline, state: NodeState) -> Series:
     values = _over(run, lambda s: s.nodes.get(state, 0))
-    return Series(wording.STATES[state], f"c-{state.lower()}", values, "area")
+    return Series(phrases.STATES[state], f"c-{state.lower()}", values, "area")
 
 
 def _slots(runs: Sequence[Timeline]) -> Iterator[_Topic]:

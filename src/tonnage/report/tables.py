@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from tonnage.report import figures, wording
+from tonnage.report import figures, phrases
 from tonnage.report.figures import FIGURES, Figure, run_name
 from tonnage.report.text import thinned
 from tonnage.report.timeline import (
@@ -50,7 +50,7 @@ def _events(run: Timeline) -> Iterator[str]:
 
 def _decision(one: Decided) -> str:
     refused = f'<p class="worse">refused: {escape(one.error)}</p>' if one.error else ""
-    what = escape(wording.decision(one))
+    what = escape(phrases.decision(one))
     return f"<td>{what}{refused}</td><td>{escape(one.reason)}</td>"
 
 
@@ -92,7 +92,7 @@ def samples(runs: Sequence[Timeline]) -> Iterator[str]:
         heads = (
             "time",
             *("pods pending", "starting", "stuck", "running"),
-            *(f"nodes {wording.STATES[state]}" for state in NODE_STATES),
+            *(f"nodes {phrases.STATES[state]}" for state in NODE_STATES),
             *(f"{driver} {what}" for driver in own for what in ("used", "limit")),
             *(f"{driver} {what}" for driver in local for what in ("used, GiB", "total, GiB")),
             "cost",

@@ -12,7 +12,7 @@ import msgspec
 
 from tonnage.filters import opt_in
 from tonnage.filters.features import Features
-from tonnage.groups import learned, slot_pools
+from tonnage.groups import limit_lessons, slot_pools
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.readiness import Readiness
 from tonnage.objects.nodes import Node
@@ -93,7 +93,7 @@ def _with_refusals(
     memory: TemplateMemory, cluster: Cluster, options: Options, now: float
 ) -> TemplateMemory:
     """The memory with what attaches that were refused teach; live nodes speak for themselves."""
-    lessons = learned.renewed(
+    lessons = limit_lessons.renewed(
         memory.lessons,
         nodes=cluster.nodes,
         csinodes=(),

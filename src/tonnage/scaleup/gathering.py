@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from tonnage.filters.features import Features
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -61,7 +61,7 @@ def cluster_of(objects: Sequence[object], options: Options, features: Features) 
             snapshot.apply("ADDED", counted)
     return Cluster(
         snapshot=snapshot,
-        groups=nodegroups.from_objects(_of(objects, NodeGroup), nodes),
+        groups=node_group_objects.from_objects(_of(objects, NodeGroup), nodes),
         nodes=nodes,
         csinodes=list(_of(objects, CSINode)),
         daemonsets=list(_of(objects, DaemonSet)),

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from tonnage.groups import nodegroups, templates
+from tonnage.groups import node_group_objects, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.groups.templates import Templates
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -39,7 +39,7 @@ class Inventory:
         self._drivers: list[CSIDriver] = []
         for one in objects:
             self._keep(one)
-        self.groups: list[Group] = nodegroups.from_objects(self._declared, self.nodes)
+        self.groups: list[Group] = node_group_objects.from_objects(self._declared, self.nodes)
 
     def templates(
         self, *, options: Options, now: float, memory: TemplateMemory | None = None
@@ -54,7 +54,7 @@ class Inventory:
             memory=memory or TemplateMemory(),
             policy=policy_of(options),
             now=now,
-            own_keys=limitkeys.own_keys(self._drivers),
+            own_keys=limit_keys.own_keys(self._drivers),
         )
 
     intree_apart = False

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonnage.groups import nodestate, readiness, storage_rooms, templates
+from tonnage.groups import node_state, readiness, storage_rooms, templates
 from tonnage.groups.memory import Absences, TemplateMemory
-from tonnage.groups.nodestate import NodeState
+from tonnage.groups.node_state import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
@@ -49,7 +49,7 @@ def look(
     unplaced: Iterable[PodRecord] | None = None,
     without_node: Iterable[PodRecord] | None = None,
     known: Iterable[Look] = (),
-    states: nodestate.States | None = None,
+    states: node_state.States | None = None,
 ) -> Look:
     """Which pods count, what the next node of each group would be, how the nodes are.
 
@@ -80,7 +80,7 @@ def look(
             now=now,
             memory=memory,
             wanted=wanted,
-            states=(states or nodestate.States()).of(cluster.nodes, policy),
+            states=(states or node_state.States()).of(cluster.nodes, policy),
             absences=memory.absences if live else None,
         )
     elif same.cluster.groups == cluster.groups:

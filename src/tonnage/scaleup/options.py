@@ -10,9 +10,9 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.filters.opt_in import Enforcement
 from tonnage.groups.policy import GroupPolicy
-from tonnage.objects import complexity, decoding, strictness, timestamps
-from tonnage.objects.checking import describe
+from tonnage.objects import codec, complexity, strictness, timestamps
 from tonnage.objects.scenarios import LimitOverrides, SlotPool
+from tonnage.objects.validation import describe
 from tonnage.scaledown.options import ScaleDownOptions
 from tonnage.scaleup import durations
 
@@ -119,8 +119,8 @@ def of(settings: Mapping[str, object]) -> Options:
         if words:
             message = f"expected {' or '.join(words)}, found {describe(settings[field])}"
         elif message.startswith("Expected `"):
-            fault = decoding.explained(str(error), dict(settings))
-            field = decoding.render(fault.path)
+            fault = codec.explained(str(error), dict(settings))
+            field = codec.render(fault.path)
             message = f"expected {fault.expected}, found {fault.found}"
         raise InputError(f"options.{field}: {message}") from None
     if options.compatibility not in ("none", UPSTREAM):

@@ -32,7 +32,7 @@ from tonnage.objects.pods import (
     ResourceRequirements,
 )
 from tonnage.objects.storage import ClaimStatus, PersistentVolumeClaim, StorageClass
-from tonnage.objects.volumesources import ClaimReference, VolumeSource
+from tonnage.objects.volume_sources import ClaimReference, VolumeSource
 from tonnage.objects.workloads import (
     CronJob,
     DaemonSet,

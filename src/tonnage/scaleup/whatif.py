@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from tonnage.errors import InputError
-from tonnage.groups import daemons, drivers, limits, nodegroups
+from tonnage.groups import daemons, drivers, limits, node_group_objects
 from tonnage.objects import intree, volumes
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
@@ -176,7 +176,7 @@ def _set_limit(before: Changed, change: SetLimit) -> Changed:
     nodes = [one for one in before.objects if isinstance(one, Node)]
     csinodes = {one.metadata.name: one for one in before.objects if isinstance(one, CSINode)}
     declared = [one for one in before.objects if isinstance(one, NodeGroup)]
-    members = {group.id: group.nodes for group in nodegroups.from_objects(declared, nodes)}
+    members = {group.id: group.nodes for group in node_group_objects.from_objects(declared, nodes)}
     listed = any(change.driver in drivers.by_name(one) for one in csinodes.values()) or any(
         _lists(one.spec, change.driver) for one in declared
     )
@@ -260,7 +260,8 @@ def _remove_node(before: Changed, change: RemoveNode) -> Changed:
         )
     declared = [one for one in before.objects if isinstance(one, NodeGroup)]
     owner = next(
-        (g.id for g in nodegroups.from_objects(declared, nodes) if change.node in g.nodes), None
+        (g.id for g in node_group_objects.from_objects(declared, nodes) if change.node in g.nodes),
+        None,
     )
     fate = _Evicted.of(before.objects, change.node)
     after: list[KubeObject] = []

@@ -16,30 +16,30 @@ import numpy as np
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder, Severity
-from tonnage.cluster.watching import EventType
+from tonnage.cluster.watch_events import EventType
 from tonnage.filters.features import Features
 from tonnage.objects import complexity
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.scheduler import metrics as figures
-from tonnage.scheduler import pledges, waking
-from tonnage.scheduler.binding import Binder, BindingFailed, PodGone
+from tonnage.scheduler import pledges, queueing_hints
+from tonnage.scheduler.binder import Binder, BindingFailed, PodGone
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.metrics import Metrics
-from tonnage.scheduler.placing import Placed, Placer, Refused
-from tonnage.scheduler.preempting import Preemptor
-from tonnage.scheduler.queue import Pace, SchedulingQueue, Waiting
-from tonnage.scheduler.statuses import (
+from tonnage.scheduler.placer import Placed, Placer, Refused
+from tonnage.scheduler.pod_status import (
     SCHEDULER_ERROR,
     UNSCHEDULABLE,
     StatusWriter,
     Word,
     scheduled_condition,
 )
-from tonnage.scheduler.waking import Happening
-from tonnage.scheduler.world import SchedulerWorld
-from tonnage.service.configfile import ConfigFile
-from tonnage.service.standing import Trust
+from tonnage.scheduler.preemptor import Preemptor
+from tonnage.scheduler.queue import Pace, SchedulingQueue, Waiting
+from tonnage.scheduler.queueing_hints import Happening
+from tonnage.scheduler.scheduler_cache import SchedulerWorld
+from tonnage.service.config_file import ConfigFile
+from tonnage.service.live_cluster import Trust
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 _log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class Scheduler:
             flush=config.unschedulable_flush,
         )
         if self._world.pledges.lapse(started):
-            self._wake(Happening(waking.MORE_STORAGE, None))
+            self._wake(Happening(queueing_hints.MORE_STORAGE, None))
         taken = self.queue.pop(config.batch, now=started)
         if not taken:
             return 0
@@ -152,7 +152,7 @@ class Scheduler:
             self._count(placed, refused, self._clock.monotonic() - started)
             for one in placed:
                 self._tasks.create_task(self._see_through(one, features, config.bind_timeout))
-                self._wake(Happening(waking.POD_ADDED, one.record))
+                self._wake(Happening(queueing_hints.POD_ADDED, one.record))
             self._refuse(refused, features, config)
         return len(taken)
 
@@ -261,7 +261,7 @@ class Scheduler:
             self._pod_changed(obj, before, gone=gone)
             return
         if before is not None or not gone:
-            for happening in waking.happenings(before, None if gone else obj):
+            for happening in queueing_hints.happenings(before, None if gone else obj):
                 self._wake(happening)
         if isinstance(obj, PersistentVolumeClaim):
             self._binder.volumes_changed([(obj.metadata.namespace, obj.metadata.name)])
@@ -292,7 +292,9 @@ class Scheduler:
 
         def worth(by: str, waiting: Waiting) -> bool:
             record = snapshot.pods.get(waiting.key)
-            return record is None or waking.worth_another_try(happening, by, record, snapshot)
+            return record is None or queueing_hints.worth_another_try(
+                happening, by, record, snapshot
+            )
 
         if self.queue.wake(happening.cured, worth, now=self._clock.monotonic()):
             self._woken.set()
@@ -395,11 +397,11 @@ class Scheduler:
 def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[Happening]:
     """What a change of a pod comes to for others: only pods with a node matter to them."""
     if before is not None and _place(before) and _place(before) != _place(now):
-        return [Happening(waking.POD_DELETED, before)]
+        return [Happening(queueing_hints.POD_DELETED, before)]
     if now is None or not now.node_name:
         return []
     if before is None or not before.node_name:
-        return [Happening(waking.POD_ADDED, now)]
+        return [Happening(queueing_hints.POD_ADDED, now)]
     found = []
     if before.meta.labels != now.meta.labels:
         found.append(Happening("Pod.label", now))

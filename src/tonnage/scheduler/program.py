@@ -15,12 +15,12 @@ from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.loop import Scheduler
 from tonnage.scheduler.metrics import Metrics
 from tonnage.scheduler.queue import SchedulingQueue
-from tonnage.scheduler.world import SchedulerWorld
-from tonnage.service import cachemetrics, connecting, running
-from tonnage.service.cachemetrics import CacheCollector
-from tonnage.service.configfile import ConfigFile
-from tonnage.service.leading import Candidate, Leadership
-from tonnage.service.serving import Server
+from tonnage.scheduler.scheduler_cache import SchedulerWorld
+from tonnage.service import cache_metrics, connections, lifecycle
+from tonnage.service.cache_metrics import CacheCollector
+from tonnage.service.config_file import ConfigFile
+from tonnage.service.leader_election import Candidate, Leadership
+from tonnage.service.status_server import Server
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class SchedulerProgram:
                 ready=self.unready,
                 registry=self.metrics.registry,
                 documents={"/status": self.status},
-                details=lambda: cachemetrics.ages(self.world.mirror),
+                details=lambda: cache_metrics.ages(self.world.mirror),
             )
 
     async def run(self) -> None:
@@ -108,7 +108,7 @@ class SchedulerProgram:
         async with AsyncExitStack() as stack:
             if self.server is not None:
                 await stack.enter_async_context(self.server.listening())
-            helpers = running.beside(
+            helpers = lifecycle.beside(
                 self.world.mirror.run(), self.recorder.run(), self.scheduler.statuses.run()
             )
             await stack.enter_async_context(helpers)
@@ -136,7 +136,7 @@ class SchedulerProgram:
             },
             "refusedBy": self.scheduler.queue.refusals(),
             "beingBound": sorted(self.world.assumed),
-            "caches": cachemetrics.documents(self.world.mirror),
+            "caches": cache_metrics.documents(self.world.mirror),
         }
 
     def _leads(self, leads: bool) -> None:
@@ -156,7 +156,7 @@ async def start(
     new_id: Callable[[], str],
 ) -> None:
     """Find out whom we talk to, then run until cancelled."""
-    version = await connecting.server_version(client, clock=clock)
+    version = await connections.server_version(client, clock=clock)
     extra = {"kubernetes": version, "scheduler_name": settings.scheduler_name}
     _log.info("starting", extra=extra)
     program = SchedulerProgram(

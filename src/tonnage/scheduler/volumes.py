@@ -8,7 +8,7 @@ from tonnage.filters.features import Features
 from tonnage.filters.framework import Ask, Rejection
 from tonnage.filters.volume_matching import Matching
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
-from tonnage.scheduler.world import NOTHING_TO_BIND, VolumeChoice
+from tonnage.scheduler.scheduler_cache import NOTHING_TO_BIND, VolumeChoice
 from tonnage.snapshot.openvolumes import size_wanted
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 

@@ -12,9 +12,9 @@ from aiohttp import web
 from tonnage.clock import Clock, SystemClock
 from tonnage.errors import InputError
 from tonnage.service import addresses
+from tonnage.service.http_questions import Question, Questions
 from tonnage.service.listener import ConnectionLimits, Handler, Listener
-from tonnage.service.questions import Question, Questions
-from tonnage.service.serving import Document, document_handler
+from tonnage.service.status_server import Document, document_handler
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from aiohttp import http_exceptions, web
 
 from tonnage.clock import Clock, SystemClock
 from tonnage.errors import InputError
-from tonnage.objects import checking
+from tonnage.objects import validation
 from tonnage.service import addresses
 from tonnage.service.certificates import Certificates
 
@@ -153,7 +153,7 @@ class Listener:
             )
         except OSError as error:
             self._open.pop(protocol, None)
-            _log.debug("no connection", extra={"error": checking.one_line(str(error))})
+            _log.debug("no connection", extra={"error": validation.one_line(str(error))})
         except asyncio.CancelledError:
             accepted.close()
             raise
@@ -256,7 +256,7 @@ class _MalformedRequests(logging.Filter):
             record.msg, record.args = "malformed request", ()
             record.levelno, record.levelname = logging.WARNING, "WARNING"
             record.exc_info = None
-            record.__dict__["error"] = checking.one_line(error.message)
+            record.__dict__["error"] = validation.one_line(error.message)
         return True
 
 

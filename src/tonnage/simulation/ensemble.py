@@ -19,20 +19,20 @@ from tonnage.embedded.world import World
 from tonnage.errors import TonnageError
 from tonnage.filters import features, opt_in
 from tonnage.filters.features import Features
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.report.timeline import Decided, Mark, Sample, Summary, Timeline
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.program import SchedulerProgram
 from tonnage.scheduler.program import Settings as SchedulerSettings
-from tonnage.service import running
-from tonnage.service.configfile import ConfigFile
-from tonnage.simulation import acting, reading, templating
+from tonnage.service import lifecycle
+from tonnage.service.config_file import ConfigFile
+from tonnage.simulation import actions, capacity_program, scenario_files
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.faults import CuttableTransport
 from tonnage.simulation.manifests import Manifests
+from tonnage.simulation.recorded_cloud import NotedCloud
 from tonnage.simulation.scenario import Program as ProgramName
 from tonnage.simulation.scenario import Simulation
-from tonnage.simulation.tapping import NotedCloud
 
 _STEPS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 _SAMPLES = 720
@@ -76,7 +76,7 @@ class Ensemble:
             now=lambda: self.accounts.now,
         )
         self.way = CuttableTransport(InProcessTransport(self.server))
-        self._config = ConfigFile(None, Config, given=reading.autoscaler_options(spec))
+        self._config = ConfigFile(None, Config, given=scenario_files.autoscaler_options(spec))
         unchecked = {"cacheCheckInterval": 0, **spec.scheduler}
         self._scheduler_config = ConfigFile(None, SchedulerConfig, given=unchecked)
         self._version = f"v{spec.kubernetes_version or '.'.join(map(str, features.NEWEST))}.0"
@@ -93,7 +93,7 @@ class Ensemble:
         self.marks: list[Mark] = []
         self._prices = {
             group.id: group.price_per_hour or 0.0
-            for group in nodegroups.from_objects(simulation.groups, ())
+            for group in node_group_objects.from_objects(simulation.groups, ())
         }
 
     async def run(self) -> None:
@@ -102,7 +102,7 @@ class Ensemble:
             self.manifests.apply(tree)
         await self.cloud.open()
         self.sample()
-        async with running.beside(
+        async with lifecycle.beside(
             self.world.run(),
             self.cloud.run(),
             self._kept("scheduler", self._run_scheduler),
@@ -210,7 +210,7 @@ class Ensemble:
         )
         self.cloud.report = lambda: program.autoscaler.report
         # Neither sockets nor the collector's settings are touched: many of these may be running.
-        async with running.beside(program.world.mirror.run(), program.recorder.run()):
+        async with lifecycle.beside(program.world.mirror.run(), program.recorder.run()):
             await program.autoscaler.run()
 
     async def _run_scheduler(self) -> None:
@@ -235,7 +235,7 @@ class Ensemble:
 
     async def _run_capacity_templates(self) -> None:
         whose = "capacity-templates"
-        await templating.run(
+        await capacity_program.run(
             self._client(whose),
             self.cloud,
             clock=self.clock,
@@ -258,7 +258,7 @@ class Ensemble:
             async with asyncio.TaskGroup() as tasks:
                 for at, _, action in due:
                     await self.clock.sleep(at - self.accounts.now)
-                    tasks.create_task(acting.perform(action, self))
+                    tasks.create_task(actions.perform(action, self))
         except* TonnageError as errors:
             failed = errors.exceptions[0]
         else:

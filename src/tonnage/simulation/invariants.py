@@ -1,6 +1,6 @@
 """What must hold after every change in the API, whatever goes wrong around it.
 
-The rules are in `judging`; here they are put together and told of what happens.
+The rules are in `checks`; here they are put together and told of what happens.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Any
 from tonnage.autoscaler.config import Config
 from tonnage.cluster import resources
 from tonnage.embedded.apiserver.store import Collection, Occurrence
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
@@ -19,19 +19,19 @@ from tonnage.objects.storage import (
     PersistentVolumeClaim,
     VolumeAttachment,
 )
-from tonnage.scheduler.world import Assumed
-from tonnage.service import configfile
-from tonnage.simulation import reading
+from tonnage.scheduler.scheduler_cache import Assumed
+from tonnage.service import config_file
+from tonnage.simulation import scenario_files
+from tonnage.simulation.checks.bindings import Bindings
+from tonnage.simulation.checks.bounds import Bounds
+from tonnage.simulation.checks.deletions import Deletions
+from tonnage.simulation.checks.disks import Disks
+from tonnage.simulation.checks.findings import Findings, Violation
+from tonnage.simulation.checks.pending_pods import Waiting
+from tonnage.simulation.checks.places import Places
+from tonnage.simulation.checks.purchases import Purchases
+from tonnage.simulation.checks.repeats import Repeats
 from tonnage.simulation.ensemble import Ensemble
-from tonnage.simulation.judging.binding import Bindings
-from tonnage.simulation.judging.bounds import Bounds
-from tonnage.simulation.judging.deletions import Deletions
-from tonnage.simulation.judging.disks import Disks
-from tonnage.simulation.judging.findings import Findings, Violation
-from tonnage.simulation.judging.places import Places
-from tonnage.simulation.judging.purchases import Purchases
-from tonnage.simulation.judging.repeats import Repeats
-from tonnage.simulation.judging.waiting import Waiting
 
 __all__ = ["Invariants", "Violation"]
 
@@ -59,7 +59,8 @@ class Invariants:
         spec = ensemble.simulation.spec
         accounts, cloud, store = ensemble.accounts, ensemble.cloud, ensemble.server.store
         groups = {
-            group.id: group for group in nodegroups.from_objects(ensemble.simulation.groups, ())
+            group.id: group
+            for group in node_group_objects.from_objects(ensemble.simulation.groups, ())
         }
         drivers = store.collections["storage.k8s.io", "v1", "csidrivers"]
         self._findings = findings = Findings(lambda: accounts.now)
@@ -74,8 +75,8 @@ class Invariants:
         self._deletions = Deletions(
             accounts,
             findings,
-            patience=configfile.parse(
-                b"", Config, where="", given=reading.autoscaler_options(spec)
+            patience=config_file.parse(
+                b"", Config, where="", given=scenario_files.autoscaler_options(spec)
             ).driver_registration_timeout,
             behind=self._is_behind,
         )

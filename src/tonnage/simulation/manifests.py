@@ -7,7 +7,7 @@ import msgspec
 from tonnage.cluster.transport import Request
 from tonnage.embedded.apiserver import ApiServer
 from tonnage.embedded.apiserver.kinds import ServedKind
-from tonnage.embedded.apiserver.patching import APPLY, MERGE
+from tonnage.embedded.apiserver.patches import APPLY, MERGE
 from tonnage.embedded.apiserver.store import Collection
 from tonnage.errors import InputError
 

@@ -15,8 +15,8 @@ import msgspec
 from tonnage.embedded.world import Delay
 from tonnage.errors import InputError
 from tonnage.files.yamltext import Document
-from tonnage.objects import decoding, strictness
-from tonnage.objects.checking import Fault, describe
+from tonnage.objects import codec, strictness
+from tonnage.objects.validation import Fault, describe
 from tonnage.scaleup import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -41,7 +41,7 @@ def _made(value: object, type_: type[T], where: "Where") -> T:
         if fault is None and choices:
             fault = Fault(steps, " or ".join(choices), describe(_at(value, steps)))
         if fault is None and message.startswith(("Expected `", "Object missing")):
-            fault = decoding.explained(str(error), value)
+            fault = codec.explained(str(error), value)
         if fault is None:  # A check of ours, which has better words than a type.
             raise where.inside(*steps).error(message) from None
         told = f"expected {fault.expected}, found {fault.found}"
@@ -83,7 +83,7 @@ class Where:
         if named:
             message = message[named.end() :]
             place = f"{self._file}:{self._document.line_of(path)}"
-        return InputError(f"{place}: {f'{decoding.render(path)}: ' if path else ''}{message}")
+        return InputError(f"{place}: {f'{codec.render(path)}: ' if path else ''}{message}")
 
 
 def seconds(value: object) -> float | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tonnage.objects import complexity, podfeatures, resources
+from tonnage.objects import complexity, pod_features, resources
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import (
     Affinity,
@@ -166,7 +166,7 @@ class PodClass:
         self.ports = _host_ports(spec)
         self.gates = tuple(gate.name for gate in spec.scheduling_gates)
         self.wants_devices = bool(spec.resource_claims)
-        self.features = podfeatures.needed(spec)
+        self.features = pod_features.needed(spec)
         self.priority = spec.priority or 0
         self.complexity = complexity.of(spec)
         # Filled in by the parts of the snapshot that keep count of and over classes.

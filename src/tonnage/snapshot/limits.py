@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
 
@@ -68,9 +68,9 @@ def from_csinode_and_allocatable(
     `KUBE_MAX_PD_VOLS`, or the number of old.
     """
     listed, limits, exists = from_csinode(node, csinode)
-    told = limitkeys.published(node.status.allocatable, {*listed, *known}, own)
+    told = limit_keys.published(node.status.allocatable, {*listed, *known}, own)
     found = {driver: limit.slots for driver, limit in told.items()} | limits
-    for plugin, driver in limitkeys.INTREE_DRIVERS.items():
+    for plugin, driver in limit_keys.INTREE_DRIVERS.items():
         if driver not in found:
             found[plugin] = intree_default(plugin, node, max_pd_vols)
     return NodeLimits(listed, found, csinode=exists)
@@ -80,4 +80,4 @@ def intree_default(plugin: str, node: Node, max_pd_vols: int | None) -> int:
     """The limit of an in-tree plugin's volumes on a node that tells none."""
     labels = node.metadata.labels
     instance_type = next((labels[key] for key in INSTANCE_TYPE_LABELS if key in labels), "")
-    return limitkeys.intree_default(plugin, instance_type, max_pd_vols)
+    return limit_keys.intree_default(plugin, instance_type, max_pd_vols)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from tonnage.objects import limitkeys, volumes
-from tonnage.objects.decoding import collector_paused
+from tonnage.objects import limit_keys, volumes
+from tonnage.objects.codec import collector_paused
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
@@ -273,7 +273,7 @@ class Snapshot:
 
     def _read_keys(self) -> None:
         """Another driver may name the key of its limit now, or none."""
-        keys = limitkeys.own_keys(self.storage.drivers.values())
+        keys = limit_keys.own_keys(self.storage.drivers.values())
         if keys != self.own_keys:
             self.own_keys = keys
             for record in self.nodes.values():

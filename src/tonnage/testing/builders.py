@@ -64,7 +64,7 @@ from tonnage.objects.storage import (
     VolumeSpec,
     VolumeStatus,
 )
-from tonnage.objects.volumesources import (
+from tonnage.objects.volume_sources import (
     ClaimReference,
     ClaimSpec,
     ClaimTemplate,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded.apiserver.asking import BUDGETS, CONFIG_MAPS, CORE, MERGE, PODS, Api, owner
+from tests.embedded.apiserver.requests import BUDGETS, CONFIG_MAPS, CORE, MERGE, PODS, Api, owner
 from tonnage.embedded.apiserver import journal
 from tonnage.errors import InputError
 

@@ -7,14 +7,14 @@ from contextlib import aclosing
 
 import pytest
 
-from tests.embedded.apiserver.asking import CONFIG_MAPS, MERGE, Api
+from tests.embedded.apiserver.requests import CONFIG_MAPS, MERGE, Api
 from tonnage.clock.virtual import VirtualClock, run
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.cluster.transport import Pairs, Request
-from tonnage.cluster.watching import Change
+from tonnage.cluster.watch_events import Change
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
-from tonnage.embedded.apiserver import watching as watches
+from tonnage.embedded.apiserver import watches as watches
 
 
 def watch(**query: str) -> Request:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.embedded.apiserver.asking import CONFIG_MAPS, MERGE, Api
+from tests.embedded.apiserver.requests import CONFIG_MAPS, MERGE, Api
 
 MANY = 4200
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.embedded.apiserver.asking import MERGE, Api, Json
+from tests.embedded.apiserver.requests import MERGE, Api, Json
 from tonnage.embedded.apiserver.kinds import BUILT_IN, ServedKind
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

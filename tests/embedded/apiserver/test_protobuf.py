@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.embedded.apiserver.asking import Api
+from tests.embedded.apiserver.requests import Api
 from tonnage.embedded.apiserver import protobuf
 
 CORE = "/api/v1"

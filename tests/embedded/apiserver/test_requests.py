@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.embedded.apiserver.asking import (
+from tests.embedded.apiserver.requests import (
     BUDGETS,
     CONFIG_MAPS,
     CORE,

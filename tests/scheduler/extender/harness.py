@@ -27,7 +27,7 @@ from tonnage.objects.storage import (
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.program import Program, Settings
 from tonnage.service.certificates import Certificates
-from tonnage.service.configfile import ConfigFile
+from tonnage.service.config_file import ConfigFile
 from tonnage.testing import builders as make
 from tonnage.testing.clock import VirtualClock
 

@@ -19,7 +19,7 @@ from tonnage.files import batches
 from tonnage.filters import features, pipeline
 from tonnage.filters.features import Features
 from tonnage.filters.framework import Ask, Begun, Code, Rejection
-from tonnage.scheduler.extender import judging
+from tonnage.scheduler.extender import node_verdicts
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.testing.clock import VirtualClock
@@ -53,7 +53,7 @@ def cases(folder: Path) -> Iterator[Case]:
 
 
 def allowed_by_extender(case: Case, pod: PodRecord) -> set[str]:
-    found = judging.judge(
+    found = node_verdicts.judge(
         Ask(case.snapshot, pod, case.features),
         list(case.snapshot.nodes),
         reservations=Reservations(VirtualClock()),

@@ -16,7 +16,7 @@ from aiohttp import web
 from tonnage.cluster.transport import Request, Response
 from tonnage.embedded.apiserver.refusals import Refusal, unsupported_media_type
 from tonnage.embedded.apiserver.server import ApiServer, refused
-from tonnage.embedded.apiserver.watching import Watch
+from tonnage.embedded.apiserver.watches import Watch
 from tonnage.errors import InputError
 
 LOOPBACK = "127.0.0.1"

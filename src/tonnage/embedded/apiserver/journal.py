@@ -15,7 +15,7 @@ from typing import BinaryIO, TypeAlias
 
 import msgspec
 
-from tonnage.embedded.apiserver import validating
+from tonnage.embedded.apiserver import validation
 from tonnage.embedded.apiserver.kinds import DEFINITIONS, from_definition
 from tonnage.embedded.apiserver.refusals import Refusal
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stored
@@ -73,7 +73,7 @@ class Journal:
             if collection is None:
                 continue  # of a kind that an earlier release served
             try:
-                tree = validating.restored(collection.kind, data)
+                tree = validation.restored(collection.kind, data)
                 at = int(tree["metadata"]["resourceVersion"])
                 if collection.kind is DEFINITIONS:
                     self._store.serve(from_definition(tree))

@@ -8,13 +8,13 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.transport import Request, Response
-from tonnage.embedded.apiserver import discovery, patching, reviews, subresources, tables
-from tonnage.embedded.apiserver.deleting import DeleteOptions, Deleting
+from tonnage.embedded.apiserver import discovery, patches, reviews, subresources, tables
+from tonnage.embedded.apiserver.deletion import DeleteOptions, Deleting
 from tonnage.embedded.apiserver.disruptions import Disruptions
-from tonnage.embedded.apiserver.expiring import EVENT_TTL, Expiring
+from tonnage.embedded.apiserver.event_expiry import EVENT_TTL, Expiring
 from tonnage.embedded.apiserver.journal import Journal
 from tonnage.embedded.apiserver.kinds import DEFINITIONS, from_definition
-from tonnage.embedded.apiserver.reading import Reading
+from tonnage.embedded.apiserver.lists import Reading
 from tonnage.embedded.apiserver.refusals import (
     Refusal,
     Tree,
@@ -24,11 +24,11 @@ from tonnage.embedded.apiserver.refusals import (
     no_such_path,
     not_found,
 )
-from tonnage.embedded.apiserver.routing import Asked, asked
+from tonnage.embedded.apiserver.request_paths import Asked, asked
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stored
 from tonnage.embedded.apiserver.subresources import Evictions
-from tonnage.embedded.apiserver.watching import Watch
-from tonnage.embedded.apiserver.writing import Writing, parsed
+from tonnage.embedded.apiserver.watches import Watch
+from tonnage.embedded.apiserver.writes import Writing, parsed
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 REMEMBERED = 4096
@@ -170,7 +170,7 @@ class ApiServer:
     def _patch(self, wanted: Asked) -> Response:
         style = wanted.content_type
         before = wanted.collection.get(wanted.namespace, wanted.name)
-        if style == patching.APPLY:
+        if style == patches.APPLY:
             if not wanted.query.get("fieldManager"):
                 problem = "Required value: is required for apply patch"
                 raise invalid("PatchOptions", "", [("fieldManager", problem)])

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tonnage.embedded.apiserver.deleting import DeleteOptions, Deleting
+from tonnage.embedded.apiserver.deletion import DeleteOptions, Deleting
 from tonnage.embedded.apiserver.disruptions import Disruptions, is_ready
 from tonnage.embedded.apiserver.refusals import Refusal, Tree, bad_request, conflict, invalid
 from tonnage.embedded.apiserver.store import Collection, Store, Stored

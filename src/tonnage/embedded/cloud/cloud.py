@@ -18,9 +18,9 @@ from tonnage.cluster.client import Client
 from tonnage.embedded.cloud.behaviour import ZONE, CloudBehaviour, Shortage, label
 from tonnage.embedded.cloud.machines import Bill, Machine, Machines
 from tonnage.embedded.world.behaviour import Fate
-from tonnage.embedded.world.chores import Chores
+from tonnage.embedded.world.keyed_tasks import Chores
 from tonnage.errors import InputError, ProviderError
-from tonnage.groups import nodegroups
+from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
@@ -53,7 +53,8 @@ class SimulatedCloud:
         self._fate = Fate(rng)
         self._declared = {group.metadata.name: kwok_objects.check(group) for group in node_groups}
         self._groups = {
-            group.id: group for group in nodegroups.from_objects(self._declared.values(), ())
+            group.id: group
+            for group in node_group_objects.from_objects(self._declared.values(), ())
         }
         prices = {name: group.price_per_hour or 0.0 for name, group in self._groups.items()}
         self.machines = Machines(prices)
@@ -254,7 +255,7 @@ class SimulatedCloud:
         listing = await self._client.list(Node)
         now = self._clock.monotonic()
         by_name = {node.metadata.name: node for node in listing.items}
-        found = nodegroups.from_objects(self._declared.values(), listing.items)
+        found = node_group_objects.from_objects(self._declared.values(), listing.items)
         self._groups = {group.id: group for group in found}
         for group in found:
             for name in group.nodes:

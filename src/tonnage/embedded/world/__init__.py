@@ -16,7 +16,7 @@ from tonnage.embedded.world.behaviour import (
     LimitChange,
     WorldBehaviour,
 )
-from tonnage.embedded.world.runtimes import RUNS_FOR
+from tonnage.embedded.world.run_times import RUNS_FOR
 from tonnage.embedded.world.world import World
 
 __all__ = [

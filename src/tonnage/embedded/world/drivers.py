@@ -3,16 +3,16 @@
 from functools import partial
 
 from tonnage.cluster.cache import Cache
-from tonnage.cluster.watching import Change, EventType
-from tonnage.embedded.world import csinodes, nodepatches
+from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world import csinodes, node_patches
 from tonnage.embedded.world.behaviour import (
     DriverBehaviour,
     LimitChange,
     is_meant,
     is_played,
 )
-from tonnage.embedded.world.chores import Stage
 from tonnage.embedded.world.csinodes import Drivers
+from tonnage.embedded.world.keyed_tasks import Stage
 from tonnage.errors import InputError
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, NodeDriver, NodeDriverAllocatable
@@ -52,13 +52,13 @@ class DriverRegistrations:
         )
         await csinodes.change(self._client, found, partial(_with, entry=entry))
         if behaviour.startup_taint and behaviour.untaints_blindly:
-            left = nodepatches.without(found.spec.taints, behaviour.startup_taint)
-            await nodepatches.write_taints(self._client, node, left)
+            left = node_patches.without(found.spec.taints, behaviour.startup_taint)
+            await node_patches.write_taints(self._client, node, left)
         elif behaviour.startup_taint:
-            await nodepatches.change_taints(
+            await node_patches.change_taints(
                 self._client,
                 node,
-                lambda node: nodepatches.without(node.spec.taints, behaviour.startup_taint),
+                lambda node: node_patches.without(node.spec.taints, behaviour.startup_taint),
             )
 
     async def unregister(self, node: str, driver: str) -> None:
@@ -112,7 +112,7 @@ class DriverRegistrations:
                 self._begun.discard(key)
                 self._limits.pop(key, None)
                 self._real_limits.pop(key, None)
-            elif key not in self._begun and nodepatches.is_ready(node):
+            elif key not in self._begun and node_patches.is_ready(node):
                 self._begun.add(key)
                 if self._ever_registers(node, driver):
                     self._chores.start(("driver", *key), partial(self._live, node, driver))

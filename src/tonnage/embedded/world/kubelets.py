@@ -8,15 +8,15 @@ import msgspec
 
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
-from tonnage.cluster.watching import Change, EventType
-from tonnage.embedded.world import csinodes, nodepatches
+from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world import csinodes, node_patches
 from tonnage.embedded.world.behaviour import is_meant, is_played
-from tonnage.embedded.world.chores import Stage
-from tonnage.embedded.world.complaints import Complaints
-from tonnage.embedded.world.mounting import Mounts
-from tonnage.embedded.world.nodepatches import stamp
-from tonnage.embedded.world.podindex import PodKey, PodsOnNodes
-from tonnage.embedded.world.runtimes import RunningTimeError, running_time
+from tonnage.embedded.world.event_writer import Complaints
+from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.mounts import Mounts
+from tonnage.embedded.world.node_patches import stamp
+from tonnage.embedded.world.pod_index import PodKey, PodsOnNodes
+from tonnage.embedded.world.run_times import RunningTimeError, running_time
 from tonnage.objects import timestamps
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node
@@ -60,7 +60,7 @@ class Kubelets:
     async def report(self, name: str, *, ready: bool) -> None:
         """Say that a node is Ready, or that it is not."""
         node = await self._client.get(Node, name)
-        told = nodepatches.conditions(node, ready=ready, now=self._clock.now())
+        told = node_patches.conditions(node, ready=ready, now=self._clock.now())
         status = {
             "conditions": [msgspec.to_builtins(one) for one in told],
             "addresses": [
@@ -105,7 +105,7 @@ class Kubelets:
 
     async def _live(self, node: Node) -> None:
         name = node.metadata.name
-        if not nodepatches.is_ready(node):
+        if not node_patches.is_ready(node):
             await self._clock.sleep(self._fate.seconds(self._behaviour.start, "start", name))
             await self._chores.insist(partial(self._begin, node), "begin", name)
         self._started.add(name)

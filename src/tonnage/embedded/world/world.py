@@ -8,20 +8,20 @@ from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
 from tonnage.embedded.world import controllers
-from tonnage.embedded.world.attachdetach import AttachDetach
-from tonnage.embedded.world.attaching import Attacher
+from tonnage.embedded.world.attach_detach import AttachDetach
 from tonnage.embedded.world.behaviour import Fate, WorldBehaviour
-from tonnage.embedded.world.binding import ClaimBinder
-from tonnage.embedded.world.chores import Chores, Stage
-from tonnage.embedded.world.complaints import Complaints
+from tonnage.embedded.world.claim_binder import ClaimBinder
 from tonnage.embedded.world.drivers import DriverRegistrations
+from tonnage.embedded.world.event_writer import Complaints
+from tonnage.embedded.world.external_attacher import Attacher
+from tonnage.embedded.world.external_provisioner import Provisioner
+from tonnage.embedded.world.keyed_tasks import Chores, Stage
 from tonnage.embedded.world.kubelets import Kubelets
-from tonnage.embedded.world.lifecycle import NodeLifecycle
-from tonnage.embedded.world.localcapacity import LocalCapacity
-from tonnage.embedded.world.mounting import Mounts
-from tonnage.embedded.world.podindex import PodsOnNodes
-from tonnage.embedded.world.podvolumes import Attachments, PodVolumes, Storage
-from tonnage.embedded.world.volumes import Provisioner
+from tonnage.embedded.world.local_capacity import LocalCapacity
+from tonnage.embedded.world.mounts import Mounts
+from tonnage.embedded.world.node_lifecycle import NodeLifecycle
+from tonnage.embedded.world.pod_index import PodsOnNodes
+from tonnage.embedded.world.pod_volumes import Attachments, PodVolumes, Storage
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from tonnage.errors import InputError
 from tonnage.groups.catalogue import formulas, tables
 from tonnage.groups.catalogue.formulas import GCE_OVERRIDE_LABEL, Slots
-from tonnage.objects import limitkeys
+from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
 
 __all__ = [
@@ -227,7 +227,7 @@ def intree_limit(
     cinder_limit: int | None = None,
 ) -> int:
     """`limitkeys.kubelet_limit`, with the catalogue's table of Azure sizes."""
-    return limitkeys.kubelet_limit(
+    return limit_keys.kubelet_limit(
         plugin,
         instance_type,
         provider=provider,

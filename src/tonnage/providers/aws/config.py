@@ -7,8 +7,8 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.files import yamltext
-from tonnage.objects import decoding, strictness
-from tonnage.objects.checking import Fault, describe
+from tonnage.objects import codec, strictness
+from tonnage.objects.validation import Fault, describe
 
 
 class AwsConfig(msgspec.Struct, frozen=True, kw_only=True, rename={"endpoint_url": "endpointURL"}):
@@ -44,7 +44,7 @@ def read(path: str | Path) -> AwsConfig:
     found = _understood(document.value)
     if isinstance(found, AwsConfig):
         return found
-    field = f"{decoding.render(found.path)}: " if found.path else ""
+    field = f"{codec.render(found.path)}: " if found.path else ""
     where = f"{path}:{document.line_of(found.path)}"
     raise InputError(f"{where}: {field}expected {found.expected}, found {found.found}")
 
@@ -60,7 +60,7 @@ def _understood(value: Any) -> AwsConfig | Fault:
     try:
         config = msgspec.convert(value, AwsConfig)
     except msgspec.ValidationError as error:
-        return decoding.explained(str(error), value)
+        return codec.explained(str(error), value)
     for name, price in config.prices.items():
         if price < 0:
             return Fault(("prices", name), "US dollars per hour, 0 or more", describe(price))

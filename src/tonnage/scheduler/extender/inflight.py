@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tonnage.cluster.watching import Change, EventType
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects import volumes
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
-from tonnage.scheduler.extender.judging import new_on
+from tonnage.scheduler.extender.node_verdicts import new_on
 from tonnage.scheduler.extender.reservations import Reservations, Share
-from tonnage.service.standing import StandingCluster
+from tonnage.service.live_cluster import StandingCluster
 from tonnage.snapshot.snapshot import FINISHED
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from tonnage.cluster.watching import Change, EventType
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects import timestamps
 from tonnage.objects.nodes import Node
-from tonnage.scheduler.extender import judging
+from tonnage.scheduler.extender import node_verdicts
 from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -44,7 +44,7 @@ class Newcomers:
         rows = [node.row for name in self._born if (node := snapshot.nodes.get(name)) is not None]
         size = snapshot.table.size
         for driver in drivers if rows else ():
-            if judging.is_driver(snapshot, driver):
+            if node_verdicts.is_driver(snapshot, driver):
                 young = np.zeros(size, dtype=np.bool_)
                 young[rows] = True
                 found[driver] = young & ~snapshot.slots.driver(driver).listed.data[:size]

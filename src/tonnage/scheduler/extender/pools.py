@@ -7,12 +7,12 @@ those of some node are others.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tonnage.cluster.watching import Change, EventType
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups import slot_pools
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import SlotPool
 from tonnage.objects.storage import CSINode
-from tonnage.service.standing import StandingCluster
+from tonnage.service.live_cluster import StandingCluster
 from tonnage.snapshot.slot_pools import Pool, clear_pools, set_pools
 from tonnage.snapshot.snapshot import Snapshot
 

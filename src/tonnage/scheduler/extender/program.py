@@ -18,22 +18,22 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, VolumeAttachment
 from tonnage.scheduler.extender.config import ExtenderConfig
+from tonnage.scheduler.extender.dry_run import simulate
 from tonnage.scheduler.extender.inflight import InFlight
 from tonnage.scheduler.extender.metrics import Metrics
 from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.pools import StandingPools
 from tonnage.scheduler.extender.reservations import Reservations
-from tonnage.scheduler.extender.simulating import simulate
 from tonnage.scheduler.extender.verbs import Verbs
-from tonnage.service import cachemetrics, connecting, running
-from tonnage.service.cachemetrics import CacheCollector
+from tonnage.service import cache_metrics, connections, lifecycle
+from tonnage.service.cache_metrics import CacheCollector
 from tonnage.service.certificates import Certificates
-from tonnage.service.configfile import ConfigFile
+from tonnage.service.config_file import ConfigFile
 from tonnage.service.debug import DebugServer
-from tonnage.service.questions import LARGEST_BODY, Reply, error_reply
-from tonnage.service.serving import Server
-from tonnage.service.standing import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, StandingCluster
-from tonnage.service.steadytime import SteadyTime
+from tonnage.service.http_questions import LARGEST_BODY, Reply, error_reply
+from tonnage.service.live_cluster import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, StandingCluster
+from tonnage.service.status_server import Server
+from tonnage.service.steady_time import SteadyTime
 from tonnage.snapshot.snapshot import FINISHED
 
 _log = logging.getLogger(__name__)
@@ -124,7 +124,7 @@ class Program:
             certificates=certificates,
             largest_body=settings.largest_body,
             clock=clock,
-            details=lambda: cachemetrics.ages(self.standing.mirror),
+            details=lambda: cache_metrics.ages(self.standing.mirror),
         )
         self.debug = DebugServer(
             settings.debug_address, questions={"/simulate": self._simulate}, clock=clock
@@ -135,7 +135,7 @@ class Program:
         async with (
             self.server.listening(),
             self.debug.listening(),
-            running.beside(
+            lifecycle.beside(
                 self.standing.mirror.run(), self._look_around(), self._spare_the_collector()
             ),
         ):
@@ -226,7 +226,7 @@ async def start(
     rng: random.Random,
 ) -> None:
     """Find out whom we talk to, then run until cancelled."""
-    version = config.current.kubernetes_version or await connecting.server_version(
+    version = config.current.kubernetes_version or await connections.server_version(
         client, clock=clock
     )
     _log.info(

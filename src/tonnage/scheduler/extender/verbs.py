@@ -7,18 +7,18 @@ from collections.abc import Callable
 from tonnage.clock import Clock
 from tonnage.filters.features import Features
 from tonnage.filters.framework import Ask
-from tonnage.objects import checking, volumes
+from tonnage.objects import validation, volumes
 from tonnage.objects.pods import Pod
-from tonnage.scheduler.extender import judging, wire
+from tonnage.scheduler.extender import node_verdicts, wire
 from tonnage.scheduler.extender.config import ExtenderConfig
-from tonnage.scheduler.extender.judging import Judgement
 from tonnage.scheduler.extender.lag import Lag
 from tonnage.scheduler.extender.metrics import Metrics
 from tonnage.scheduler.extender.newcomers import Newcomers
+from tonnage.scheduler.extender.node_verdicts import Judgement
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.wire import FilterResult, HostPriority, Question
-from tonnage.service.questions import Reply, error_reply
-from tonnage.service.standing import StandingCluster
+from tonnage.service.http_questions import Reply, error_reply
+from tonnage.service.live_cluster import StandingCluster
 from tonnage.snapshot.records import PodRecord
 
 _log = logging.getLogger(__name__)
@@ -89,8 +89,8 @@ class Verbs:
             return error_reply(withheld, status=503)
         known = self._waiting(question.pod)
         ask = self._ask(known) if known is not None else None
-        if ask is not None and judging.wants_slots(ask):
-            shares = judging.free_share(ask, question.names, self._reservations)
+        if ask is not None and node_verdicts.wants_slots(ask):
+            shares = node_verdicts.free_share(ask, question.names, self._reservations)
             scores = (shares * wire.MOST).round().astype(int).tolist()
         else:
             scores = [0] * len(question.names)
@@ -114,7 +114,7 @@ class Verbs:
         if config.unknown_limits == "hold" and ask.slots.problem is None:
             drivers = {use.driver for use in (*ask.slots.uses, *ask.slots.migrated)}
             registering = self._newcomers.registering(ask.snapshot, sorted(drivers))
-        return judging.judge(
+        return node_verdicts.judge(
             ask,
             names,
             reservations=self._reservations,
@@ -186,7 +186,7 @@ class Verbs:
         self._metrics.refused(found.causes)
         if not found.passing and _log.isEnabledFor(logging.INFO):
             shown = {str(cause): count for cause, count in found.causes.items()}
-            _log.info("no node fits", extra={"pod": checking.one_line(key), "causes": shown})
+            _log.info("no node fits", extra={"pod": validation.one_line(key), "causes": shown})
         if self._config().unknown_limits == "allow":
             return
         for driver in found.unlisted:
@@ -198,12 +198,12 @@ class Verbs:
                 self._warned[driver] = now
                 _log.warning(
                     "limit unknown, pods are let through",
-                    extra={"driver": checking.one_line(driver)},
+                    extra={"driver": validation.one_line(driver)},
                 )
 
     def _forget_drivers(self) -> None:
         """Those that nothing in the cluster knows any more."""
         snapshot = self._standing.snapshot
-        for driver in [one for one in self._warned if not judging.is_driver(snapshot, one)]:
+        for driver in [one for one in self._warned if not node_verdicts.is_driver(snapshot, one)]:
             del self._warned[driver]
             self._metrics.driver_gone(driver)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from tonnage.errors import InputError
-from tonnage.objects import decoding, kinds
+from tonnage.objects import codec, kinds
 from tonnage.objects.pods import Pod
-from tonnage.service.questions import TooMuchError
+from tonnage.service.http_questions import TooMuchError
 
 
 class Question(NamedTuple):
@@ -79,7 +79,7 @@ def read(body: bytes) -> Question:
 
 def pod_of(raw: msgspec.Raw) -> Pod:
     """A pod from its JSON."""
-    pod = decoding.decode(raw, _POD)
+    pod = codec.decode(raw, _POD)
     assert isinstance(pod, Pod)
     return pod
 

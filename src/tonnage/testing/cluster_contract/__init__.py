@@ -10,13 +10,13 @@ controllers. What controllers do takes them a while, so it is waited for; everyt
 once. Nodes of these tests have no kubelet, and their pods no scheduler.
 """
 
-from tonnage.testing.cluster_contract.changing import ChangingContract
 from tonnage.testing.cluster_contract.components import ComponentsContract
-from tonnage.testing.cluster_contract.deleting import DeletingContract
-from tonnage.testing.cluster_contract.reading import ReadingContract
-from tonnage.testing.cluster_contract.stage import Stage
+from tonnage.testing.cluster_contract.context import Stage
+from tonnage.testing.cluster_contract.deletes import DeletingContract
+from tonnage.testing.cluster_contract.reads import ReadingContract
+from tonnage.testing.cluster_contract.updates import ChangingContract
 from tonnage.testing.cluster_contract.verbs import VerbsContract
-from tonnage.testing.cluster_contract.watching import WatchingContract
+from tonnage.testing.cluster_contract.watches import WatchingContract
 
 __all__ = ["ClusterContract", "Stage"]
 

@@ -13,7 +13,7 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import PatchStyle, Selection
 from tonnage.cluster.events import Recorder
 from tonnage.cluster.records import ConfigMap, Event
-from tonnage.cluster.watching import Change
+from tonnage.cluster.watch_events import Change
 from tonnage.objects import kinds
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod
@@ -25,7 +25,7 @@ from tonnage.objects.storage import (
     CSIStorageCapacity,
     VolumeAttachment,
 )
-from tonnage.testing.cluster_contract.stage import (
+from tonnage.testing.cluster_contract.context import (
     FINALIZER,
     NODES,
     PODS,

@@ -10,7 +10,7 @@ from tonnage.cluster.client import PatchStyle, Selection
 from tonnage.cluster.records import Event, ObjectReference
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
-from tonnage.testing.cluster_contract.stage import (
+from tonnage.testing.cluster_contract.context import (
     BUDGETS,
     DEFINITIONS,
     SETS,

@@ -5,6 +5,6 @@
 A seed is all there is to a cluster: a failing one replays.
 """
 
-from tonnage.testing.clusters.making import RandomCluster, random_cluster
+from tonnage.testing.clusters.random_clusters import RandomCluster, random_cluster
 
 __all__ = ["RandomCluster", "random_cluster"]

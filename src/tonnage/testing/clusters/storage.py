@@ -19,7 +19,7 @@ from tonnage.objects.storage import (
     TopologyTerm,
     VolumeAttachment,
 )
-from tonnage.objects.volumesources import (
+from tonnage.objects.volume_sources import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
     AzureFileSource,

@@ -17,7 +17,7 @@ from tonnage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tonnage.testing.reference import choosing
+from tonnage.testing.reference import volume_choice
 from tonnage.testing.reference.inventory import HostedNode, Storage, key
 
 FINISHED = frozenset({"Succeeded", "Failed"})
@@ -144,7 +144,7 @@ class Cluster:
 
     def _assume(self, pod: Pod, hosted: HostedNode) -> None:
         replaced: list[PersistentVolume | PersistentVolumeClaim] = []
-        for assumed in choosing.assumed(self.storage, pod, hosted):
+        for assumed in volume_choice.assumed(self.storage, pod, hosted):
             if isinstance(assumed, PersistentVolume):
                 replaced.append(self.storage.volumes[assumed.metadata.name])
             else:

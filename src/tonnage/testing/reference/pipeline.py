@@ -6,7 +6,14 @@ from typing import TypeAlias
 import msgspec
 
 from tonnage.objects.pods import Pod
-from tonnage.testing.reference import affinity, attaching, binding, placement, room, spread
+from tonnage.testing.reference import (
+    affinity,
+    placement,
+    room,
+    spread,
+    volume_attachment,
+    volume_binding,
+)
 from tonnage.testing.reference.cluster import Cluster
 from tonnage.testing.reference.inventory import HostedNode, key
 from tonnage.testing.reference.outcomes import (
@@ -54,10 +61,10 @@ def plugins(kubernetes_version: tuple[int, int]) -> dict[str, Plugin]:
         "NodeAffinity": placement.node_affinity,
         "NodePorts": room.node_ports,
         "NodeResourcesFit": room.node_resources_fit,
-        "VolumeRestrictions": attaching.volume_restrictions,
-        "NodeVolumeLimits": attaching.node_volume_limits,
-        "VolumeBinding": binding.volume_binding,
-        "VolumeZone": binding.volume_zone,
+        "VolumeRestrictions": volume_attachment.volume_restrictions,
+        "NodeVolumeLimits": volume_attachment.node_volume_limits,
+        "VolumeBinding": volume_binding.volume_binding,
+        "VolumeZone": volume_binding.volume_zone,
         "PodTopologySpread": spread.pod_topology_spread,
         "InterPodAffinity": affinity.inter_pod_affinity,
         "NodeDeclaredFeatures": placement.node_declared_features,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
 from tonnage.scaleup.plan import Plan, ScaleUp
-from tonnage.testing.replay.stage import Stage, Violation
+from tonnage.testing.replay.context import Stage, Violation
 
 GIB = 2**30
 UNLIMITED = 2**60

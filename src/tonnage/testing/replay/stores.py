@@ -16,7 +16,7 @@ from tonnage.objects.storage import (
     CSIStorageCapacity,
     PersistentVolumeClaim,
 )
-from tonnage.testing.reference import Cluster, choosing
+from tonnage.testing.reference import Cluster, volume_choice
 from tonnage.testing.reference.inventory import HostedNode, key
 from tonnage.testing.reference.outcomes import AttemptError
 
@@ -142,12 +142,14 @@ class Stores:
         """Claims that need a new volume there, unless a pod that is there has brought it."""
         hosted, storage = self._cluster.nodes[node], self._cluster.storage
         there = {name for other in hosted.pods for name in _claims_of(other)}
-        delayed = {key(one.metadata): one for one in choosing.sort_claims(storage, pod).delayed}
+        delayed = {
+            key(one.metadata): one for one in volume_choice.sort_claims(storage, pod).delayed
+        }
         selected = [
             one for one in delayed.values() if SELECTED_NODE_ANNOTATION in one.metadata.annotations
         ]
         free = [one for one in delayed.values() if one not in selected]
-        for claim in (*selected, *choosing.match_volumes(storage, free, hosted).unmatched):
+        for claim in (*selected, *volume_choice.match_volumes(storage, free, hosted).unmatched):
             tracked = claim.class_name in self._classes
             if tracked and key(claim.metadata) not in there and _size(claim):
                 yield claim
@@ -234,7 +236,7 @@ def _wanted(cluster: Cluster, waiting: Iterable[Pod]) -> set[str]:
 
 def _claims_of(pod: Pod) -> list[str]:
     namespace = pod.metadata.namespace or "default"
-    return [f"{namespace}/{use.name}" for use in choosing.claim_uses(pod)]
+    return [f"{namespace}/{use.name}" for use in volume_choice.claim_uses(pod)]
 
 
 def _size(claim: PersistentVolumeClaim) -> int:

@@ -6,14 +6,14 @@ they or their node are gone, updated, and counted.
 
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.mirror import Mirror
-from tonnage.embedded.world.chores import Stage
-from tonnage.embedded.world.controllers import records
+from tonnage.embedded.world.controllers import workload_records
 from tonnage.embedded.world.controllers.daemonsets import DaemonSets
 from tonnage.embedded.world.controllers.deployments import Deployments
 from tonnage.embedded.world.controllers.jobs import Jobs
 from tonnage.embedded.world.controllers.replicasets import ReplicaSets
 from tonnage.embedded.world.controllers.statefulsets import StatefulSets
-from tonnage.embedded.world.podindex import OwnedPods
+from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.pod_index import OwnedPods
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
@@ -31,10 +31,10 @@ def begin(
 ) -> None:
     """Let all of them live on the mirror's caches; before it runs."""
     owned = OwnedPods(pods, stage.clock)
-    replica_sets = mirror.add(records.REPLICA_SETS)
+    replica_sets = mirror.add(workload_records.REPLICA_SETS)
     ReplicaSets(stage, owned=owned, replica_sets=replica_sets)
-    deployments = mirror.add(records.DEPLOYMENTS)
+    deployments = mirror.add(workload_records.DEPLOYMENTS)
     Deployments(stage, owned=owned, replica_sets=replica_sets, deployments=deployments)
-    StatefulSets(stage, owned=owned, claims=claims, sets=mirror.add(records.STATEFUL_SETS))
-    DaemonSets(stage, owned=owned, nodes=nodes, sets=mirror.add(records.DAEMON_SETS))
-    Jobs(stage, owned=owned, jobs=mirror.add(records.JOBS))
+    StatefulSets(stage, owned=owned, claims=claims, sets=mirror.add(workload_records.STATEFUL_SETS))
+    DaemonSets(stage, owned=owned, nodes=nodes, sets=mirror.add(workload_records.DAEMON_SETS))
+    Jobs(stage, owned=owned, jobs=mirror.add(workload_records.JOBS))

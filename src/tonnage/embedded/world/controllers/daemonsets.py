@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.cluster.cache import Cache, Key
-from tonnage.cluster.watching import Change, EventType
-from tonnage.embedded.world.chores import Stage
-from tonnage.embedded.world.controllers import making
-from tonnage.embedded.world.controllers.records import DAEMON_SETS, DaemonSet, NewPod, Tree
-from tonnage.embedded.world.desk import Desk
-from tonnage.embedded.world.podindex import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.controllers import pod_control
+from tonnage.embedded.world.controllers.workload_records import DAEMON_SETS, DaemonSet, NewPod, Tree
+from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.embedded.world.work_queue import Desk
 from tonnage.groups import daemons
 from tonnage.objects import workloads
 from tonnage.objects.nodes import Node
@@ -116,9 +116,9 @@ class DaemonSets:
             if not pods and (uid, node_name) not in self._made:
                 self._made.add((uid, node_name))
                 made = _pod(found, node_name, tolerations=wanted.spec.tolerations)
-                await making.create(self._client, made)
+                await pod_control.create(self._client, made)
         for pod in leaving:
-            await making.delete(self._client, pod)
+            await pod_control.delete(self._client, pod)
 
     def _wanted(self, uid: str, node: Node | None) -> Pod | None:
         """The pod that decisions expect on the node, if any."""
@@ -152,7 +152,7 @@ class DaemonSets:
             "numberReady": ready,
             "numberAvailable": ready,
         }
-        await making.tell(self._client, DAEMON_SETS, found, counts)
+        await pod_control.tell(self._client, DAEMON_SETS, found, counts)
 
 
 def _node_of(pod: Pod) -> str:
@@ -172,11 +172,11 @@ def _pod(found: DaemonSet, node: str, *, tolerations: tuple[Toleration, ...]) ->
     spec = found.spec.template.spec
     own: list[Tree] = spec.get("tolerations") or []
     given = [msgspec.to_builtins(one) for one in tolerations[len(own) :]]
-    return making.pod(
+    return pod_control.pod(
         found.spec.template,
-        making.owner(DAEMON_SETS, found.metadata),
+        pod_control.owner(DAEMON_SETS, found.metadata),
         namespace=found.metadata.namespace,
-        labels={making.REVISION: making.revision(found.spec.template)},
+        labels={pod_control.REVISION: pod_control.revision(found.spec.template)},
         spec={**spec, "affinity": _pinned(spec, node), "tolerations": [*own, *given]},
     )
 

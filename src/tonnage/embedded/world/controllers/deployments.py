@@ -8,10 +8,9 @@ import msgspec
 
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache, Key
-from tonnage.cluster.watching import Change, EventType
-from tonnage.embedded.world.chores import Stage
-from tonnage.embedded.world.controllers import making
-from tonnage.embedded.world.controllers.records import (
+from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.controllers import pod_control
+from tonnage.embedded.world.controllers.workload_records import (
     DEPLOYMENTS,
     REPLICA_SETS,
     Deployment,
@@ -20,8 +19,9 @@ from tonnage.embedded.world.controllers.records import (
     ReplicaSetSpec,
     RollingUpdate,
 )
-from tonnage.embedded.world.desk import Desk
-from tonnage.embedded.world.podindex import OwnedPods
+from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.pod_index import OwnedPods
+from tonnage.embedded.world.work_queue import Desk
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod
 
@@ -78,7 +78,7 @@ class Deployments:
         found = self._deployments.get(key[1], namespace=key[0])
         if found is None or found.metadata.deletion_timestamp is not None:
             return
-        hashed = making.revision(found.spec.template)
+        hashed = pod_control.revision(found.spec.template)
         name = f"{found.metadata.name}-{hashed}"
         owned = self._owned[found.metadata.uid]
         new = owned.get(name)
@@ -105,7 +105,7 @@ class Deployments:
                 name=name,
                 namespace=found.metadata.namespace,
                 labels=labels,
-                owner_references=(making.owner(DEPLOYMENTS, found.metadata),),
+                owner_references=(pod_control.owner(DEPLOYMENTS, found.metadata),),
             ),
             spec=ReplicaSetSpec(
                 replicas=replicas,
@@ -140,7 +140,7 @@ class Deployments:
             "availableReplicas": available,
             "unavailableReplicas": max(max(wanted, there) - available, 0),
         }
-        await making.tell(self._client, DEPLOYMENTS, found, counts)
+        await pod_control.tell(self._client, DEPLOYMENTS, found, counts)
 
 
 def _sizes(

@@ -5,13 +5,13 @@ from functools import partial
 
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache, Key
-from tonnage.cluster.watching import Change, EventType
-from tonnage.embedded.world.chores import Stage
-from tonnage.embedded.world.controllers import making
-from tonnage.embedded.world.controllers.records import JOBS, Job, Tree
-from tonnage.embedded.world.desk import Desk
-from tonnage.embedded.world.nodepatches import stamp
-from tonnage.embedded.world.podindex import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.controllers import pod_control
+from tonnage.embedded.world.controllers.workload_records import JOBS, Job, Tree
+from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.node_patches import stamp
+from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.embedded.world.work_queue import Desk
 from tonnage.objects import timestamps
 from tonnage.objects.pods import Pod
 
@@ -60,7 +60,7 @@ class Jobs:
         if not outcome and not found.spec.suspend:
             wanted = _wanted(found, succeeded=succeeded, active=len(active))
         for surplus in active[wanted:]:
-            await making.delete(self._client, surplus)
+            await pod_control.delete(self._client, surplus)
         for _ in range(wanted - len(active) - self._owned.expected(uid)):
             await self._make(found)
         await self._tell(found, outcome, active, succeeded=succeeded, failed=failed)
@@ -77,9 +77,9 @@ class Jobs:
             "batch.kubernetes.io/controller-uid": meta.uid,
             "job-name": meta.name,
         }
-        owner = making.owner(JOBS, meta)
-        pod = making.pod(found.spec.template, owner, namespace=meta.namespace, labels=labels)
-        made = await making.create(self._client, pod)
+        owner = pod_control.owner(JOBS, meta)
+        pod = pod_control.pod(found.spec.template, owner, namespace=meta.namespace, labels=labels)
+        made = await pod_control.create(self._client, pod)
         if made is not None:
             self._owned.expect(meta.uid, made)
 
@@ -99,7 +99,7 @@ class Jobs:
             status |= {"active": 0, "ready": 0, "conditions": [over]}
             if outcome == "Complete":
                 status["completionTime"] = now
-        await making.tell(self._client, JOBS, found, status)
+        await pod_control.tell(self._client, JOBS, found, status)
 
     def _expire(self, found: Job) -> None:
         if found.spec.ttl_seconds_after_finished is not None:

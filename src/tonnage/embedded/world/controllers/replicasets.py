@@ -1,12 +1,12 @@
 """ReplicaSets: so many pods of a template, whichever."""
 
 from tonnage.cluster.cache import Cache, Key
-from tonnage.cluster.watching import Change
-from tonnage.embedded.world.chores import Stage
-from tonnage.embedded.world.controllers import making
-from tonnage.embedded.world.controllers.records import REPLICA_SETS, ReplicaSet
-from tonnage.embedded.world.desk import Desk
-from tonnage.embedded.world.podindex import OwnedPods, is_active, is_ready
+from tonnage.cluster.watch_events import Change
+from tonnage.embedded.world.controllers import pod_control
+from tonnage.embedded.world.controllers.workload_records import REPLICA_SETS, ReplicaSet
+from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
+from tonnage.embedded.world.work_queue import Desk
 from tonnage.objects.pods import Pod
 
 
@@ -37,16 +37,16 @@ class ReplicaSets:
         uid = found.metadata.uid
         active = [pod for pod in self._owned.of(uid) if is_active(pod)]
         wanted = 1 if found.spec.replicas is None else found.spec.replicas
-        owner = making.owner(REPLICA_SETS, found.metadata)
+        owner = pod_control.owner(REPLICA_SETS, found.metadata)
         for _ in range(wanted - len(active) - self._owned.expected(uid)):
-            pod = making.pod(found.spec.template, owner, namespace=key[0])
-            made = await making.create(self._client, pod)
+            pod = pod_control.pod(found.spec.template, owner, namespace=key[0])
+            made = await pod_control.create(self._client, pod)
             if made is not None:
                 self._owned.expect(uid, made)
         if len(active) > wanted:
             active.sort(key=_use)
             for surplus in active[: len(active) - wanted]:
-                await making.delete(self._client, surplus)
+                await pod_control.delete(self._client, surplus)
         await self._tell(found, active)
 
     async def _tell(self, found: ReplicaSet, active: list[Pod]) -> None:
@@ -59,7 +59,7 @@ class ReplicaSets:
             "readyReplicas": ready,
             "availableReplicas": ready,
         }
-        await making.tell(self._client, REPLICA_SETS, found, counts)
+        await pod_control.tell(self._client, REPLICA_SETS, found, counts)
 
 
 def _use(pod: Pod) -> tuple[bool, bool, bool, list[int], str]:

@@ -2,10 +2,9 @@
 
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache, Key
-from tonnage.cluster.watching import Change
-from tonnage.embedded.world.chores import Stage
-from tonnage.embedded.world.controllers import making
-from tonnage.embedded.world.controllers.records import (
+from tonnage.cluster.watch_events import Change
+from tonnage.embedded.world.controllers import pod_control
+from tonnage.embedded.world.controllers.workload_records import (
     CLAIMS,
     STATEFUL_SETS,
     NewClaim,
@@ -13,8 +12,9 @@ from tonnage.embedded.world.controllers.records import (
     StatefulSet,
     Tree,
 )
-from tonnage.embedded.world.desk import Desk
-from tonnage.embedded.world.podindex import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.embedded.world.work_queue import Desk
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
@@ -56,7 +56,7 @@ class StatefulSets:
         if found is None or found.metadata.deletion_timestamp is not None:
             return
         pods = {_ordinal(pod): pod for pod in self._owned.of(found.metadata.uid)}
-        revision = f"{found.metadata.name}-{making.revision(found.spec.template)}"
+        revision = f"{found.metadata.name}-{pod_control.revision(found.spec.template)}"
         if await self._fill(found, pods, revision) and await self._shrink(found, pods):
             await self._renew(found, pods, revision)
         await self._tell(found, pods, revision)
@@ -68,7 +68,7 @@ class StatefulSets:
             if pod is None:
                 await self._make(found, ordinal, revision)
             elif pod.status.phase in FINISHED and pod.metadata.deletion_timestamp is None:
-                await making.delete(self._client, pod)
+                await pod_control.delete(self._client, pod)
             elif is_active(pod) and is_ready(pod):
                 continue
             if _in_order(found):
@@ -80,7 +80,7 @@ class StatefulSets:
         surplus = sorted(set(pods) - set(_ordinals(found)), reverse=True)
         for ordinal in surplus:
             if pods[ordinal].metadata.deletion_timestamp is None:
-                await making.delete(self._client, pods[ordinal])
+                await pod_control.delete(self._client, pods[ordinal])
             if _in_order(found):
                 return False
         return not surplus
@@ -95,8 +95,8 @@ class StatefulSets:
             pod = pods.get(ordinal)
             if ordinal < first or pod is None or not is_active(pod):
                 return
-            if pod.metadata.labels.get(making.REVISION, revision) != revision:
-                await making.delete(self._client, pod)
+            if pod.metadata.labels.get(pod_control.REVISION, revision) != revision:
+                await pod_control.delete(self._client, pod)
                 return
             if not is_ready(pod):
                 return
@@ -110,12 +110,12 @@ class StatefulSets:
                 except errors.Conflict as error:
                     if not error.already_exists:
                         raise
-        await making.create(self._client, _pod(found, ordinal, revision))
+        await pod_control.create(self._client, _pod(found, ordinal, revision))
 
     async def _tell(self, found: StatefulSet, pods: dict[int, Pod], revision: str) -> None:
         active = [pod for pod in pods.values() if is_active(pod)]
         ready = sum(map(is_ready, active))
-        updated = sum(pod.metadata.labels.get(making.REVISION) == revision for pod in active)
+        updated = sum(pod.metadata.labels.get(pod_control.REVISION) == revision for pod in active)
         # The earlier template stays the current one until the last pod of it is replaced.
         current = revision
         if updated < len(active):
@@ -126,13 +126,13 @@ class StatefulSets:
             "readyReplicas": ready,
             "availableReplicas": ready,
             "currentReplicas": sum(
-                pod.metadata.labels.get(making.REVISION) == current for pod in active
+                pod.metadata.labels.get(pod_control.REVISION) == current for pod in active
             ),
             "updatedReplicas": updated,
             "currentRevision": current,
             "updateRevision": revision,
         }
-        await making.tell(self._client, STATEFUL_SETS, found, counts)
+        await pod_control.tell(self._client, STATEFUL_SETS, found, counts)
 
 
 def _ordinals(found: StatefulSet) -> range:
@@ -163,11 +163,11 @@ def _pod(found: StatefulSet, ordinal: int, revision: str) -> NewPod:
     labels = {
         "statefulset.kubernetes.io/pod-name": name,
         "apps.kubernetes.io/pod-index": str(ordinal),
-        making.REVISION: revision,
+        pod_control.REVISION: revision,
     }
-    return making.pod(
+    return pod_control.pod(
         found.spec.template,
-        making.owner(STATEFUL_SETS, meta),
+        pod_control.owner(STATEFUL_SETS, meta),
         namespace=meta.namespace,
         name=name,
         labels=labels,

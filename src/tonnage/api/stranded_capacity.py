@@ -1,0 +1,192 @@
+"""Attach slots by node group, instance type or driver, and what lies idle because they ran out.
+
+CPU and memory are stranded on a node when all slots of a driver are taken there: no pod with a
+volume of that driver can use them any more. A type with more slots per CPU would strand less.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tonnage.api import slots
+from tonnage.api.slots import DriverTotal, SlotUse
+from tonnage.groups import limit_lessons, limits, node_group_objects, templates
+from tonnage.groups.catalogue import denser
+from tonnage.groups.catalogue.denser import DenserType
+from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.model import LIVE, UNKNOWN, Limit
+from tonnage.groups.policy import GroupPolicy
+from tonnage.nodeagent import provenance
+from tonnage.objects.scenarios import NodeGroup
+from tonnage.objects.storage import CSINode
+from tonnage.snapshot.snapshot import NodeRecord, Snapshot
+
+By: TypeAlias = Literal["group", "type", "driver"]
+
+NO_GROUP = "(no group)"
+NO_TYPE = "(no type)"
+
+
+class SlotShare(msgspec.Struct, frozen=True, kw_only=True):
+    """The slots of one driver in one group, on one instance type, or everywhere.
+
+    `sources` say where the limits of its nodes come from. `new_node` is what the group's next node
+    will have, and who says so. `full_nodes` have no slot left; their free CPU, in thousandths, and
+    memory, in bytes, are stranded. `denser` are types that would strand less of them.
+    """
+
+    name: str
+    total: DriverTotal
+    sources: tuple[str, ...] = ()
+    new_node: Limit | None = None
+    full_nodes: tuple[str, ...] = ()
+    stranded_cpu: int = 0
+    stranded_memory: int = 0
+    denser: tuple[DenserType, ...] = ()
+
+
+class StrandingReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares by name and driver."""
+
+    shares: tuple[SlotShare, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def report(
+    snapshot: Snapshot,
+    *,
+    by: By,
+    csinodes: Sequence[CSINode],
+    node_groups: Sequence[NodeGroup],
+    now: float,
+) -> StrandingReport:
+    """The slots of a snapshot, added up."""
+    counted = slots.report(snapshot)
+    next_nodes: dict[tuple[str, str], Limit] = {}
+    if by == "group":
+        drivers = [total.driver for total in counted.totals]
+        group_of, next_nodes = _groups(snapshot, csinodes, node_groups, wanted=drivers, now=now)
+
+        def name_of(use: SlotUse) -> str:
+            return group_of.get(use.node, NO_GROUP)
+
+    elif by == "type":
+
+        def name_of(use: SlotUse) -> str:
+            return _type(snapshot.nodes[use.node]) or NO_TYPE
+
+    else:
+
+        def name_of(use: SlotUse) -> str:
+            return use.driver
+
+    uses: dict[tuple[str, str], list[SlotUse]] = {key: [] for key in next_nodes}
+    for use in counted.slots:
+        uses.setdefault((name_of(use), use.driver), []).append(use)
+    warnings = counted.warnings
+    if by == "group" and not node_groups:
+        warnings = (*warnings, "there is no NodeGroup in the input, so no node is in a group")
+    return StrandingReport(
+        shares=tuple(
+            _share(
+                name,
+                driver,
+                uses[name, driver],
+                snapshot=snapshot,
+                new_node=next_nodes.get((name, driver)),
+                advise=by != "driver",
+            )
+            for name, driver in sorted(uses)
+        ),
+        warnings=warnings,
+    )
+
+
+def _share(
+    name: str,
+    driver: str,
+    uses: list[SlotUse],
+    *,
+    snapshot: Snapshot,
+    new_node: Limit | None,
+    advise: bool,
+) -> SlotShare:
+    full = [snapshot.nodes[use.node] for use in uses if use.free == 0 and use.used + use.held]
+    cpu, memory = _free(snapshot, full, "cpu"), _free(snapshot, full, "memory")
+    types = Counter(filter(None, map(_type, full)))
+    commonest = types.most_common(1)[0][0] if types else ""
+    return SlotShare(
+        name=name,
+        total=slots.total(driver, uses),
+        sources=tuple(sorted({_source(snapshot.nodes[use.node], use) for use in uses})),
+        new_node=new_node,
+        full_nodes=tuple(node.name for node in full),
+        stranded_cpu=cpu,
+        stranded_memory=memory,
+        denser=tuple(denser.than(commonest, driver)) if advise and cpu else (),
+    )
+
+
+def _free(snapshot: Snapshot, nodes: Iterable[NodeRecord], resource: str) -> int:
+    number = snapshot.columns.resource(resource)
+    allocatable = snapshot.columns.allocatable[number].data
+    used = snapshot.columns.used[number].data
+    return sum(max(0, int(allocatable[node.row] - used[node.row])) for node in nodes)
+
+
+def _type(node: NodeRecord) -> str:
+    return limits.instance_type(node.node)
+
+
+def _source(node: NodeRecord, use: SlotUse) -> str:
+    """Where a node's limit comes from: what its agent says of it, else the node itself."""
+    if use.state == "unknown":
+        return UNKNOWN
+    entry = provenance.decode(node.node.metadata.annotations).get(use.driver)
+    return str(entry.source) if entry is not None and entry.count == use.limit else LIVE
+
+
+def _groups(
+    snapshot: Snapshot,
+    csinodes: Sequence[CSINode],
+    node_groups: Sequence[NodeGroup],
+    *,
+    wanted: Iterable[str],
+    now: float,
+) -> tuple[Mapping[str, str], dict[tuple[str, str], Limit]]:
+    """The group of each node, and the limits of each group's next node."""
+    nodes = [record.node for record in snapshot.ordered_nodes()]
+    groups = node_group_objects.from_objects(node_groups, nodes)
+    policy = GroupPolicy()
+    lessons = limit_lessons.renewed(
+        (),
+        nodes=nodes,
+        csinodes=(),
+        attachments=snapshot.attachments.values(),
+        policy=policy,
+        now=now,
+        max_age=math.inf,
+    )
+    built = templates.build(
+        groups,
+        nodes=nodes,
+        csinodes=csinodes,
+        pods_by_node={},
+        daemonsets=(),
+        memory=TemplateMemory(lessons=lessons),
+        policy=policy,
+        now=now,
+        wanted=wanted,
+        own_keys=snapshot.own_keys,
+    )
+    group_of = {name: group.id for group in groups for name in group.nodes}
+    found = {
+        (name, limit.driver): limit
+        for name, template in built.by_group.items()
+        for limit in template.limits
+        if limit.source != UNKNOWN
+    }
+    return group_of, found

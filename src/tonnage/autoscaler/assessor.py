@@ -1,0 +1,167 @@
+"""What the cluster looks like before anything is decided; looked at anew only if something changed.
+
+Templates and readiness come from every node there is, so they are kept for as long as nothing that
+they come from has moved.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.provider_state import Provided
+from tonnage.autoscaler.report import SlotCount
+from tonnage.autoscaler.world import PodsByNode, World
+from tonnage.groups import limit_lessons, node_state
+from tonnage.groups.limit_lessons import CEILING, Lesson
+from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.model import Group
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSIDriver, CSINode
+from tonnage.objects.workloads import DaemonSet
+from tonnage.scaleup import looking
+from tonnage.scaleup.gathering import Cluster
+from tonnage.scaleup.looking import Look
+from tonnage.scaleup.options import policy_of
+from tonnage.snapshot.slots import UNLIMITED
+from tonnage.snapshot.snapshot import Snapshot
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+_AT_LEAST_EVERY = 60.0
+"""Seconds after which to look again in any case: some nodes are only old enough by then."""
+
+
+class Surveyor:
+    """`memory` is what was ever seen of groups; `registered` the ids and names of all nodes.
+
+    `memory_before` is the memory that the last look began with.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.memory = self.memory_before = TemplateMemory()
+        self.registered: frozenset[str] = frozenset()
+        self._known: dict[frozenset[str], Look] = {}
+        """The looks that still hold, by the drivers they were for."""
+        self._known_from: tuple[int, list[Group], Config] | None = None
+        self._known_until = 0.0
+        self._states = node_state.States()
+        self._rows: dict[str, tuple[tuple[str, ...], IntArray]] = {}
+        self._rows_from: tuple[Snapshot, int] | None = None
+
+    def look(self, provided: Provided, *, config: Config, now: float, blind: bool) -> Look:
+        """Look at what is known; `blind` leaves out the pods whose volumes cannot be judged."""
+        world = self._world
+        come_from = (world.revision, [_whatever_size(one) for one in provided.groups], config)
+        if come_from != self._known_from or now >= self._known_until:
+            self._known, self._known_from = {}, come_from
+            self._known_until = now + _AT_LEAST_EVERY
+            self._learn(config, now)
+        found = looking.look(
+            self._cluster(provided),
+            options=config,
+            now=now,
+            memory=self.memory,
+            live=True,
+            unplaced=[one for one in world.unplaced() if not (blind and one.volumes)],
+            without_node=world.without_node(),
+            known=self._known.values(),
+            states=self._states,
+        )
+        before = self._known.get(found.wanted)
+        self._known[found.wanted] = found
+        if before is None:
+            self._note(found)
+        return found
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The names of nodes that are there and could not be read even once."""
+        cache = self._world.cache(Node)
+        return frozenset(name for _, name in cache.problems if cache.get(name) is None)
+
+    def _note(self, found: Look) -> None:
+        """Remember what a look at everything has shown, and how long it holds."""
+        self.memory_before, self.memory = self.memory, found.templates.memory
+        nodes = found.cluster.nodes
+        names = {node.metadata.name for node in nodes}
+        ids = {node.spec.provider_id for node in nodes if node.spec.provider_id}
+        self.registered = frozenset(names | ids)
+        # A node that is coming up turns unready by the passing of time alone.
+        deadlines = (one.deadline for one in found.readiness.nodes.values())
+        passing = (deadline for deadline in deadlines if deadline is not None)
+        self._known_until = min(self._known_until, *passing, math.inf)
+
+    def slots(self, groups: list[Group]) -> Mapping[tuple[str, str], SlotCount]:
+        """Slots taken and free of every driver, by group."""
+        snapshot = self._world.snapshot
+        counts: dict[tuple[str, str], SlotCount] = {}
+        for group in groups:
+            rows = self._rows_of(group)
+            for driver in snapshot.slots.drivers() if len(rows) else ():
+                limit, taken = driver.limit.data[rows], snapshot.slots.taken(driver)[rows]
+                listed = driver.listed.data[rows]
+                if not listed.any() and not taken.any():
+                    continue
+                known = limit != UNLIMITED
+                counts[group.id, driver.name] = SlotCount(
+                    used=int(taken.sum()),
+                    limit=int(limit[known].sum()),
+                    free=int(np.maximum(limit[known] - taken[known], 0).sum()),
+                    unlimited_nodes=int((listed & ~known).sum()),
+                )
+        return counts
+
+    def recall(self, lessons: tuple[Lesson, ...]) -> None:
+        """Take these for all that was learned: an operator had some forgotten."""
+        self.memory = msgspec.structs.replace(self.memory, lessons=lessons)
+
+    def _learn(self, config: Config, now: float) -> None:
+        lessons = self.memory.lessons
+        # Only refusals teach a ceiling, and what is attached can only prove one wrong.
+        teach = self._world.volumes_are_refused or any(one.kind == CEILING for one in lessons)
+        self.recall(
+            limit_lessons.renewed(
+                lessons,
+                nodes=self._world.cache(Node),
+                csinodes=self._world.cache(CSINode),
+                attachments=self._world.snapshot.attachments.values() if teach else (),
+                policy=policy_of(config, live=True),
+                now=now,
+                max_age=config.learned_limits_max_age,
+            )
+        )
+
+    def _rows_of(self, group: Group) -> IntArray:
+        """Where the group's nodes are in the snapshot."""
+        snapshot, revision = self._world.snapshot, self._world.revision
+        if self._rows_from != (snapshot, revision):
+            self._rows_from, self._rows = (snapshot, revision), {}
+        known = self._rows.get(group.id)
+        if known is None or known[0] != group.nodes:
+            found = [snapshot.nodes[name].row for name in group.nodes if name in snapshot.nodes]
+            known = self._rows[group.id] = group.nodes, np.array(found, dtype=np.int64)
+        return known[1]
+
+    def _cluster(self, provided: Provided) -> Cluster:
+        world = self._world
+        return Cluster(
+            snapshot=world.snapshot,
+            groups=provided.groups,
+            nodes=list(world.cache(Node)),
+            csinodes=list(world.cache(CSINode)),
+            daemonsets=list(world.cache(DaemonSet)),
+            drivers=list(world.cache(CSIDriver)),
+            pods_by_node=PodsByNode(world.pods_by_node),
+            pod=world.pod,
+        )
+
+
+def _whatever_size(group: Group) -> Group:
+    """The group as templates see it: how many are wanted is nothing to them."""
+    return msgspec.structs.replace(group, target=0)

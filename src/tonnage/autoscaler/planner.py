@@ -1,0 +1,149 @@
+"""From a look to a plan: within its time, whoever has to be asked, and whatever one pod is like."""
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from tonnage.autoscaler import grpc_choice, volume_causes
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.volume_causes import Blame
+from tonnage.autoscaler.world import World
+from tonnage.clock import Clock
+from tonnage.errors import InputError
+from tonnage.filters.features import Features
+from tonnage.scaleup import deciding
+from tonnage.scaleup.costly_pods import OwnTime
+from tonnage.scaleup.looking import Look
+from tonnage.scaleup.plan import Plan
+from tonnage.service import workers
+from tonnage.service.workers import Worker
+from tonnage.snapshot.snapshot import PodRecord
+
+_log = logging.getLogger(__name__)
+
+
+class Question(NamedTuple):
+    """Everything beside the cluster that a plan comes from."""
+
+    config: Config
+    features: Features
+    skipped: Mapping[str, str]
+    upcoming: Mapping[str, int]
+
+
+class _Idle(NamedTuple):
+    """A plan for nobody, and what it came from."""
+
+    look: Look
+    question: Question
+    plan: Plan
+
+
+class Chooser:
+    """Plans. Where no pod waits, the plan stays the same until templates or the question change."""
+
+    def __init__(self, world: World, *, clock: Clock, worker: Worker) -> None:
+        self._world = world
+        self._clock = clock
+        self._worker = worker
+        self._idle: _Idle | None = None
+
+    async def plan(self, found: Look, question: Question) -> tuple[Plan, list[str]]:
+        """The plan, and which pods were left out because no decision could be made with them."""
+        if not found.pending and self._idle is not None:
+            before = self._idle
+            if (
+                before.question == question
+                and before.look.warnings == found.warnings
+                and _same_templates(before.look, found)
+            ):
+                return before.plan, []
+        # Leases are renewed and watches read meanwhile; what the plan is made from stands still.
+        with grpc_choice.expanders(question.config) as asked, self._world.standing_still():
+            worker = self._worker if asked is None else workers.in_thread
+            plan, left_out = await worker(lambda: self._decided(found, question, asked))
+        if not found.pending:
+            self._idle = _Idle(found, question, plan)
+        return plan, left_out
+
+    async def because_of_volumes(self, config: Config, features: Features) -> Mapping[Blame, int]:
+        """How many of the pods that wait do so for their volumes, as far as there is time."""
+        end = self._clock.monotonic() + (config.time_budget or float("inf"))
+        with self._world.standing_still():
+            return await self._worker(
+                lambda: volume_causes.because_of_volumes(
+                    self._world.snapshot,
+                    self._world.unplaced(),
+                    deciding.as_decided(features, config),
+                    simpler_than=config.max_pod_complexity or sys.maxsize,
+                    out_of_time=lambda: self._clock.monotonic() >= end,
+                )
+            )
+
+    def _decided(
+        self, found: Look, question: Question, asked: deciding.OutsideExpanders | None
+    ) -> tuple[Plan, list[str]]:
+        clock, config = self._clock, question.config
+        end = clock.monotonic() + (config.time_budget or float("inf"))
+        own_time = OwnTime(clock.monotonic, config.set_apart_time_budget or float("inf"))
+
+        def decide(look: Look) -> Plan:
+            return deciding.decide_standing(
+                look,
+                options=config,
+                features=question.features,
+                skipped=question.skipped,
+                upcoming=question.upcoming,
+                out_of_time=lambda: clock.monotonic() >= end,
+                own_time=own_time,
+                outside=asked,
+            )
+
+        try:
+            return decide(found), []
+        except InputError:
+            raise
+        except Exception:
+            _log.exception("decision failed; the pods it fails with are now looked for")
+        good, left_out = _decidable(found, decide)
+        return decide(found._replace(pending=good)), left_out
+
+
+def _decidable(found: Look, decide: Callable[[Look], Plan]) -> tuple[list[PodRecord], list[str]]:
+    """The pods that can be decided on together; one that cannot must not stop the others.
+
+    Halves are tried, and halves of those that fail, each together with the pods found good before:
+    a few bad pods among thousands are found in a few dozen decisions.
+    """
+    good: list[PodRecord] = []
+    left_out: list[str] = []
+    untried = [list(found.pending)]
+    while untried:
+        some = untried.pop()
+        try:
+            decide(found._replace(pending=[*good, *some]))
+        except Exception as error:
+            half = len(some) // 2
+            if half:
+                untried += [some[half:], some[:half]]
+            else:
+                told = f"not decided on: {type(error).__name__}: {error}"
+                left_out += [f"Pod {record.key}: {told}" for record in some]
+        else:
+            good += some
+    return good, left_out
+
+
+def _same_templates(one: Look, other: Look) -> bool:
+    """Whether templates are the same, or were made again from the same and say the same.
+
+    That is once a minute, and mostly in vain.
+    """
+    before, now = one.templates, other.templates
+    return before is now or (
+        one.cluster.nodes == other.cluster.nodes
+        and before.by_group == now.by_group
+        and before.problems == now.problems
+        and before.warnings == now.warnings
+    )

@@ -1,0 +1,140 @@
+"""The provider's groups and machines, asked once in a loop, every question bounded in time."""
+
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.errors import ProviderError
+from tonnage.groups.model import Group
+from tonnage.groups.registry import Failure, Machine
+from tonnage.objects import codec, validation
+from tonnage.objects.scenarios import GroupTemplate
+from tonnage.providers.protocol import GroupOptions, Instance, Provider
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Provided(NamedTuple):
+    """What the provider told. Of a group in `problems` only part is known.
+
+    `unread` should have told of groups and could not be read. `to_mend` is all that is wrong with
+    groups and does not pass by itself.
+    """
+
+    groups: list[Group]
+    machines: Mapping[str, list[Machine]]
+    options: Mapping[str, GroupOptions]
+    problems: Mapping[str, str]
+    unread: tuple[str, ...] = ()
+    to_mend: tuple[str, ...] = ()
+
+
+class Asking:
+    """Asks a provider; no answer within the time is a `ProviderError` like any other."""
+
+    def __init__(self, provider: Provider, *, clock: Clock) -> None:
+        self.provider = provider
+        self._clock = clock
+        self._told: dict[str, tuple[list[Instance], list[Machine]]] = {}
+
+    async def within(self, answer: Awaitable[T], *, seconds: float, what: str) -> T:
+        try:
+            async with self._clock.timeout(seconds):
+                return await answer
+        except TimeoutError:
+            raise ProviderError(f"{what}: no answer within {seconds:g} s") from None
+
+    async def everything(self, *, seconds: float) -> Provided:
+        """Look at the world outside. What is wrong with one group leaves the others alone."""
+        provider = self.provider
+        await self.within(provider.refresh(), seconds=seconds, what="refresh")
+        found = await self.groups(seconds=seconds)
+        unread = tuple(await self.within(provider.problems(), seconds=seconds, what="problems"))
+        to_mend = [*unread, *(problem for group in found for problem in group.problems)]
+        groups: list[Group] = []
+        machines: dict[str, list[Machine]] = {}
+        options: dict[str, GroupOptions] = {}
+        problems: dict[str, str] = {}
+        for group in found:
+            try:
+                async with self._clock.timeout(seconds):
+                    told = await provider.instances(group.id)
+                    machines[group.id] = self._machines(group.id, list(told))
+                    options[group.id] = await provider.options(group.id)
+                    groups.append(await self._completed(group))
+            except TimeoutError:
+                problems[group.id] = f"group {group.id}: no answer within {seconds:g} s"
+            except ProviderError as error:
+                problems[group.id] = _named(group, str(error))
+                if not error.retryable:
+                    to_mend.append(problems[group.id])
+            except Exception as error:
+                # A mistake in the provider's code, or an answer nobody thought of.
+                _log.exception("provider failed", extra={"group": group.id})
+                problems[group.id] = _named(group, f"{type(error).__name__}: {error}")
+                to_mend.append(problems[group.id])
+            if group.id in problems:
+                groups.append(group)
+        return Provided(groups, machines, options, problems, unread, tuple(to_mend))
+
+    async def newest_groups(self, *, seconds: float) -> list[Group]:
+        """Sizes of this very moment; without looking again a provider tells what it last saw."""
+        await self.within(self.provider.refresh(), seconds=seconds, what="refresh")
+        return await self.groups(seconds=seconds)
+
+    async def groups(self, *, seconds: float) -> list[Group]:
+        return list(await self.within(self.provider.groups(), seconds=seconds, what="groups"))
+
+    def _machines(self, group: str, told: list[Instance]) -> list[Machine]:
+        """The machines of a group; mostly they are those of the last round."""
+        before = self._told.get(group)
+        if before is None or before[0] != told:
+            before = self._told[group] = told, [_machine(one) for one in told]
+        return before[1]
+
+    async def _completed(self, group: Group) -> Group:
+        template, price = group.provider_template, group.price_per_hour
+        if template is None:
+            template = await self.provider.template(group.id)
+        if price is None:
+            price = await self.provider.price(group.id)
+        if template is not None:
+            _check(template)
+        return msgspec.structs.replace(group, provider_template=template, price_per_hour=price)
+
+
+def _check(template: GroupTemplate) -> None:
+    """Refuse what no node could have; from a file it would not have come this far."""
+    for part, obj in (("node", template.node), ("csiNode", template.csi_node)):
+        fault = validation.first_fault(obj)
+        if fault is not None:
+            field = codec.render((part, *fault.path))
+            raise ProviderError(
+                f"its template: {field}: expected {fault.expected}, found {fault.found}"
+            )
+
+
+def _named(group: Group, problem: str) -> str:
+    name = f"group {group.id}: "
+    return problem if problem.startswith(name) else name + problem
+
+
+def _machine(one: Instance) -> Machine:
+    failure = None
+    if one.error is not None and one.state == "creating":
+        failure = Failure(
+            error_class=one.error.error_class, code=one.error.code, message=one.error.message
+        )
+    return Machine(
+        id=one.id,
+        name=one.node or one.id,
+        creating=one.state == "creating" and not one.node,
+        running=one.state == "running",
+        deleting=one.state == "deleting",
+        failure=failure,
+    )

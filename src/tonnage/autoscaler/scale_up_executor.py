@@ -1,0 +1,257 @@
+"""From a plan to requests: checked once more, written down, asked for, and told to users."""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from tonnage.autoscaler.actuator import Hands
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.metrics import Metrics
+from tonnage.autoscaler.provider_state import Asking, Provided
+from tonnage.autoscaler.world import World
+from tonnage.clock import Clock
+from tonnage.cluster.records import ObjectReference
+from tonnage.errors import ProviderError
+from tonnage.groups.model import Group
+from tonnage.groups.registry import Failure, Registry
+from tonnage.scaleup.budget import MAX_NODES_REACHED
+from tonnage.scaleup.plan import NotHelped, Plan, SetApart, Step
+
+_log = logging.getLogger(__name__)
+
+_SAY_AGAIN = 300.0
+"""Seconds after which a pod that is still not helped is told so once more."""
+
+
+class Buyer:
+    """Asks for what a plan says, each group once; stops if the world is no longer the plan's."""
+
+    def __init__(
+        self,
+        world: World,
+        asking: Asking,
+        hands: Hands,
+        registry: Registry,
+        *,
+        about: Callable[[], ObjectReference],
+        metrics: Metrics,
+        clock: Clock,
+        write_down: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._world = world
+        self._asking = asking
+        self._hands = hands
+        self._registry = registry
+        self._status = about
+        self._metrics = metrics
+        self._clock = clock
+        self._write_down = write_down
+        self._told_apart: set[str] = set()
+        self._told: dict[str, tuple[str, float]] = {}
+        self._resting: dict[str, float] = {}
+        self._full = False
+        """Whether it was told that the cluster has all the nodes it may have."""
+
+    @property
+    def _about(self) -> ObjectReference:
+        return self._status()
+
+    @property
+    def resting(self) -> frozenset[str]:
+        """Groups whose provider refused for a cause that passes: asked again at the next scan."""
+        now = self._clock.monotonic()
+        self._resting = {name: until for name, until in self._resting.items() if now < until}
+        return frozenset(self._resting)
+
+    async def buy(self, plan: Plan, provided: Provided, config: Config, *, now: float) -> bool:
+        """Carry out the plan's steps. False if it was overtaken: then decide again at once."""
+        steps = plan.steps[: config.steps_per_loop or None]
+        deltas: Counter[str] = Counter()
+        for step in steps:
+            for one in step.scale_ups:
+                deltas[one.group] += one.delta
+        reasons = {one.group: step.reason for step in steps for one in step.scale_ups}
+        bought = await self._ask(deltas, reasons, steps, provided, config, now)
+        if bought is None:
+            return False
+        for step in steps:
+            self._tell_helped(step, bought)
+        return True
+
+    async def reach_minimum(
+        self, provided: Provided, skipped: Mapping[str, str], config: Config, *, now: float
+    ) -> None:
+        """Ask for what groups lack to their minimum."""
+        deltas = Counter(
+            {
+                group.id: group.min_size - group.target
+                for group in provided.groups
+                if group.target < group.min_size and group.id not in skipped
+            }
+        )
+        await self._ask(
+            deltas, dict.fromkeys(deltas, "below its minimum"), (), provided, config, now
+        )
+
+    def tell_not_helped(self, left_out: Sequence[NotHelped]) -> None:
+        """Say why to pods that nothing is bought for: when it changes, and now and then."""
+        moment = self._clock.monotonic()
+        told = {one.pod: self._told[one.pod] for one in left_out if one.pod in self._told}
+        for one in left_out:
+            message = f"pod didn't trigger scale-up: {_summary(one)}"
+            before, at = told.get(one.pod, ("", 0.0))
+            pod = self._world.pod(one.pod)
+            if pod is not None and (message != before or moment - at >= _SAY_AGAIN):
+                told[one.pod] = (message, moment)
+                self._hands.tell(pod, "NotTriggerScaleUp", message)
+        self._told = told
+        reached = any(
+            MAX_NODES_REACHED in group.reasons for one in left_out for group in one.reasons
+        )
+        if reached and not self._full:
+            message = "Max total nodes in cluster reached, pods are left out for it"
+            self._hands.tell(self._about, "MaxNodesTotalReached", message, warning=True)
+        self._full = reached
+
+    def tell_set_apart(self, pods: Sequence[SetApart]) -> None:
+        """Say to pods with too many rules that they come last: once each, while it is so."""
+        for one in pods:
+            pod = self._world.pod(one.pod)
+            if pod is not None and one.pod not in self._told_apart:
+                message = f"pod is decided on last and alone: {one.reason}"
+                self._hands.tell(pod, "SetApart", message, warning=True)
+        self._told_apart = {one.pod for one in pods}
+
+    async def _ask(
+        self,
+        deltas: Mapping[str, int],
+        reasons: Mapping[str, str],
+        steps: Sequence[Step],
+        provided: Provided,
+        config: Config,
+        now: float,
+    ) -> dict[str, str] | None:
+        """Ask for the nodes; gives for each group what it went from and to."""
+        by_id = {group.id: group for group in provided.groups}
+        wanted = [(by_id[name], delta) for name, delta in deltas.items() if delta > 0]
+        if not wanted:
+            return {}
+        if not self._hands.dry_run:
+            for group, delta in wanted:
+                provision_time = provided.options[group.id].max_node_provision_time or 0.0
+                self._registry.asked(
+                    group, delta, now=now, patience=config.patience, provision_time=provision_time
+                )
+            try:
+                await self._write_down()
+                overtaken = await self._overtaken(wanted, steps, provided, config)
+            except BaseException:
+                self._unask(wanted)
+                raise
+            if overtaken:
+                self._unask(wanted)
+                _log.info("plan overtaken", extra={"why": overtaken})
+                return None
+        bought: dict[str, str] = {}
+        for group, delta in wanted:
+            sizes = f"{group.target}->{group.target + delta} (max: {group.max_size})"
+            if await self._increase(group, delta, reasons[group.id], config, now=now):
+                bought[group.id] = f"{{{group.id} {sizes}}}"
+        return bought
+
+    def _unask(self, wanted: Sequence[tuple[Group, int]]) -> None:
+        for group, delta in wanted:
+            self._registry.gave_up(group.id, delta)
+
+    async def _overtaken(
+        self,
+        wanted: Sequence[tuple[Group, int]],
+        steps: Sequence[Step],
+        provided: Provided,
+        config: Config,
+    ) -> str:
+        """Why the plan no longer holds, or nothing."""
+        self._hands.check("refresh")
+        found = await self._asking.newest_groups(seconds=config.provider_timeout)
+        newest = {group.id: group for group in found}
+        before = {group.id: group.target for group in provided.groups}
+        for group in found:
+            if group.target > before.get(group.id, group.target):
+                # Nodes are on their way that the plan did not count on.
+                return f"group {group.id} has a target of {group.target}, not {before[group.id]}"
+        for group, delta in wanted:
+            now = newest.get(group.id)
+            if now is None:
+                return f"group {group.id} is gone"
+            if now.target != group.target or now.target + delta > now.max_size:
+                return f"group {group.id} has a target of {now.target}, not {group.target}"
+        for step in steps:
+            gone = [pod for pod in step.pods if pod not in self._world.waiting]
+            if gone:
+                return f"{len(gone)} of {len(step.pods)} pods no longer wait, such as {gone[0]}"
+        return ""
+
+    async def _increase(
+        self, group: Group, delta: int, reason: str, config: Config, *, now: float
+    ) -> bool:
+        size = f"{group.target + delta} instead of {group.target} (max: {group.max_size})"
+        if not self._hands.dry_run:
+            message = f"Scale-up: setting group {group.id} size to {size}"
+            self._hands.tell(self._about, "ScaledUpGroup", message)
+        try:
+            await self._hands.increase(group.id, delta, reason=reason)
+        except ProviderError as error:
+            self._registry.gave_up(group.id, delta)
+            seconds = self._leave_alone(group, error, config, now=now)
+            self._hands.tell(
+                self._about,
+                "FailedToScaleUpGroup",
+                f"Scale-up failed for group {group.id}: {error}; not tried again for {seconds:g}s",
+                warning=True,
+            )
+            return False
+        if not self._hands.dry_run:
+            self._metrics.scaled_up(delta)
+            message = f"Scale-up: group {group.id} size set to {size}"
+            self._hands.tell(self._about, "ScaledUpGroup", message)
+        return True
+
+    def _leave_alone(
+        self, group: Group, error: ProviderError, config: Config, *, now: float
+    ) -> float:
+        """Ask nothing of the group for the seconds given back; how many depends on the cause."""
+        if error.retryable:
+            self._metrics.failed_scale_up("transientError")
+            self._resting[group.id] = self._clock.monotonic() + config.scan_interval
+            return config.scan_interval
+        self._metrics.failed_scale_up("cloudProviderError")
+        failure = Failure(
+            error_class=error.cause, code="cloudProviderError", message=str(error)[:500]
+        )
+        backoff = self._registry.failed(group.id, failure, now=now, patience=config.patience)
+        return backoff.duration
+
+    def _tell_helped(self, step: Step, bought: Mapping[str, str]) -> None:
+        groups = [bought[one.group] for one in step.scale_ups if one.group in bought]
+        if not groups:
+            return
+        message = f"pod triggered scale-up: [{' '.join(groups)}]"
+        for seconds in self._world.decided_on(step.pods):
+            self._metrics.decided_after(seconds)
+        for key in step.pods:
+            pod = self._world.pod(key)
+            if pod is not None:
+                self._hands.tell(pod, "TriggeredScaleUp", message)
+
+
+def _summary(one: NotHelped) -> str:
+    """How many groups give which reason, the commonest first."""
+    reasons = Counter(text for group in one.reasons for text in group.reasons)
+    told = ", ".join(f"{count} {text}" for text, count in reasons.most_common())
+    nearest = one.nearest
+    if nearest is not None:
+        told += (
+            f"; nearest is group {nearest.group}, which has {nearest.available} of the "
+            f"{nearest.wanted} {nearest.resource} wanted"
+        )
+    return told or "there is no node group"

@@ -1,0 +1,36 @@
+"""Objects that a controller has to look at, each by one look at a time."""
+
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from typing import Generic, TypeVar
+
+from tonnage.embedded.world.keyed_tasks import Stage
+
+K = TypeVar("K", bound=Hashable)
+
+_GATHER = 0.1
+"""Seconds from the first change to the look, which sees what else has changed by then."""
+
+
+class Desk(Generic[K]):
+    """Whatever is noted is looked at once more after that; a look that fails is repeated."""
+
+    def __init__(self, name: str, look: Callable[[K], Awaitable[None]], stage: Stage) -> None:
+        self._name = name
+        self._look = look
+        self._stage = stage
+        self._noted: set[K] = set()
+
+    def note(self, key: K) -> None:
+        self._noted.add(key)
+        self._stage.chores.start((self._name, key), partial(self._work, key))
+
+    async def _work(self, key: K) -> None:
+        while key in self._noted:
+            await self._stage.clock.sleep(_GATHER)
+            self._noted.discard(key)
+            try:
+                await self._look(key)
+            except BaseException:
+                self._noted.add(key)
+                raise

@@ -1,0 +1,206 @@
+"""Which pod goes where: filters, then scores, pods of a kind together.
+
+Pure deciding: pods are looked at in the order given, each decision is assumed before the next is
+made, and nothing waits in between.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.filters import pipeline
+from tonnage.filters.features import Features
+from tonnage.filters.framework import Ask, Code
+from tonnage.filters.pipeline import Verdicts
+from tonnage.scaleup import packing, podgroups
+from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scheduler import node_scores, volumes
+from tonnage.scheduler.config import Weights
+from tonnage.scheduler.scheduler_cache import SchedulerWorld, VolumeChoice
+from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+from tonnage.snapshot.storage_ledger import size_of
+
+_ZONAL_ROUNDS = 8
+"""A burst that is spread over zones too is shared out in so many rounds: within one, only nodes
+fill up."""
+
+DEVICES = "resource claims (DynamicResources) are not supported by this scheduler"
+
+
+class Placed(NamedTuple):
+    """A pod that has a node from now on."""
+
+    record: PodRecord
+    node: str
+    volumes: VolumeChoice
+
+
+class Refused(NamedTuple):
+    """A pod no node is there for, `by` these filters. An `error` is nobody's fault but ours.
+
+    `codes` say for every row how it was refused, `alive` which rows are nodes.
+    """
+
+    record: PodRecord
+    text: str
+    by: frozenset[str]
+    error: bool
+    codes: Ints
+    alive: Bools
+
+
+class Placer:
+    """Decides for one state of the cluster after the other, all in one snapshot."""
+
+    def __init__(
+        self,
+        world: SchedulerWorld,
+        features: Features,
+        weights: Weights,
+        *,
+        rng: np.random.Generator,
+        together: bool = True,
+    ) -> None:
+        self._world = world
+        self._features = features
+        self._weights = weights
+        self._rng = rng
+        self._together = together
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self._world.snapshot
+
+    def decide(self, records: Iterable[PodRecord]) -> Iterator[Placed | Refused]:
+        """For each of the pods, in the order given as far as their priorities go."""
+        for _, alike in groupby(records, key=lambda record: record.pods.priority):
+            for group in self._groups(list(alike)):
+                yield from self._place(group)
+
+    def _groups(self, records: list[PodRecord]) -> list[PodGroup]:
+        if self._together and len(records) > 1:
+            own = [record for record in records if _has_own_node(record)]
+            others = [record for record in records if not _has_own_node(record)]
+            ledger = self._snapshot.storage_ledger
+            counted = tuple(ledger.class_names) if ledger is not None else ()
+            groups = podgroups.group(self._snapshot, others, ledger=counted)
+            return [*map(_alone, own), *groups]
+        return [_alone(record) for record in records]
+
+    def _place(self, group: PodGroup) -> Iterator[Placed | Refused]:
+        if group.sample.pods.wants_devices:
+            yield from (self._refuse_devices(record) for record in group.members)
+        elif (
+            group.size == 1
+            or group.apart
+            or group.interacting
+            or self._shares_storage(group)
+            or volumes.follows_by_name(self._snapshot, group.sample)
+        ):
+            yield from self._one_by_one(group)
+        else:
+            yield from self._many(group)
+
+    def _shares_storage(self, group: PodGroup) -> bool:
+        """Whether a pod takes of what other nodes have too, so that these have to be asked anew."""
+        ledger = self._snapshot.storage_ledger
+        return ledger is not None and ledger.shares(group.held.storage)
+
+    def _one_by_one(self, group: PodGroup) -> Iterator[Placed | Refused]:
+        for number, record in enumerate(group.members):
+            verdicts = pipeline.evaluate(self._snapshot, record, self._features)
+            rows = np.flatnonzero(verdicts.fits)
+            if not len(rows):
+                # Nothing has changed for the others, who are the same to every filter.
+                yield from self._refuse(verdicts, group.members[number:])
+                return
+            yield self._assume(record, self._best(record, rows))
+
+    def _many(self, group: PodGroup) -> Iterator[Placed | Refused]:
+        left = deque(group.members)
+        step = 0
+        while left:
+            sample = left[0]
+            verdicts = pipeline.evaluate(self._snapshot, sample, self._features)
+            rows = np.flatnonzero(verdicts.fits)
+            if not len(rows):
+                yield from self._refuse(verdicts, left)
+                return
+            scores = self._scores(sample, rows)
+            step = step or (-(-len(left) // _ZONAL_ROUNDS) if scores.zonal else len(left))
+            room = np.maximum(packing.headroom(self._snapshot, group, rows), 1)
+            room[self._promised(rows)] = 1
+            counts = node_scores.share_out(scores, room, min(step, len(left)), self._rng)
+            for row in np.repeat(rows, counts).tolist():
+                yield self._assume(left.popleft(), row)
+
+    def _best(self, record: PodRecord, rows: Ints) -> int:
+        nominated = self._snapshot.nodes.get(record.nominated)
+        if nominated is not None and nominated.row in rows:
+            return nominated.row
+        if len(rows) == 1:
+            return int(rows[0])
+        one = np.ones(len(rows), dtype=np.int64)
+        counts = node_scores.share_out(self._scores(record, rows), one, 1, self._rng)
+        return int(rows[counts.argmax()])
+
+    def _scores(self, record: PodRecord, rows: Ints) -> node_scores.Scores:
+        pod = self._world.pod(record.key)
+        wishes = node_scores.spread_wishes(record.pods, pod) if pod is not None else ()
+        ask = Ask(self._snapshot, record, self._features)
+        return node_scores.Scores(ask, wishes, self._weights, rows=rows)
+
+    def _promised(self, rows: Ints) -> Bools:
+        """Rows with room set aside for others: there the filters must be asked pod by pod."""
+        nodes = self._snapshot.nodes
+        promised = [nodes[name].row for name in self._snapshot.nominated_pods if name in nodes]
+        return np.isin(rows, promised)
+
+    def _assume(self, record: PodRecord, row: int) -> Placed:
+        choice = volumes.choose(self._snapshot, record, row, self._features)
+        node = self._snapshot.name_of(row)
+        self._world.assume(record, node, choice)
+        ledger = self._snapshot.storage_ledger
+        if ledger is not None:
+            one = np.ones(1, dtype=np.int64)
+            for claim in choice.provision:
+                ledger.take(np.array([row]), one, {claim.class_name: size_of(claim)})
+        return Placed(record, node, choice)
+
+    def _refuse(self, verdicts: Verdicts, records: Iterable[PodRecord]) -> Iterator[Refused]:
+        alive = self._snapshot.table.alive.data[: len(verdicts.codes)].copy()
+        codes = verdicts.codes.astype(np.int64)
+        text = verdicts.summary()
+        error = bool((codes[alive] == Code.ERROR).any())
+        if verdicts.rejection is not None:
+            by = frozenset((verdicts.rejection[1],))
+        else:
+            by = frozenset(one.plugin for one in verdicts.refusals() if one.plugin)
+        for record in records:
+            yield Refused(record, text, by, error, codes, alive)
+
+    def _refuse_devices(self, record: PodRecord) -> Refused:
+        nodes = len(self._snapshot.nodes)
+        size = self._snapshot.table.size
+        return Refused(
+            record,
+            f"0/{nodes} nodes are available: {DEVICES}.",
+            frozenset(("DynamicResources",)),
+            False,
+            np.full(size, Code.UNRESOLVABLE, dtype=np.int64),
+            self._snapshot.table.alive.data[:size].copy(),
+        )
+
+
+def _has_own_node(record: PodRecord) -> bool:
+    """Whether the pod is for one node, or is promised one, which its likes are not."""
+    return record.pin is not None or bool(record.nominated)
+
+
+def _alone(record: PodRecord) -> PodGroup:
+    return PodGroup([record], Held(record.pods, {}), apart=True)

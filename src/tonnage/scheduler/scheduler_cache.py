@@ -1,0 +1,298 @@
+"""The cluster as the scheduler sees it: what the server says, and what was decided since.
+
+A pod that was given a node counts as being there from that moment on, long before the server says
+so; the same holds for the volume a claim was given, and for the node that preemption promised.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from tonnage.clock import Clock
+from tonnage.cluster.client import Client
+from tonnage.cluster.reflector import Pace
+from tonnage.cluster.resources import Named
+from tonnage.cluster.watch_events import Change, EventType
+from tonnage.filters.features import Features
+from tonnage.objects import selectors
+from tonnage.objects.nodes import Namespace, Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.storage import (
+    SELECTED_NODE_ANNOTATION,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from tonnage.objects.workloads import PodDisruptionBudget
+from tonnage.scheduler.pledges import ClaimKey, Pledges
+from tonnage.service.live_cluster import OF_SCHEDULING, StandingCluster
+from tonnage.snapshot.snapshot import FINISHED, PodRecord
+
+KINDS: tuple[type, ...] = (*OF_SCHEDULING, PodDisruptionBudget)
+
+Listener: TypeAlias = Callable[[EventType, Any, Any], None]
+"""Told of each change, after the snapshot took it: its type, the object, and what was held before.
+
+For a pod, that is its record.
+"""
+
+
+class Assumed(NamedTuple):
+    """A pod on a node by our decision."""
+
+    uid: str
+    node: str
+
+
+class VolumeChoice(NamedTuple):
+    """What the claims of a pod get on its node: existing volumes, or new ones made for it."""
+
+    prebind: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()
+    provision: tuple[PersistentVolumeClaim, ...] = ()
+
+    @property
+    def claims(self) -> tuple[PersistentVolumeClaim, ...]:
+        return (*(claim for _, claim in self.prebind), *self.provision)
+
+
+NOTHING_TO_BIND = VolumeChoice()
+
+
+class SchedulerWorld(StandingCluster):
+    """The snapshot is what the caches hold, with everything on it that is assumed.
+
+    `assumed` are pods whose binding the server has not told us of yet, `promised` the nodes of
+    pods whose nomination it has not, `pledges` the storage of claims that do not show yet.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        features: Features,
+        pace: Pace | None = None,
+    ) -> None:
+        self.assumed: dict[str, Assumed] = {}
+        self.promised: dict[str, str] = {}
+        self.pledges = Pledges()
+        self._clock = clock
+        self._claims: dict[ClaimKey, str] = {}
+        self._volumes: dict[str, ObjectReference] = {}
+        self.listener: Listener = _nobody
+        super().__init__(
+            client,
+            clock=clock,
+            rng=rng,
+            features=features,
+            counted=self._with_decisions,
+            kinds=KINDS,
+            pace=pace,
+        )
+
+    def assume(self, record: PodRecord, node: str, choice: VolumeChoice) -> PodRecord:
+        """Let the pod be on the node, with its volumes; gives its record there."""
+        self.assumed[record.key] = Assumed(record.meta.uid, node)
+        for volume, claim in choice.prebind:
+            self._volumes[volume.metadata.name] = reference_to(claim)
+            self.snapshot.put_volume(self._with_claim(volume))
+        for claim in choice.provision:
+            self._claims[_key(claim)] = node
+            if self._publishes(claim):
+                self.pledges.give(claim, node)
+            self.snapshot.put_claim(self._with_node(claim))
+        return self.snapshot.place(record, node)
+
+    def forget(self, record: PodRecord, choice: VolumeChoice) -> None:
+        """Take the assumption back: what the server says holds again."""
+        self.settle_volumes(choice)
+        assumed = self.assumed.get(record.key)
+        if assumed is None or assumed.uid != record.meta.uid:
+            return  # The pod is gone or bound, and was taken for that already.
+        del self.assumed[record.key]
+        pod = self.pod(record.key)
+        assert pod is not None, "an assumption goes with its pod"
+        self._take(Change(EventType.MODIFIED, pod))
+
+    def settle_volumes(self, choice: VolumeChoice) -> None:
+        """Nothing is assumed any more of the volumes of a pod."""
+        for volume, _ in choice.prebind:
+            if self._volumes.pop(volume.metadata.name, None) is not None:
+                self._put_back(PersistentVolume, volume)
+        for claim in choice.provision:
+            if self._claims.pop(_key(claim), None) is not None:
+                self._put_back(PersistentVolumeClaim, claim)
+
+    def promise(self, key: str, node: str) -> None:
+        """A pod's nomination, or with no node that it has none, until the server says the same."""
+        pod = self.pod(key)
+        if pod is None:
+            return
+        self.promised[key] = node
+        counted = self._with_decisions(pod)
+        if counted is not None:
+            self.snapshot.put_pod(counted)
+
+    def start_over(self) -> None:
+        """Believe the server alone."""
+        self.assumed.clear()
+        self.promised.clear()
+        self.pledges.clear()
+        self._claims.clear()
+        self._volumes.clear()
+        self._rebuild()
+        for claim in self.cache(PersistentVolumeClaim):
+            self._follow_claim(EventType.MODIFIED, claim)
+
+    def claim(self, key: ClaimKey) -> PersistentVolumeClaim | None:
+        """The claim as the server last told it."""
+        return self.cache(PersistentVolumeClaim).get(key[1], namespace=key[0])
+
+    def _put_back(self, kind: type[Any], stale: Any) -> None:
+        meta = stale.metadata
+        obj = self.cache(kind).get(meta.name, namespace=meta.namespace)
+        if obj is not None:
+            self._take(Change(EventType.MODIFIED, obj))
+
+    def _take(self, change: Change[Any]) -> None:
+        obj = change.object
+        before = self._held(obj)
+        if isinstance(obj, Pod):
+            self._confirm(change.type, obj)
+        elif isinstance(obj, PersistentVolumeClaim):
+            self._follow_claim(change.type, obj)
+        elif isinstance(obj, CSIStorageCapacity) and isinstance(before, CSIStorageCapacity):
+            self.pledges.published(before, obj, covers=lambda node: self._covers(obj, node))
+        super()._take(change)
+        self.listener(change.type, obj, before)
+
+    def _feed(self, type_: EventType, obj: Named) -> None:
+        if type_ is not EventType.DELETED:
+            if isinstance(obj, PersistentVolumeClaim) and self._claims:
+                obj = self._with_node(obj)
+            elif isinstance(obj, PersistentVolume) and self._volumes:
+                obj = self._with_claim(obj)
+        super()._feed(type_, obj)
+
+    def _confirm(self, type_: EventType, pod: Pod) -> None:
+        """What the server says as well need not be assumed any more."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        gone = type_ is EventType.DELETED or pod.status.phase in FINISHED
+        if gone or pod.spec.node_name:
+            self.assumed.pop(key, None)
+        if gone or pod.spec.node_name or pod.status.nominated_node_name == self.promised.get(key):
+            self.promised.pop(key, None)
+
+    def _follow_claim(self, type_: EventType, claim: PersistentVolumeClaim) -> None:
+        if type_ is EventType.DELETED:
+            self.pledges.drop(claim)
+        elif claim.fully_bound:
+            self.pledges.made(claim, now=self._clock.monotonic())
+        elif not claim.spec.volume_name and _key(claim) not in self._claims:
+            self._believe(claim)
+
+    def _believe(self, claim: PersistentVolumeClaim) -> None:
+        """A node that the server names gets the volume, whatever becomes of the pod."""
+        node = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, "")
+        if not node:
+            self.pledges.take_back(claim)
+        elif self._publishes(claim) and not self.pledges.holds(claim, node):
+            self.pledges.give(claim, node)
+
+    def _publishes(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether the driver that serves the claim publishes what it has left."""
+        storage = self.snapshot.storage
+        found = storage.classes.get(claim.class_name)
+        driver = storage.drivers.get(found.provisioner) if found is not None else None
+        return driver is not None and bool(driver.spec.storage_capacity)
+
+    def _covers(self, capacity: CSIStorageCapacity, node: str) -> bool:
+        found, topology = self.snapshot.nodes.get(node), capacity.node_topology
+        return (
+            found is not None
+            and topology is not None
+            and selectors.is_valid(topology)
+            and selectors.matches(topology, found.node.metadata.labels)
+        )
+
+    def _with_decisions(self, pod: Pod) -> Pod | None:
+        if pod.status.phase in FINISHED:
+            return None
+        if pod.spec.node_name or not (self.assumed or self.promised):
+            return pod
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        assumed = self.assumed.get(key)
+        if assumed is not None and assumed.uid == pod.metadata.uid:
+            spec = msgspec.structs.replace(pod.spec, node_name=assumed.node)
+            return msgspec.structs.replace(pod, spec=spec)
+        if key in self.promised:
+            node = self.promised[key]
+            status = msgspec.structs.replace(pod.status, nominated_node_name=node)
+            return msgspec.structs.replace(pod, status=status)
+        return pod
+
+    def _with_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        node = self._claims.get(_key(claim))
+        if node is None or claim.spec.volume_name:
+            return claim
+        annotations = {**claim.metadata.annotations, SELECTED_NODE_ANNOTATION: node}
+        meta = msgspec.structs.replace(claim.metadata, annotations=annotations)
+        return msgspec.structs.replace(claim, metadata=meta)
+
+    def _with_claim(self, volume: PersistentVolume) -> PersistentVolume:
+        reference = self._volumes.get(volume.metadata.name)
+        if reference is None or (volume.spec.claim_ref and volume.spec.claim_ref.uid):
+            return volume
+        spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
+        return msgspec.structs.replace(volume, spec=spec)
+
+    def _held(self, obj: Any) -> Any:
+        """What the snapshot holds under the object's name."""
+        held, meta = self.snapshot, obj.metadata
+        match obj:
+            case Pod():
+                return held.pods.get(f"{meta.namespace}/{meta.name}")
+            case Node():
+                found = held.nodes.get(meta.name)
+                return None if found is None else found.node
+            case CSINode():
+                return held.csinodes.get(meta.name)
+            case PersistentVolumeClaim():
+                return held.storage.claims.get((meta.namespace, meta.name))
+            case PersistentVolume():
+                return held.storage.volumes.get(meta.name)
+            case StorageClass():
+                return held.storage.classes.get(meta.name)
+            case CSIDriver():
+                return held.storage.drivers.get(meta.name)
+            case CSIStorageCapacity():
+                return held.storage.capacity(meta.namespace, meta.name)
+            case VolumeAttachment():
+                return held.attachments.get(meta.name)
+            case Namespace():
+                return held.namespaces.get(meta.name)
+        return None
+
+
+def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
+    """How a volume names the claim it is for."""
+    meta = claim.metadata
+    return ObjectReference(
+        kind="PersistentVolumeClaim", namespace=meta.namespace, name=meta.name, uid=meta.uid
+    )
+
+
+def _key(claim: PersistentVolumeClaim) -> ClaimKey:
+    return (claim.metadata.namespace, claim.metadata.name)
+
+
+def _nobody(*_: object) -> None:
+    pass

@@ -1,0 +1,12 @@
+"""The rules that a cluster is judged by, each apart from the code that it judges.
+
+findings      what was broken, and what could not be helped
+places        who waits, where there is a place, and whether that is certain
+bindings      nodes within their limits, pods where their drivers are
+disks         no disk pledged beyond its size
+bounds        groups between minimum and maximum
+deletions     no healthy node deleted
+purchases     nothing bought for nothing
+repeats       nothing bought bit by bit, nor again
+pending_pods  nobody left pending who has a place, or could be given one
+"""

@@ -1,0 +1,50 @@
+"""No group over its maximum or under its minimum, nor asked to be."""
+
+from collections.abc import Mapping
+
+from tonnage.groups.model import Group
+from tonnage.report.timeline import Decided
+from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.recorded_cloud import NotedCloud
+
+BEYOND = "a group beyond its bounds"
+ASKED_BEYOND = "asked beyond a group's bounds"
+
+
+class Bounds:
+    """Looks at every group after every change, from the first time on that it is as it should be:
+    at the very beginning the cloud has not asked for its first machines yet."""
+
+    def __init__(self, cloud: NotedCloud, groups: Mapping[str, Group], findings: Findings) -> None:
+        self._cloud = cloud
+        self._groups = groups
+        self._findings = findings
+        self._asked = 0
+        self._targets: dict[str, int] = {}
+
+    def check(self) -> None:
+        for name, group in self._groups.items():
+            target = self._cloud.machines.target(name)
+            within = group.min_size <= target <= group.max_size
+            if self._targets.get(name) == target or not (within or name in self._targets):
+                continue
+            self._targets[name] = target
+            if not within:
+                self._findings.violated(BEYOND, f"{name}: {target}, {_bounds(group)}")
+        asked = self._cloud.asked
+        for one in asked[self._asked :]:
+            self._check_request(one)
+        self._asked = len(asked)
+
+    def _check_request(self, one: Decided) -> None:
+        """What a provider refused would have been too much all the same."""
+        if not one.error or one.deed != "increase":
+            return
+        group = self._groups[one.group]
+        wanted = self._cloud.machines.target(one.group) + one.nodes
+        if wanted > group.max_size:
+            self._findings.violated(ASKED_BEYOND, f"{group.id}: {wanted}, {_bounds(group)}")
+
+
+def _bounds(group: Group) -> str:
+    return f"{group.min_size} to {group.max_size}"

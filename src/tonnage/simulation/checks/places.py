@@ -1,0 +1,327 @@
+"""Who waits for a place, and where there is one: plain counting, apart from the code that decides.
+
+For clusters in which slots, local disks, zones of volumes and taints are all that keeps a pod off
+a node, as `random_scenarios` makes them. Everything is read from the API and the cloud; nothing
+here asks a snapshot or a filter.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from tonnage.embedded.apiserver.store import Stored
+from tonnage.embedded.cloud import Machine
+from tonnage.groups.model import Group
+from tonnage.simulation.checks import disks
+from tonnage.simulation.checks.disks import SELECTED, Disks
+from tonnage.simulation.ensemble import Ensemble
+
+Labels: TypeAlias = Mapping[str, str]
+Terms: TypeAlias = list[dict[str, Any]]
+Slots: TypeAlias = dict[str, float]
+"""Free slots by driver; a driver that is not in it has none."""
+View: TypeAlias = Literal["modest", "template", "generous"]
+"""What a new node is taken to have: what its template says, or, if that is less or more, what the
+live node of its group with the fewest or the most slots reports."""
+
+
+class Wish(NamedTuple):
+    """A pod that waits: its volumes by driver, where they can be reached from, what it was told.
+
+    `promised` is the node that its claims name already: no other will do.
+    """
+
+    key: str
+    needs: Counter[str]
+    stored: Counter[str]
+    """Bytes by driver, of volumes on disks that are to be made and have no place yet."""
+    claims: tuple[str, ...]
+    reachable: tuple[Terms, ...]
+    promised: str
+    refused: bool
+    """The scheduler says that it found no node."""
+
+    def reaches(self, labels: Labels) -> bool:
+        return all(any(_matches(term, labels) for term in terms) for terms in self.reachable)
+
+
+class Room(NamedTuple):
+    """A node that is there, or will be, with its free slots and space."""
+
+    name: str
+    labels: Labels
+    free: Slots
+    space: Mapping[str, float]
+    """Bytes by driver."""
+
+    def times(self, wish: Wish) -> float:
+        """How often the pod would fit."""
+        if not wish.reaches(self.labels):
+            return 0
+        wanted = [(self.free.get(driver, 0), count) for driver, count in wish.needs.items()]
+        wanted += [(max(self.space.get(name, 0), 0), size) for name, size in wish.stored.items()]
+        return min((has // each for has, each in wanted if has < math.inf), default=math.inf)
+
+
+class Expected(NamedTuple):
+    """Slots that a machine has or will have: at least, at most, and those that its drivers tell."""
+
+    fewest: Slots
+    most: Slots
+    told: Slots
+
+    def short(self, now: "Expected") -> Slots:
+        """What it has fewer of now than was expected; a missing driver without limit is one short.
+
+        Until a driver tells of its slots, it is only others of the group that can disappoint.
+        """
+        found: Slots = {}
+        for driver in self.most:
+            hoped = (self.most if driver in now.told else self.fewest)[driver]
+            has = now.fewest.get(driver, 0)
+            if hoped > has:
+                found[driver] = hoped - has if hoped < math.inf else 1
+        return found
+
+
+def are_sure(wishes: Iterable[Wish], everybody: Iterable[Wish], rooms: Iterable[Room]) -> bool:
+    """Whether each of the pods finds a place in the rooms, in whatever order they are filled.
+
+    Another pod goes to one node, and takes there as many places of a pod at most as it has
+    volumes of a driver that both use, or as its volumes are larger. Where that leaves a place
+    whatever the others do, it is sure; where it does not, nothing is said.
+    """
+    everybody, rooms = list(everybody), list(rooms)
+    return all(_is_sure(wish, everybody, rooms) for wish in wishes)
+
+
+def _is_sure(wish: Wish, everybody: list[Wish], rooms: list[Room]) -> bool:
+    fitting = [room for room in rooms if room.times(wish)]
+    in_the_way = sum(
+        _places_taken(wish, other)
+        for other in everybody
+        if other.key != wish.key
+        and not other.promised
+        and any(other.reaches(room.labels) for room in fitting)
+    )
+    return sum(room.times(wish) for room in fitting) > in_the_way
+
+
+def _places_taken(wish: Wish, other: Wish) -> int:
+    by_slots = [other.needs[driver] for driver in wish.needs]
+    by_space = [math.ceil(other.stored[driver] / size) for driver, size in wish.stored.items()]
+    return max(by_slots + by_space, default=0)
+
+
+class Places:
+    """Looks things up anew whenever it is asked."""
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        groups: Mapping[str, Group],
+        disks_: Disks,
+        *,
+        coming_within: float,
+    ) -> None:
+        """`coming_within` is how long after its request a machine is surely still waited for."""
+        self._accounts = ensemble.accounts
+        self._machines = ensemble.cloud.machines
+        self._groups = groups
+        self._disks = disks_
+        self._coming_within = coming_within
+        store = ensemble.server.store
+        self._pods = store.built_in("pods")
+        self._nodes = store.built_in("nodes")
+        self._claims = store.built_in("persistentvolumeclaims")
+        self._volumes = store.built_in("persistentvolumes")
+        self._clock = ensemble.clock
+
+    def wishes(self) -> list[Wish]:
+        """All pods that wait for a node."""
+        return [self._wish(pod) for pod in self._waiting()]
+
+    def now(self, *, but: str = "") -> Iterator[Room]:
+        """The nodes that pods can be bound to; what pod `but` was promised counts as free."""
+        promised = self._promised(but)
+        for node in self._nodes.within():
+            if takes_pods(node):
+                listed = self._accounts.slots.limits.get(node.name, {})
+                free = {
+                    driver: self._left(node.name, driver, limit, promised)
+                    for driver, limit in listed.items()
+                }
+                labels = node.meta.get("labels", {})
+                yield Room(node.name, labels, free, self._space(node.name, listed))
+
+    def coming(self, view: View) -> Iterator[Room]:
+        """The nodes that are or will be there, each with the slots that it will have."""
+        promised = self._promised()
+        there = {room.name: room for room in self.now()}
+        for machine in self._machines:
+            if machine.error is not None or machine.state == "deleting":
+                continue
+            room = there.get(machine.node)
+            if self._is_on_its_way(machine):
+                new = self.new(machine.group, view)
+                for driver, slots in new.free.items():
+                    if room is None or driver not in room.free:
+                        new.free[driver] = self._left(machine.node, driver, slots, promised)
+                    else:
+                        new.free[driver] = room.free[driver]
+                space = self._space(machine.node, new.free)
+                yield new._replace(name=machine.name, space=space)
+            elif room is not None:
+                yield room
+
+    def counted_on(self) -> Iterator[tuple[str, Expected]]:
+        """What machines can be thought to have, by name, also those that are overdue."""
+        for machine in self._machines:
+            if machine.error is None and machine.state != "deleting":
+                yield machine.name, self._expected(machine)
+
+    def there(self) -> Iterator[tuple[str, Expected]]:
+        """The same of machines that are up, or surely come."""
+        up = {node.name for node in self._nodes.within() if takes_pods(node)}
+        for machine in self._machines:
+            if machine.error is not None or machine.state == "deleting":
+                continue
+            if self._is_on_its_way(machine):
+                yield machine.name, self._expected(machine)
+            elif machine.node in up:
+                told = self._told(machine)
+                yield machine.name, Expected(told, told, told)
+
+    def _expected(self, machine: Machine) -> Expected:
+        told = self._told(machine)
+        fewest = {**self.new(machine.group, "modest").free, **told}
+        return Expected(fewest, {**self.new(machine.group, "generous").free, **told}, told)
+
+    def _told(self, machine: Machine) -> Slots:
+        listed = self._accounts.slots.limits.get(machine.node, {})
+        return {driver: math.inf if limit is None else limit for driver, limit in listed.items()}
+
+    def new(self, group: str, view: View) -> Room:
+        """A group's next node."""
+        template = self._groups[group].provider_template
+        assert template is not None
+        drivers = template.csi_node.spec.drivers if template.csi_node is not None else ()
+        free: Slots = {}
+        for entry in drivers:
+            told = entry.allocatable.count if entry.allocatable is not None else None
+            said = [math.inf if told is None else float(told)]
+            if view != "template":
+                said += self._live(group, entry.name)
+            free[entry.name] = max(said) if view == "generous" else min(said)
+        return Room(group, template.node.metadata.labels, free, self._space("", free))
+
+    def is_on_its_way(self, group: str) -> bool:
+        """Whether a machine of the group is still waited for."""
+        return any(self._is_on_its_way(machine) for machine in self._machines.of(group))
+
+    def is_in_doubt(self, group: str) -> bool:
+        """Whether a machine of the group is neither up nor surely on its way."""
+        for machine in self._machines.of(group):
+            node = self._accounts.nodes.get(machine.node)
+            up = node is not None and node.state == "ready"
+            if not up and not self._is_on_its_way(machine):
+                return True
+        return False
+
+    def is_replaced(self, group: str) -> bool:
+        """Whether the group is at its minimum with a node that lacks drivers for too long."""
+        return self._machines.target(group) <= self._groups[group].min_size and any(
+            node is not None and node.state == "comingUp" and not self._is_on_its_way(machine)
+            for machine in self._machines.of(group)
+            for node in (self._accounts.nodes.get(machine.node),)
+        )
+
+    def _is_on_its_way(self, machine: Machine) -> bool:
+        if machine.error is not None or machine.state == "deleting":
+            return False
+        if self._clock.monotonic() - machine.asked_at >= self._coming_within:
+            return False
+        node = self._accounts.nodes.get(machine.node) if machine.node else None
+        return node is None or node.state in ("starting", "comingUp")
+
+    def _live(self, group: str, driver: str) -> Iterator[float]:
+        for machine in self._machines.of(group):
+            limit = self._accounts.slots.limits.get(machine.node, {}).get(driver)
+            if limit is not None:
+                yield limit
+
+    def _space(self, node: str, drivers: Iterable[str]) -> dict[str, float]:
+        return {driver: self._disks.left(node, driver) for driver in drivers}
+
+    def _left(
+        self, node: str, driver: str, limit: float | None, promised: Counter[tuple[str, str]]
+    ) -> float:
+        if limit is None:
+            return math.inf
+        return max(limit - self._accounts.slots.used(node, driver) - promised[node, driver], 0)
+
+    def _promised(self, but: str = "") -> Counter[tuple[str, str]]:
+        """Slots by node and driver that pods on their way to the node will take."""
+        slots: Counter[tuple[str, str]] = Counter()
+        for wish in self.wishes():
+            if wish.promised and wish.key != but:
+                for driver, count in wish.needs.items():
+                    slots[wish.promised, driver] += count
+        return slots
+
+    def _waiting(self) -> Iterator[Stored]:
+        for key, account in self._accounts.pods.items():
+            if account.state == "pending":
+                namespace, _, name = key.partition("/")
+                pod = self._pods.get(namespace, name)
+                assert pod is not None
+                yield pod
+
+    def _wish(self, pod: Stored) -> Wish:
+        needs: Counter[str] = Counter()
+        stored: Counter[str] = Counter()
+        claims, reachable, promised = [], [], ""
+        for volume in self._accounts.slots.volumes_of(pod):
+            needs[volume.driver] += 1
+            namespace, _, name = volume.identity.partition("/")
+            claim = self._claims.get(namespace, name)
+            assert claim is not None
+            claims.append(volume.identity)
+            bound = self._volumes.get("", claim.tree["spec"].get("volumeName") or "")
+            if bound is not None:
+                required = (bound.tree["spec"].get("nodeAffinity") or {}).get("required")
+                if required:
+                    reachable.append(required["nodeSelectorTerms"])
+                continue
+            node = claim.meta.get("annotations", {}).get(SELECTED, "")
+            promised = promised or node
+            if not node and self._accounts.disks.has_end(volume.driver):
+                stored[volume.driver] += disks.size_of(claim)
+        conditions = pod.tree.get("status", {}).get("conditions") or ()
+        refused = any(
+            one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable"
+            for one in conditions
+        )
+        return Wish(
+            f"{pod.namespace}/{pod.name}",
+            needs,
+            stored,
+            tuple(claims),
+            tuple(reachable),
+            promised,
+            refused,
+        )
+
+
+def _matches(term: dict[str, Any], labels: Labels) -> bool:
+    expressions = term.get("matchExpressions") or ()
+    assert all(one["operator"] == "In" for one in expressions)
+    return all(labels.get(one["key"]) in one["values"] for one in expressions)
+
+
+def takes_pods(node: Stored) -> bool:
+    """Whether a node is Ready and keeps nobody off."""
+    spec, conditions = node.tree.get("spec", {}), node.tree.get("status", {}).get("conditions")
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions or ())
+    return ready and not spec.get("taints") and not spec.get("unschedulable") and not node.deleting

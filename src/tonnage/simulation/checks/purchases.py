@@ -1,0 +1,72 @@
+"""Nothing bought that was already coming, nor more than is needed.
+
+A purchase is judged by the pods that it can help: those that a new node of the group would take.
+Only what is certain is a breach: that all of these find a place without it, in whatever order the
+scheduler fills the nodes.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tonnage.simulation.checks import places
+from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.places import Places, View, Wish
+from tonnage.simulation.checks.repeats import Repeats
+
+ALREADY_COMING = "bought what was already coming"
+MORE_THAN_NEEDED = "bought more than is needed"
+
+MODEST_NODES = "bought while live nodes told of fewer slots than new ones have"
+REPLACED = "bought in place of a node that never got its drivers, at the minimum of its group"
+NOT_HEARD = "bought before the autoscaler could hear of the latest changes"
+
+
+class Purchases:
+    """Is told of every request before it is made."""
+
+    def __init__(
+        self,
+        places_: Places,
+        findings: Findings,
+        repeats: Repeats,
+        *,
+        behind: Callable[[], bool],
+    ) -> None:
+        """`behind` says whether the autoscaler has yet to hear of changes."""
+        self._places = places_
+        self._findings = findings
+        self._repeats = repeats
+        self._behind = behind
+
+    def check(self, group: str, delta: int) -> None:
+        """Just before `delta` nodes of a group are bought."""
+        wishes = self._places.wishes()
+        free = [wish for wish in wishes if not wish.promised]
+        new = self._places.new(group, "template")
+        helped = [one for one in free if new.times(one)]
+        self._check_need(group, delta, helped, wishes)
+        self._repeats.check(group, delta, helped=helped, wishes=wishes)
+
+    def _check_need(
+        self, group: str, delta: int, helped: list[Wish], wishes: Iterable[Wish]
+    ) -> None:
+        wishes = list(wishes)
+        for bought, rule in ((0, ALREADY_COMING), (delta - 1, MORE_THAN_NEEDED)):
+            modest = self._are_sure(group, bought, helped, wishes, "modest")
+            if not modest and not self._are_sure(group, bought, helped, wishes, "template"):
+                continue
+            if self._behind():
+                self._findings.excuse(NOT_HEARD)
+            elif delta == 1 and self._places.is_replaced(group):
+                self._findings.excuse(REPLACED)
+            elif not modest:
+                self._findings.excuse(MODEST_NODES)
+            else:
+                what = f"{group} +{delta} for {len(helped)} pods, all sure of a place with {bought}"
+                self._findings.violated(rule, what)
+            return
+
+    def _are_sure(
+        self, group: str, bought: int, helped: list[Wish], wishes: list[Wish], view: View
+    ) -> bool:
+        rooms = [*self._places.coming(view), *[self._places.new(group, view)] * bought]
+        return places.are_sure(helped, wishes, rooms)

@@ -1,0 +1,53 @@
+"""The race explorer: clusters made by chance, each checked after every change in the API.
+
+Trouble ends after a while, so that at the end it can be asked whether everybody found their place.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tonnage.simulation import random_disks, random_scenarios, runner
+from tonnage.simulation.ensemble import Ensemble
+from tonnage.simulation.invariants import Invariants, Violation
+from tonnage.simulation.scenario import Simulation
+
+COMING_WITHIN = random_scenarios.PATIENCE - 30.0
+SETTLED = random_scenarios.PATIENCE + 2 * random_scenarios.LONGEST_BACKOFF
+
+
+class Outcome(NamedTuple):
+    """What came of one seed."""
+
+    seed: int
+    violations: tuple[Violation, ...]
+    excused: Counter[str]
+    changes: int
+
+
+def explore(seeds: Iterable[int]) -> Iterator[Outcome]:
+    """Play these seeds, one after the other."""
+    for seed in seeds:
+        yield explored(seed)
+
+
+def scenario(seed: int) -> Simulation:
+    """The cluster of a seed; in every second one the first nodes are old when trouble begins."""
+    made = random_disks.with_disks(random_scenarios.by_chance(seed))
+    return random_scenarios.aged(made) if random.Random(f"age {seed}").random() < 0.5 else made
+
+
+def explored(seed: int) -> Outcome:
+    """Play one seed to its end."""
+    found: list[Invariants] = []
+
+    def listen(ensemble: Ensemble) -> None:
+        found.append(Invariants(ensemble, coming_within=COMING_WITHIN, settled=SETTLED))
+
+    ensemble = runner.played(scenario(seed), prepare=listen)
+    invariants = found[0]
+    invariants.at_the_end()
+    return Outcome(
+        seed, tuple(invariants.violations), invariants.excused, ensemble.accounts.changes
+    )
