@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import run_providers, services
+from tonnage.cli import run_providers, services, upstream_flags
 from tonnage.cli.capacity_templates import BesideTheLoop, compatibility_option, label_option
 from tonnage.cli.reading import gates_of
 from tonnage.cli.run_providers import Wanted
+from tonnage.cli.upstream_flags import UpstreamFlags
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _sizes(
     return sizes
 
 
-@click.command()
+@click.command(cls=UpstreamFlags)
 @services.config_option("docs/configuration.md")
 @services.schema_option("tonnage.autoscaler.config:Config")
 @services.cluster_options
@@ -63,10 +64,10 @@ def _sizes(
     help="What the provider has to know besides: how to reach its server, for externalgrpc; the "
     "kubeconfig of the management cluster, for clusterapi; the region, for aws.",
 )
-@click.option(
+@services.switch(
     "--clusterapi-cloud-config-authoritative",
     "manages_itself",
-    is_flag=True,
+    default=False,
     help="Without --cloud-config, the management cluster is the one that runs this.",
 )
 @click.option(
@@ -161,6 +162,8 @@ def run(
     Watches pods that find no node, decides which node groups to grow, and asks the provider for
     nodes. Several replicas may run; one of them leads. With --dry-run it only says what it would
     do, in its log and at /status; with --once as well, it looks once, says so and ends.
+    cluster-autoscaler's flags are taken as well: docs/cluster-autoscaler-flags.md says what each
+    comes to.
 
     \b
     Examples:
@@ -175,12 +178,15 @@ def run(
     config = service.config(
         Config,
         {
-            "expander": expander,
-            "scanInterval": scan_interval,
-            "maxNodesTotal": max_nodes_total,
-            "balanceSimilarNodeGroups": balance,
-            "csiAware": csi_aware,
-            "featureGates": feature_gates or None,
+            **upstream_flags.settings(click.get_current_context()),
+            **_given(
+                expander=expander,
+                scanInterval=scan_interval,
+                maxNodesTotal=max_nodes_total,
+                balanceSimilarNodeGroups=balance,
+                csiAware=csi_aware,
+                featureGates=feature_gates or None,
+            ),
         },
     )
     wanted = Wanted(
@@ -211,6 +217,10 @@ def run(
     )
     templates = BesideTheLoop(service, group_labels, compatibility) if capacity_template else None
     service.run(lambda cluster: _run(cluster, settings, config, make, templates), read_only=dry_run)
+
+
+def _given(**settings: object) -> dict[str, object]:
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 async def _run(
