@@ -6,12 +6,12 @@ from functools import cached_property
 
 from benchmarks.clusters import FULL, QUICK, LargeCluster, Size, decode
 from benchmarks.questions import Question, questions
-from tonnage.filters import features
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSINode
+from tonnage.rules import features
 from tonnage.snapshot.snapshot import Snapshot
 
 _PLAIN_NODES = 40

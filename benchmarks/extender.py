@@ -29,8 +29,8 @@ from benchmarks.measurement import Row, shown, spread
 from benchmarks.questions import NAMESPACE
 from benchmarks.workloads import GP3
 from tonnage.clock import SystemClock
-from tonnage.filters.features import of_version
 from tonnage.objects.pods import Pod
+from tonnage.rules.features import of_version
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.metrics import Metrics
 from tonnage.scheduler.extender.newcomers import Newcomers

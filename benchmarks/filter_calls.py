@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from benchmarks.context import Context
 from benchmarks.measurement import Row, repeated
 from benchmarks.questions import Question
-from tonnage.filters import pipeline
+from tonnage.rules import pipeline
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import reference
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
 from benchmarks.measurement import Row, once
-from tonnage.filters import features
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
+from tonnage.rules import features
 from tonnage.scaleup import deciding, options, planning
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders, reference

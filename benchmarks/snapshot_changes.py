@@ -8,9 +8,9 @@ from functools import partial
 from benchmarks.clusters import SEED, items_of
 from benchmarks.context import Context
 from benchmarks.measurement import Row, Times, each
-from tonnage.filters import pipeline
 from tonnage.objects import codec, kinds
 from tonnage.objects.pods import Pod
+from tonnage.rules import pipeline
 from tonnage.testing import reference
 
 NAME = "changes"

@@ -10,8 +10,8 @@ from benchmarks.context import Context
 from benchmarks.measurement import Row, once, spread
 from benchmarks.questions import NAMESPACE
 from benchmarks.workloads import GP3
-from tonnage.filters import pipeline
 from tonnage.objects.pods import Pod
+from tonnage.rules import pipeline
 from tonnage.snapshot.snapshot import PodRecord
 from tonnage.testing import builders, reference
 

@@ -26,10 +26,10 @@ from tests.cluster.apiserver import ApiServer, answer, until
 from tests.cluster.apiserver import status as refusal
 from tonnage.autoscaler.actuator import Hands, NotLeadingError
 from tonnage.autoscaler.provider_state import Asking
-from tonnage.filters import pipeline
-from tonnage.filters.framework import Ask, Outcome
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.providers.protocol import Instance
+from tonnage.rules import pipeline
+from tonnage.rules.framework import Ask, Outcome
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 
@@ -419,7 +419,7 @@ class StumblesOverNewNodes:
     name = "Stumbles"
     cures = ()
 
-    def begin(self, ask: Ask) -> Outcome:
+    def pre_filter(self, ask: Ask) -> Outcome:
         if ask.pod.key == "default/bad" and any("-new-" in name for name in ask.snapshot.nodes):
             raise RuntimeError("this rule does not work")
         return None

@@ -1,13 +1,13 @@
 """By kube-scheduler's rules: what an imagined node is refused for, and what the object changes."""
 
 from tests.capacity.capacity_objects import DRIVER, a_class, a_node, driver, its_disk, published
-from tests.filters.asking import answer
-from tonnage.filters.volume_binding import VolumeBinding
+from tests.rules.asking import answer
 from tonnage.groups import node_sanitiser
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIStorageCapacity
+from tonnage.rules.volume_binding import VolumeBinding
 from tonnage.testing import builders
 
 REFUSED = "UU: node(s) did not have enough free storage"

@@ -13,10 +13,10 @@ from tests.deploy.manifests import DEPLOY, container, deployment, documents, of_
 from tonnage.autoscaler.config import Config
 from tonnage.cli import decision_files
 from tonnage.cli.app import COMMANDS
-from tonnage.filters import opt_in
 from tonnage.objects import codec, kinds
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
+from tonnage.rules import opt_in
 from tonnage.service import addresses
 
 REPOSITORY = DEPLOY.parent

@@ -8,7 +8,6 @@ import msgspec
 from tonnage.doctor import inspection
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding
-from tonnage.filters import features
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
@@ -16,6 +15,7 @@ from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.objects.storage import OPT_IN_ANNOTATION, CSIDriver, StorageClass
+from tonnage.rules import features
 from tonnage.testing import builders
 
 EBS = "ebs.csi.aws.com"

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tonnage.api import Cluster, Verdict
 from tonnage.files import anonymiser
 from tonnage.files.anonymiser import Renaming
-from tonnage.filters import features
 from tonnage.objects import kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelSelector, ObjectMeta
@@ -20,6 +19,7 @@ from tonnage.objects.pods import NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.scenarios import Scenario
 from tonnage.objects.storage import CSIDriver
 from tonnage.objects.workloads import PodDisruptionBudget
+from tonnage.rules import features
 from tonnage.scaleup import deciding, options
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders as make

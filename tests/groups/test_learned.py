@@ -22,7 +22,6 @@ from tests.groups.group_objects import (
     template,
 )
 from tonnage import api
-from tonnage.filters import features
 from tonnage.groups import limit_lessons
 from tonnage.groups.limit_lessons import CEILING, LIMIT, Lesson
 from tonnage.groups.memory import TemplateMemory
@@ -30,6 +29,7 @@ from tonnage.groups.model import Group
 from tonnage.objects import attach_errors
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import AttachError, CSINode, VolumeAttachment
+from tonnage.rules import features
 from tonnage.scaleup import deciding
 from tonnage.scaleup.options import Options
 from tonnage.testing import builders

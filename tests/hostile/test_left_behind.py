@@ -1,7 +1,7 @@
 """What a tenant brings goes when it goes, and never makes a column over all nodes."""
 
-from tonnage.filters import features, pipeline
 from tonnage.objects.meta import ResourceList
+from tonnage.rules import features, pipeline
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.builders import node, pod
 

@@ -6,10 +6,10 @@ import pytest
 from tests.hostile import pods as hostile
 from tests.hostile.work import calls
 from tests.scaleup.groups import group
-from tonnage.filters import features, pipeline
-from tonnage.filters.framework import kinds_of
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod
+from tonnage.rules import features, pipeline
+from tonnage.rules.framework import kinds_of
 from tonnage.scaleup import deciding, options
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot.snapshot import Snapshot

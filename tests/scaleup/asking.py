@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tonnage.filters import features
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
@@ -14,6 +13,7 @@ from tonnage.objects.pods import Pod, PodTemplateSpec
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.objects.workloads import DaemonSet, DaemonSetSpec
+from tonnage.rules import features
 from tonnage.scaleup import deciding
 from tonnage.scaleup import options as settings
 from tonnage.scaleup.plan import NotHelped, Plan

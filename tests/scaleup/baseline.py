@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.filters import pipeline
+from tonnage.rules import pipeline
 from tonnage.scaleup import apart, balancing, expanders, explaining, orders, weighing
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
@@ -73,7 +73,7 @@ class _Run:
         self._snapshot = request.snapshot
         self._options = request.options
         self._pods = [
-            PodGroup([member], group.held, apart=group.apart)
+            PodGroup([member], group.footprint, tracked=group.tracked)
             for group in request.pending
             for member in group.members
         ]
@@ -103,7 +103,7 @@ class _Run:
     def _fit_on_nodes(self) -> None:
         """Every pod on the next node that takes it, the highest priority first."""
         self._rng.shuffle(self._pods)
-        self._pods.sort(key=lambda pod: -pod.sample.pods.priority)
+        self._pods.sort(key=lambda pod: -pod.sample.pod_class.priority)
         left = []
         for pod in self._pods:
             rows = np.flatnonzero(self._fits(pod) & self._open()).tolist()
@@ -241,11 +241,11 @@ class _Run:
         )
 
     def _place(self, pod: PodGroup, row: int) -> None:
-        if pod.apart:
+        if pod.tracked:
             apart.place(self._snapshot, pod, row, self._request.features)
         else:
-            imagined.hold(self._snapshot, pod.held, np.array([row]), _ONE)
+            imagined.place(self._snapshot, pod.footprint, np.array([row]), _ONE)
 
 
 def _spreads_over_hosts(pod: PodGroup) -> bool:
-    return any(one.topology_key == imagined.HOSTNAME for one in pod.sample.pods.spread)
+    return any(one.topology_key == imagined.HOSTNAME for one in pod.sample.pod_class.spread)

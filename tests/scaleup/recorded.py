@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tonnage.files import batches
-from tonnage.filters import features
-from tonnage.filters.features import Features
 from tonnage.objects.kinds import KubeObject
+from tonnage.rules import features
+from tonnage.rules.features import Features
 from tonnage.scaleup import deciding
 from tonnage.scaleup import options as settings
 from tonnage.scaleup.options import Options

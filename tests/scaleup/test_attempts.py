@@ -7,9 +7,9 @@ import pytest
 from tests.scaleup import baseline
 from tests.scaleup.asking import TYPE, bought, decide, group
 from tests.scaleup.recorded import NOW, helped
-from tonnage.filters import features
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod, PodAffinityTerm
+from tonnage.rules import features
 from tonnage.scaleup import deciding, planning
 from tonnage.scaleup import options as settings
 from tonnage.scaleup.attempts import Attempt, Attempts, Unlucky

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.scaleup.groups import group
-from tonnage.filters import features
 from tonnage.objects import complexity
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelRequirement
@@ -16,6 +15,7 @@ from tonnage.objects.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
+from tonnage.rules import features
 from tonnage.scaleup import deciding, options, planning
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.plan import Plan

@@ -9,11 +9,11 @@ import pytest
 
 from tests.scaleup.asking import CLASS, EBS, NOW, created, group, stateful
 from tests.snapshot.dumping import differences, exact
-from tonnage.filters import features
-from tonnage.filters.features import Features
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import PodAffinityTerm, TopologySpreadConstraint
+from tonnage.rules import features
+from tonnage.rules.features import Features
 from tonnage.scaleup import deciding, gathering, looking
 from tonnage.scaleup import options as settings
 from tonnage.scaleup.looking import Look
@@ -49,7 +49,7 @@ class FailingCall:
                 raise MadeUpError("this function does not work")
 
 
-_DECIDING = ("tonnage.scaleup.", "tonnage.filters.")
+_DECIDING = ("tonnage.scaleup.", "tonnage.rules.")
 
 
 def small_world() -> list[KubeObject]:

@@ -15,8 +15,8 @@ from tests.scaleup.asking import (
     running,
     stateful,
 )
-from tonnage.filters import features, pipeline
 from tonnage.objects.kinds import KubeObject
+from tonnage.rules import features, pipeline
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scaleup.asking import CLASS, EBS, stateful
-from tonnage.filters import features
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.storage import CSINode
+from tonnage.rules import features
 from tonnage.scaleup import packing, podgroups
 from tonnage.scaleup.packing import Packing
 from tonnage.scaleup.podgroups import PodGroup

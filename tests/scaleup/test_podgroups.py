@@ -37,7 +37,7 @@ def test_replicas_with_an_unbound_claim_each_are_one_group() -> None:
     (found,) = groups(stateful("db", 3))
 
     assert names(found) == ["db-0", "db-1", "db-2"]
-    assert not found.apart
+    assert not found.tracked
 
 
 def test_twenty_sets_of_250_pods_with_two_unbound_claims_each_are_twenty_groups() -> None:
@@ -53,7 +53,7 @@ def test_twenty_sets_of_250_pods_with_two_unbound_claims_each_are_twenty_groups(
 def test_one_member_takes_a_slot_for_each_claim() -> None:
     (found,) = groups(stateful("db", 3, claims=2))
 
-    assert found.held.slots == {EBS: 2}
+    assert found.footprint.slots == {EBS: 2}
 
 
 def test_sets_that_differ_in_nothing_are_one_group() -> None:
@@ -134,7 +134,7 @@ def test_pods_that_share_a_claim_stand_apart() -> None:
         [make.pod(f"web-{number}", pvcs=["shared"]) for number in range(3)],
     )
 
-    assert [(one.size, one.apart) for one in found] == [(1, True)] * 3
+    assert [(one.size, one.tracked) for one in found] == [(1, True)] * 3
 
 
 def test_one_shared_claim_among_a_pods_own_sets_it_apart() -> None:
@@ -146,7 +146,7 @@ def test_one_shared_claim_among_a_pods_own_sets_it_apart() -> None:
         make.pod("db-2", pvcs=["own-2"]),
     )
 
-    assert [(names(one), one.apart) for one in found] == [
+    assert [(names(one), one.tracked) for one in found] == [
         (["db-0"], True),
         (["db-1"], True),
         (["db-2"], False),
@@ -161,13 +161,13 @@ def test_a_claim_of_the_same_name_in_another_namespace_is_another() -> None:
         make.pod("db", namespace="other", pvcs=["data"]),
     )
 
-    assert [one.apart for one in found] == [False, False]
+    assert [one.tracked for one in found] == [False, False]
 
 
 def test_a_claim_that_a_running_pod_uses_sets_its_pod_apart() -> None:
     found = groups(make.node("n1"), running("db", "n1"), make.pod("reader", pvcs=["data-db-0"]))
 
-    assert [one.apart for one in found] == [True]
+    assert [one.tracked for one in found] == [True]
 
 
 def test_a_volume_that_is_attached_somewhere_sets_its_pod_apart() -> None:
@@ -178,7 +178,7 @@ def test_a_volume_that_is_attached_somewhere_sets_its_pod_apart() -> None:
         make.pod("db", pvcs=["data"]),
     )
 
-    assert [one.apart for one in found] == [True]
+    assert [one.tracked for one in found] == [True]
 
 
 def test_a_volume_set_aside_for_a_claim_is_a_fact_of_that_claim() -> None:

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from tests.scaleup.groups import DRIVER, group
-from tonnage.filters import features
 from tonnage.groups import node_group_objects
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
+from tonnage.rules import features
 from tonnage.scaleup import deciding, prepaid
 from tonnage.scaleup import options as options_of
 from tonnage.scaleup.plan import NotHelped, Plan, ScaleUp

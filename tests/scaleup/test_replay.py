@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.scaleup import recorded
 from tests.scaleup.groups import DRIVER, group
 from tests.scaleup.recorded import Case
-from tonnage.filters import features
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import TopologySpreadConstraint
+from tonnage.rules import features
 from tonnage.scaleup import deciding
 from tonnage.scaleup import options as options_of
 from tonnage.scaleup.plan import NewNode, NotHelped, Placement, Plan

@@ -19,7 +19,6 @@ from tests.scaleup.asking import (
     helped,
     left_out,
 )
-from tonnage.filters import features, pipeline
 from tonnage.groups import storage_rooms
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
@@ -27,6 +26,7 @@ from tonnage.objects import validation
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.scenarios import NodeGroup, StorageCapacity
+from tonnage.rules import features, pipeline
 from tonnage.scaleup import deciding
 from tonnage.scaleup import options as settings
 from tonnage.scaleup.inventory import Inventory

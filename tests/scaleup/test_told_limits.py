@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from tests.scaleup.asking import CLASS, EBS, NOW, TYPE, UPSTREAM, bought, decide, group, stateful
-from tonnage.filters import features
 from tonnage.objects import limit_keys
 from tonnage.objects.kinds import KubeObject
+from tonnage.rules import features
 from tonnage.scaleup import deciding, options
 from tonnage.scaleup.inventory import Inventory
 from tonnage.scaleup.plan import Plan

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from tests.scaleup.asking import CLASS, EBS, NOW, UPSTREAM, ago, bought, group, left_out, stateful
-from tonnage.filters import features
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume
+from tonnage.rules import features
 from tonnage.scaleup import deciding, gathering, looking, underway
 from tonnage.scaleup import options as settings
 from tonnage.scaleup.plan import Plan

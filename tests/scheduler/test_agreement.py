@@ -13,9 +13,9 @@ import pytest
 from tonnage.cluster.client import Client
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
-from tonnage.filters import features as gates
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
+from tonnage.rules import features as gates
 from tonnage.scheduler.config import Weights
 from tonnage.scheduler.placer import Placed, Placer
 from tonnage.scheduler.scheduler_cache import KINDS, SchedulerWorld
@@ -80,8 +80,8 @@ def check(seed: int, *, replicas: int, together: bool) -> int:
     judge = Cluster(objects, gates=made.gates, returning_volume_once=True)
     world = a_world(objects, features)
     assert not world.rejected
-    waiting = [one for one in world.snapshot.pending_pods() if not one.pods.gates]
-    waiting.sort(key=lambda one: -one.pods.priority)
+    waiting = [one for one in world.snapshot.pending_pods() if not one.pod_class.gates]
+    waiting.sort(key=lambda one: -one.pod_class.priority)
     pods = {f"{one.metadata.namespace}/{one.metadata.name}": one for one in judge.pending()}
     rng = np.random.default_rng(seed)
     placer = Placer(world, features, Weights(), rng=rng, together=together)

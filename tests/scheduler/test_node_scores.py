@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.scheduler.harness import DRIVER, REPLICA
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask
 from tonnage.objects.pods import Pod, TopologySpreadConstraint
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask
 from tonnage.scheduler.config import Weights
 from tonnage.scheduler.node_scores import Scores, share_out, spread_wishes
 from tonnage.snapshot.snapshot import Snapshot
@@ -25,7 +25,7 @@ def scores(pod: Pod, *objects: object, **weights: float) -> Scores:
     rows = np.array([node.row for node in snapshot.ordered_nodes()])
     ask = Ask(snapshot, record, Features())
     made = Weights(**{**NOTHING, **weights})
-    return Scores(ask, spread_wishes(record.pods, pod), made, rows=rows)
+    return Scores(ask, spread_wishes(record.pod_class, pod), made, rows=rows)
 
 
 def of_first(pod: Pod, *objects: object, **weights: float) -> list[float]:
@@ -115,12 +115,12 @@ def test_a_wish_of_the_pod_itself_goes_before_the_usual_one() -> None:
     )
     pod = builders.pod("p", labels=LABELS, owner=REPLICA, spread=[wish])
     snapshot = Snapshot.of([pod])
-    assert spread_wishes(snapshot.pods["default/p"].pods, pod) == (wish,)
+    assert spread_wishes(snapshot.pods["default/p"].pod_class, pod) == (wish,)
 
 
 def test_a_pod_of_nobody_has_no_wish_to_be_spread() -> None:
     pod = builders.pod("p", labels=LABELS)
-    assert spread_wishes(Snapshot.of([pod]).pods["default/p"].pods, pod) == ()
+    assert spread_wishes(Snapshot.of([pod]).pods["default/p"].pod_class, pod) == ()
 
 
 def test_a_burst_fills_equal_nodes_evenly() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from tests.scheduler.harness import Cluster, scheduling_on
 from tonnage.embedded.world import Delay, DriverBehaviour
-from tonnage.filters import features, pipeline
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from tonnage.rules import features, pipeline
 from tonnage.scheduler.pledges import SHOWS_WITHIN, Pledges, counted
 from tonnage.snapshot import published_storage, storage_ledger
 from tonnage.snapshot.snapshot import Snapshot

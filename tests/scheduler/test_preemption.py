@@ -8,8 +8,6 @@ import numpy as np
 from tests.scheduler import harness
 from tests.scheduler.harness import DRIVER, Cluster, a_program, claims, scheduling
 from tonnage.cluster.transport import Request, Response
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod, PodStatus
 from tonnage.objects.workloads import (
@@ -17,6 +15,8 @@ from tonnage.objects.workloads import (
     DisruptionBudgetStatus,
     PodDisruptionBudget,
 )
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
 from tonnage.scheduler.preemption import Search
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders

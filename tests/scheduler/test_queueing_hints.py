@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from tonnage.filters.pipeline import FILTERS
 from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.objects.storage import CSINode
+from tonnage.rules.pipeline import FILTERS
 from tonnage.scheduler.queueing_hints import Happening, happenings, worth_another_try
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.testing import builders

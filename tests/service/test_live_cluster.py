@@ -4,8 +4,8 @@ import random
 
 from tests.autoscaler.harness import PODS, put_pod
 from tests.cluster.apiserver import ApiServer, until
-from tonnage.filters import features
 from tonnage.objects.pods import Pod
+from tonnage.rules import features
 from tonnage.service import lifecycle
 from tonnage.service.live_cluster import StandingCluster
 from tonnage.testing.clock import VirtualClock

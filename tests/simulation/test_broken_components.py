@@ -9,8 +9,8 @@ import pytest
 from tonnage.autoscaler.actuator import Hands
 from tonnage.autoscaler.scale_up_executor import Buyer
 from tonnage.embedded.cloud import SimulatedCloud
-from tonnage.filters import node_volume_limits
 from tonnage.groups.registry import Observation, Registry
+from tonnage.rules import node_volume_limits
 from tonnage.scaleup import underway
 from tonnage.scheduler.pledges import Pledges
 from tonnage.scheduler.queue import SchedulingQueue

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Code
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Code
 from tonnage.snapshot.rows import Column
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -262,7 +262,7 @@ def _row(snapshot: Snapshot, row: int) -> Dump:
                     bool(slots.listed.data[row]),
                     int(slots.limit.data[row]),
                     int(slots.used.data[row]),
-                    int(slots.held.data[row]),
+                    int(slots.idle_attachments.data[row]),
                 )
             )
             != (False, UNLIMITED, 0, 0)
@@ -298,7 +298,7 @@ def _classes(snapshot: Snapshot, names: Mapping[int, str]) -> Dump:
 def _pod(record: PodRecord, names: Mapping[int, str]) -> Dump:
     return {
         "meta": record.meta,
-        "class": record.pods.key,
+        "class": record.pod_class.key,
         "volumes": record.volumes,
         "node": record.node_name,
         "nominated": record.nominated,

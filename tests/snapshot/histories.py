@@ -14,12 +14,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.snapshot.dumping import Dump, differences, exact, told_waiting
-from tonnage.filters import features
-from tonnage.filters.features import Features
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.rules import features
+from tonnage.rules.features import Features
 from tonnage.snapshot import imagined
-from tonnage.snapshot.imagined import Held, TemplateRow
+from tonnage.snapshot.imagined import Footprint, TemplateRow
 from tonnage.snapshot.journal import Trial
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.clusters import random_cluster
@@ -138,7 +138,9 @@ class Imagination:
             chosen = random.Random(number).sample(nodes, 1 + number % len(nodes))
             rows = np.array([self._snapshot.nodes[name].row for name in chosen], dtype=np.intp)
             counts = np.arange(1, len(rows) + 1, dtype=np.int64)
-            imagined.hold(self._snapshot, Held(record.pods, {DRIVER: number % 3}), rows, counts)
+            imagined.place(
+                self._snapshot, Footprint(record.pod_class, {DRIVER: number % 3}), rows, counts
+            )
 
     def _template(self, number: int) -> None:
         nodes = [one for one in self._pool if isinstance(one, Node)]

@@ -23,7 +23,7 @@ INDEX = "apps.kubernetes.io/pod-index"
 
 def are_one_class(one: Pod, other: Pod, *others: object) -> bool:
     snapshot = Snapshot.of([*others, one, other])
-    return snapshot.record_of(one).pods is snapshot.record_of(other).pods
+    return snapshot.record_of(one).pod_class is snapshot.record_of(other).pod_class
 
 
 PLAIN = pod("web-0", labels={"app": "web"}, cpu="1", pvcs=["data-0"])
@@ -132,7 +132,7 @@ NAMING = {
 def test_a_selector_that_names_a_replicas_label_makes_it_a_fact(asking, first) -> None:
     replicas = [pod(f"db-{number}", labels={INDEX: str(number)}) for number in (0, 1)]
     snapshot = Snapshot.of([asking, *replicas] if first else [*replicas, asking])
-    one, other = (snapshot.pods[f"default/db-{number}"].pods for number in (0, 1))
+    one, other = (snapshot.pods[f"default/db-{number}"].pod_class for number in (0, 1))
 
     assert one is not other
     assert (one.labels[INDEX], other.labels[INDEX]) == ("0", "1")
@@ -186,7 +186,7 @@ def test_members_of_a_class_are_told_the_same(seed) -> None:
     snapshot = Snapshot.of([*objects, *(twin for _, twin in twins)])
     for pair in twins:
         one, other = (snapshot.pods[key_of(pod)] for pod in pair)
-        assert one.pods is other.pods
+        assert one.pod_class is other.pod_class
         first, second = told(snapshot, gates, [one, other]).values()
         assert differences(first, second) == {}
 
@@ -231,4 +231,4 @@ def test_records_of_one_class_share_its_facts() -> None:
     snapshot = Snapshot.of([pod(f"web-{number}", cpu=1) for number in range(3)])
     records: list[PodRecord] = list(snapshot.pods.values())
 
-    assert len({id(record.pods) for record in records}) == len(snapshot.classes) == 1
+    assert len({id(record.pod_class) for record in records}) == len(snapshot.classes) == 1

@@ -88,8 +88,8 @@ def test_a_pod_that_begins_to_be_deleted_leaves_counters_of_those_who_stay() -> 
 def test_many_pods_are_added_at_once() -> None:
     snapshot = cluster()
     counter = snapshot.counters.counter((Scope(HERE, DB),), terminating=True)
-    pods = snapshot.pods["default/a"].pods
-    snapshot.counters.added_many(pods, np.array([0, 1]), np.array([3, 4]))
+    pod_class = snapshot.pods["default/a"].pod_class
+    snapshot.counters.added_many(pod_class, np.array([0, 1]), np.array([3, 4]))
 
     assert (counter.column.data[:2].tolist(), counter.total) == ([5, 4], 9)
 

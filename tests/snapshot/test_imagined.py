@@ -10,12 +10,12 @@ from hypothesis import given
 from tests.snapshot.dumping import differences, exact, told, told_waiting
 from tests.snapshot.histories import cluster_of, lean, seeds
 from tonnage.errors import InputError
-from tonnage.filters import features, pipeline
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.storage import CSINode
+from tonnage.rules import features, pipeline
 from tonnage.snapshot import imagined
-from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.imagined import Footprint
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.builders import (
     HOSTNAME,
@@ -90,8 +90,8 @@ def test_held_pods_are_as_good_as_placed_ones(seed) -> None:
     rows = np.array([dreamt.nodes[name].row for name in names], dtype=np.intp)
     counts = np.arange(1, len(names) + 1, dtype=np.int64)
     for one in without_volumes(objects)[:3]:
-        group = Held(dreamt.record_of(on(one, "", "x")).pods, {})
-        imagined.hold(dreamt, group, rows, counts)
+        group = Footprint(dreamt.record_of(on(one, "", "x")).pod_class, {})
+        imagined.place(dreamt, group, rows, counts)
         for name, count in zip(names, counts.tolist(), strict=True):
             for number in range(count):
                 real.put_pod(on(one, name, f"{one.metadata.name}-{name}-{number}"))
@@ -169,9 +169,9 @@ def test_held_pods_take_slots_until_there_are_none() -> None:
         ]
     )
     record = snapshot.pods["default/db"]
-    imagined.hold(snapshot, Held(record.pods, {EBS: 1}), np.array([0]), np.array([2]))
+    imagined.place(snapshot, Footprint(record.pod_class, {EBS: 1}), np.array([0]), np.array([2]))
     room_left = pipeline.evaluate(snapshot, record, NEWEST).fits.tolist()
-    imagined.hold(snapshot, Held(record.pods, {EBS: 1}), np.array([0]), np.array([1]))
+    imagined.place(snapshot, Footprint(record.pod_class, {EBS: 1}), np.array([0]), np.array([1]))
 
     assert room_left == [True]
     assert pipeline.evaluate(snapshot, record, NEWEST).on("n1").texts == [
@@ -183,7 +183,7 @@ def test_a_held_pod_holds_its_host_port() -> None:
     wanting = pod("web", host_ports=[80])
     snapshot = Snapshot.of([node("n1"), wanting])
     record = snapshot.pods["default/web"]
-    imagined.hold(snapshot, Held(record.pods, {}), np.array([0]), np.array([1]))
+    imagined.place(snapshot, Footprint(record.pod_class, {}), np.array([0]), np.array([1]))
 
     assert told(snapshot, NEWEST, [record])["default/web"]["n1"][2] == "NodePorts"
 
@@ -230,9 +230,9 @@ ASKING = pod(
 def test_held_pods_are_told_apart_by_labels_that_a_selector_names() -> None:
     snapshot = Snapshot.of([node("n1"), ASKING, *replicas("0", "1")])
     asking = snapshot.pods["default/web"]
-    imagined.hold(snapshot, group_of(snapshot, "db-0"), np.array([0]), np.array([1]))
+    imagined.place(snapshot, group_of(snapshot, "db-0"), np.array([0]), np.array([1]))
     beside_another = pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist()
-    imagined.hold(snapshot, group_of(snapshot, "db-1"), np.array([0]), np.array([1]))
+    imagined.place(snapshot, group_of(snapshot, "db-1"), np.array([0]), np.array([1]))
 
     assert beside_another == [True]
     assert pipeline.evaluate(snapshot, asking, NEWEST).fits.tolist() == [False]
@@ -241,7 +241,7 @@ def test_held_pods_are_told_apart_by_labels_that_a_selector_names() -> None:
 def test_held_pods_cannot_be_told_apart_afterwards() -> None:
     """A hold is so many of a class: nobody knows whether db-0 or db-1 is the one on n1."""
     snapshot = Snapshot.of([node("n1"), *replicas("0", "1")])
-    imagined.hold(snapshot, group_of(snapshot, "db-0"), np.array([0]), np.array([1]))
+    imagined.place(snapshot, group_of(snapshot, "db-0"), np.array([0]), np.array([1]))
     before = exact(snapshot)
 
     with pytest.raises(InputError, match=f"names the label {INDEX}.* before holding others"):
@@ -251,7 +251,7 @@ def test_held_pods_cannot_be_told_apart_afterwards() -> None:
 
 def test_a_selector_may_name_a_label_that_no_held_pod_has() -> None:
     snapshot = Snapshot.of([node("n1"), pod("plain")])
-    imagined.hold(snapshot, group_of(snapshot, "plain"), np.array([0]), np.array([1]))
+    imagined.place(snapshot, group_of(snapshot, "plain"), np.array([0]), np.array([1]))
 
     assert pipeline.evaluate(snapshot, snapshot.record_of(ASKING), NEWEST).fits.tolist() == [True]
 
@@ -259,7 +259,7 @@ def test_a_selector_may_name_a_label_that_no_held_pod_has() -> None:
 def test_a_selector_may_name_any_label_once_held_pods_are_gone() -> None:
     snapshot = Snapshot.of([node("n1"), *replicas("1")])
     with snapshot.trial():
-        imagined.hold(snapshot, group_of(snapshot, "db-1"), np.array([0]), np.array([1]))
+        imagined.place(snapshot, group_of(snapshot, "db-1"), np.array([0]), np.array([1]))
 
     assert pipeline.evaluate(snapshot, snapshot.record_of(ASKING), NEWEST).fits.tolist() == [True]
 
@@ -268,5 +268,5 @@ def replicas(*indexes: str) -> list[Pod]:
     return [pod(f"db-{index}", labels={INDEX: index}) for index in indexes]
 
 
-def group_of(snapshot: Snapshot, name: str) -> Held:
-    return Held(snapshot.pods[f"default/{name}"].pods, {})
+def group_of(snapshot: Snapshot, name: str) -> Footprint:
+    return Footprint(snapshot.pods[f"default/{name}"].pod_class, {})

@@ -8,12 +8,12 @@ from hypothesis import given
 
 from tests.snapshot.dumping import differences, dump, told_waiting
 from tests.snapshot.histories import cluster_of, lean, lived_through, seeds
-from tonnage.filters import features, pipeline
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import Pod, PodAffinityTerm
 from tonnage.objects.storage import VolumeAttachment
 from tonnage.objects.workloads import PodDisruptionBudget
+from tonnage.rules import features, pipeline
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Change, Snapshot
 from tonnage.testing.builders import (
@@ -114,7 +114,7 @@ def used_cpu(snapshot: Snapshot, name: str = "n1") -> int:
 def slots(snapshot: Snapshot, name: str = "n1", driver: str = EBS) -> tuple[int, int]:
     """Volumes in use, and those that are only attached."""
     found, row = snapshot.slots.driver(driver), snapshot.nodes[name].row
-    return int(found.used.data[row]), int(found.held.data[row])
+    return int(found.used.data[row]), int(found.idle_attachments.data[row])
 
 
 def limit(snapshot: Snapshot, name: str = "n1", driver: str = EBS) -> int:

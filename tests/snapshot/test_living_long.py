@@ -12,11 +12,11 @@ from hypothesis import given
 
 from tests.snapshot.dumping import differences, dump, told_waiting
 from tests.snapshot.histories import cluster_of, lean, mixed, name_of, seeds
-from tonnage.filters import features, pipeline
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
+from tonnage.rules import features, pipeline
 from tonnage.snapshot import imagined
-from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.imagined import Footprint
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.builders import (
     HOSTNAME,
@@ -119,8 +119,8 @@ def live(snapshot: Snapshot, objects: list[KubeObject]) -> None:
             snapshot, node("t", allocatable={"vendor/new": 1}), None, []
         )
         rows = imagined.add_copies(snapshot, template, ["new-1", "new-2"])
-        held = Held(snapshot.pending_pods()[0].pods, {})
-        imagined.hold(snapshot, held, np.arange(rows.start, rows.stop), np.array([1, 2]))
+        held = Footprint(snapshot.pending_pods()[0].pod_class, {})
+        imagined.place(snapshot, held, np.arange(rows.start, rows.stop), np.array([1, 2]))
     come_and_go(snapshot, objects)
 
 

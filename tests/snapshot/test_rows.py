@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tonnage.filters import features, pipeline
+from tonnage.rules import features, pipeline
 from tonnage.snapshot.rows import Bools, Rows, RowTable
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.builders import node, pod

@@ -23,7 +23,7 @@ def ledger(rows: int = 2) -> SlotLedger:
 
 def counts(found: SlotLedger, driver: str = "driver", row: int = 0) -> tuple[int, int]:
     slots = found.driver(driver)
-    return int(slots.used.data[row]), int(slots.held.data[row])
+    return int(slots.used.data[row]), int(slots.idle_attachments.data[row])
 
 
 def test_a_volume_is_counted_once_per_row() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.snapshot.histories import lean
-from tonnage.filters import features, pipeline
 from tonnage.objects.storage import CLASS_ANNOTATION, PersistentVolume
+from tonnage.rules import features, pipeline
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.snapshot.storage import StorageState, limit_of
 from tonnage.testing.builders import capacity, node, nodes_with, pod, pv, pvc, storage_class

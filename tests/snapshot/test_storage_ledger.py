@@ -8,7 +8,7 @@ from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.storage import StorageClass
 from tonnage.snapshot import imagined, published_storage
-from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.imagined import Footprint
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.snapshot.storage_ledger import POOL_ANNOTATION, Room, StorageLedger
 from tonnage.testing import builders as make
@@ -178,11 +178,11 @@ def test_a_node_that_comes_up_has_its_templates_storage_until_it_publishes_its_o
 def test_what_pods_held_on_rows_take_is_given_back_by_a_revert() -> None:
     snapshot = opened(on_host("a", "10Gi"), in_zone("z2", "10Gi"))
     before = left(snapshot)
-    held = Held(snapshot.record_of(make.pod("db")).pods, {}, {"local": 2 * GIB})
+    held = Footprint(snapshot.record_of(make.pod("db")).pod_class, {}, {"local": 2 * GIB})
     rows = np.array([snapshot.nodes["a"].row, snapshot.nodes["c"].row])
 
     with snapshot.trial():
-        imagined.hold(snapshot, held, rows, np.array([3, 1]))
+        imagined.place(snapshot, held, rows, np.array([3, 1]))
         taken = left(snapshot)
 
     assert (taken, left(snapshot)) == ({"a": 4, "c": 8}, before)

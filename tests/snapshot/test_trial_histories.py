@@ -16,13 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.snapshot.dumping import Dump, differences, dump, exact, told, told_waiting
 from tests.snapshot.histories import lean, name_of, numbers
-from tonnage.filters import features
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.storage import CSINode
 from tonnage.objects.volume_sources import GCEPersistentDiskSource, VolumeSource
+from tonnage.rules import features
 from tonnage.snapshot import imagined, published_storage, slot_pools
-from tonnage.snapshot.imagined import Held, TemplateRow
+from tonnage.snapshot.imagined import Footprint, TemplateRow
 from tonnage.snapshot.journal import Trial
 from tonnage.snapshot.slot_pools import Pool
 from tonnage.snapshot.snapshot import Snapshot
@@ -167,7 +167,7 @@ class Account:
             snapshot.apply("ADDED", one)
         for name, kind in self.started.items():
             for one in TEMPLATES[kind][2]:
-                hold(snapshot, Held(snapshot.record_of(one).pods, {EBS: 1}), {name: 1})
+                hold(snapshot, Footprint(snapshot.record_of(one).pod_class, {EBS: 1}), {name: 1})
         for (name, kind), count in self.held.items():
             hold(snapshot, held(snapshot, kind), {name: count})
         return snapshot
@@ -179,14 +179,14 @@ def add_template(snapshot: Snapshot, name: str, kind: int) -> TemplateRow:
     return imagined.add_template(snapshot, node(name, zone=zone), said, pods)
 
 
-def held(snapshot: Snapshot, kind: int) -> Held:
+def held(snapshot: Snapshot, kind: int) -> Footprint:
     one, slots, storage = HELD[kind]
-    return Held(snapshot.record_of(one).pods, slots, storage)
+    return Footprint(snapshot.record_of(one).pod_class, slots, storage)
 
 
-def hold(snapshot: Snapshot, group: Held, counts: dict[str, int]) -> None:
+def hold(snapshot: Snapshot, group: Footprint, counts: dict[str, int]) -> None:
     rows = np.array([snapshot.nodes[name].row for name in counts], dtype=np.intp)
-    imagined.hold(snapshot, group, rows, np.array(list(counts.values()), dtype=np.int64))
+    imagined.place(snapshot, group, rows, np.array(list(counts.values()), dtype=np.int64))
 
 
 class Life(RuleBasedStateMachine):

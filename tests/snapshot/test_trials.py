@@ -7,11 +7,11 @@ from hypothesis import given
 
 from tests.snapshot.dumping import differences, dump, exact, orders, rows, told_waiting
 from tests.snapshot.histories import Imagination, cluster_of, lean, mixed, scripts, seeds
-from tonnage.filters import features, pipeline
 from tonnage.objects import limit_keys
 from tonnage.objects.pods import PodAffinityTerm
+from tonnage.rules import features, pipeline
 from tonnage.snapshot import imagined, limits, published_storage
-from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.imagined import Footprint
 from tonnage.snapshot.slot_pools import Pool, clear_pools, set_pools
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
@@ -121,16 +121,16 @@ def test_a_record_from_before_a_trial_can_be_placed_in_it() -> None:
 # Nodes that go inside a trial.
 
 
-def holding(*, apart: bool = False) -> tuple[Snapshot, Held]:
+def holding(*, apart: bool = False) -> tuple[Snapshot, Footprint]:
     term = PodAffinityTerm(topology_key=HOSTNAME, label_selector=selecting({"app": "db"}))
     wanting = pod("db", cpu=1, labels={"app": "db"}, host_ports=[80], apart=[term] if apart else [])
     snapshot = Snapshot.of([node("n0"), node("n1"), wanting])
-    return snapshot, Held(snapshot.pods["default/db"].pods, {})
+    return snapshot, Footprint(snapshot.pods["default/db"].pod_class, {})
 
 
-def hold_one(snapshot: Snapshot, group: Held, name: str) -> None:
+def hold_one(snapshot: Snapshot, group: Footprint, name: str) -> None:
     row = snapshot.nodes[name].row
-    imagined.hold(snapshot, group, np.array([row]), np.array([1]))
+    imagined.place(snapshot, group, np.array([row]), np.array([1]))
 
 
 def test_a_node_with_imagined_pods_can_be_dropped_and_reverted() -> None:
@@ -204,8 +204,8 @@ def test_a_node_comes_back_with_pools_and_what_is_left_of_its_storage() -> None:
     with snapshot.trial():
         set_pools(snapshot, {row: [Pool("shared", ((EBS, 1),), 4)]})
         published_storage.open_ledger(snapshot, ["disk"], templates={}, coming_up={})
-        group = Held(snapshot.pods["default/db"].pods, {EBS: 1}, {"disk": 2**30})
-        imagined.hold(snapshot, group, np.array([row]), np.array([2]))
+        group = Footprint(snapshot.pods["default/db"].pod_class, {EBS: 1}, {"disk": 2**30})
+        imagined.place(snapshot, group, np.array([row]), np.array([2]))
         before = exact(snapshot)
         with snapshot.trial():
             snapshot.drop_node("n1")

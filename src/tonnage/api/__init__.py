@@ -6,9 +6,9 @@ The command line asks through here too, so that both give the same answers.
 from tonnage.api.cluster import Cluster, Explanation, load, read
 from tonnage.api.slots import DriverTotal, SlotReport, SlotUse
 from tonnage.api.stranded_capacity import SlotShare, StrandingReport
-from tonnage.filters.causes import Cause, Reason
-from tonnage.filters.framework import Code
-from tonnage.filters.pipeline import Verdict
+from tonnage.rules.causes import Cause, Reason
+from tonnage.rules.framework import Code
+from tonnage.rules.pipeline import Verdict
 
 __all__ = [
     "Cause",

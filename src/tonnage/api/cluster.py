@@ -10,10 +10,6 @@ import msgspec
 from tonnage import files
 from tonnage.api import slots, stranded_capacity
 from tonnage.errors import InputError
-from tonnage.filters import features, opt_in, pipeline
-from tonnage.filters.framework import Code
-from tonnage.filters.opt_in import Enforcement
-from tonnage.filters.pipeline import Verdict
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
@@ -21,6 +17,10 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSINode
 from tonnage.objects.volumes import VolumeUse
+from tonnage.rules import features, opt_in, pipeline
+from tonnage.rules.framework import Code
+from tonnage.rules.opt_in import Enforcement
+from tonnage.rules.pipeline import Verdict
 from tonnage.scaleup import options
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
 

@@ -115,7 +115,7 @@ def _slots_of(
     row = node.row
     for driver in sorted(snapshot.slots.drivers(), key=lambda one: one.name):
         limit = int(driver.limit.data[row])
-        used, held = int(driver.used.data[row]), int(driver.held.data[row])
+        used, held = int(driver.used.data[row]), int(driver.idle_attachments.data[row])
         listed = bool(driver.listed.data[row])
         published = limit != UNLIMITED and _publishes(snapshot, node, driver.name)
         if listed or used or held or published:

@@ -29,11 +29,11 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder
 from tonnage.cluster.records import ObjectReference
 from tonnage.errors import ClusterError, ProviderError, TonnageError
-from tonnage.filters.features import Features
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.registry import Observation, Registry, Sighting, restored
 from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
+from tonnage.rules.features import Features
 from tonnage.scaleup.looking import Look
 from tonnage.scaleup.options import policy_of
 from tonnage.scaleup.plan import Plan

@@ -11,7 +11,7 @@ from tonnage.autoscaler.volume_causes import Blame
 from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
 from tonnage.errors import InputError
-from tonnage.filters.features import Features
+from tonnage.rules.features import Features
 from tonnage.scaleup import deciding
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.looking import Look

@@ -16,13 +16,13 @@ from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
 from tonnage.cluster.reflector import Pace
-from tonnage.filters import features as gates
-from tonnage.filters import opt_in
-from tonnage.filters.features import Features
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.providers.measured import MeasuredProvider
 from tonnage.providers.protocol import Provider
+from tonnage.rules import features as gates
+from tonnage.rules import opt_in
+from tonnage.rules.features import Features
 from tonnage.service import cache_metrics, connections, lifecycle, workers
 from tonnage.service.cache_metrics import CacheCollector
 from tonnage.service.config_file import ConfigFile

@@ -14,13 +14,13 @@ from tonnage.autoscaler.config import Config
 from tonnage.errors import InputError
 from tonnage.files import scenario_writer
 from tonnage.files.loaded import Loaded, ScenarioOptions
-from tonnage.filters.features import Features
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.objects import codec, kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import Scenario
+from tonnage.rules.features import Features
 from tonnage.scaleup import deciding, gathering, looking
 from tonnage.scaleup.plan import Plan
 

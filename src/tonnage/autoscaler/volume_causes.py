@@ -4,13 +4,13 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
-from tonnage.filters.node_volume_limits import NodeVolumeLimits
-from tonnage.filters.slot_pools import SlotPools
-from tonnage.filters.volume_binding import VolumeBinding
-from tonnage.filters.volume_restrictions import VolumeRestrictions
-from tonnage.filters.volume_zone import VolumeZone
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
+from tonnage.rules.node_volume_limits import NodeVolumeLimits
+from tonnage.rules.slot_pools import SlotPools
+from tonnage.rules.volume_binding import VolumeBinding
+from tonnage.rules.volume_restrictions import VolumeRestrictions
+from tonnage.rules.volume_zone import VolumeZone
 from tonnage.scaleup import podgroups
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 

@@ -10,8 +10,6 @@ from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import Pace
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.filters import opt_in
-from tonnage.filters.features import Features
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -24,6 +22,8 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.objects.workloads import DaemonSet
+from tonnage.rules import opt_in
+from tonnage.rules.features import Features
 from tonnage.scaleup import gathering
 from tonnage.scaleup.options import Options
 from tonnage.service.live_cluster import OF_SCHEDULING, StandingCluster

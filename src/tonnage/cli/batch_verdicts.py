@@ -6,7 +6,7 @@ import click
 
 from tonnage.cli import batches, documents
 from tonnage.files import Loaded, ScenarioOptions
-from tonnage.filters import features, pipeline
+from tonnage.rules import features, pipeline
 from tonnage.snapshot.snapshot import Snapshot
 
 

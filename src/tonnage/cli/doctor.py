@@ -142,7 +142,7 @@ def gathered(
     """
     from tonnage.doctor.evidence import Evidence
     from tonnage.files import ScenarioOptions
-    from tonnage.filters import features
+    from tonnage.rules import features
 
     loaded = reading.read(
         filenames,

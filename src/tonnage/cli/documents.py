@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tonnage.filters.framework import Code
-from tonnage.filters.pipeline import Verdict
+from tonnage.rules.framework import Code
+from tonnage.rules.pipeline import Verdict
 
 
 def verdict(one: Verdict) -> dict[str, Any]:

@@ -20,12 +20,12 @@ from tonnage.cluster.watch_events import Unreadable
 from tonnage.errors import ClusterError, InputError
 from tonnage.files import Loaded, ScenarioOptions
 from tonnage.files.loaded import Problem
-from tonnage.filters import features
 from tonnage.objects import nodes, pods, storage, workloads
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta, Record
 from tonnage.objects.validation import one_line
+from tonnage.rules import features
 from tonnage.service import connections
 
 Consequences: TypeAlias = Mapping[type[KubeObject], str]

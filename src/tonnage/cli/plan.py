@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tonnage.cli.plan_table import Background
-    from tonnage.filters.features import Features
     from tonnage.groups.memory import TemplateMemory
     from tonnage.objects.kinds import KubeObject
+    from tonnage.rules.features import Features
     from tonnage.scaleup.options import Options
     from tonnage.scaleup.plan import Plan
     from tonnage.scaleup.whatif import Change
@@ -146,7 +146,7 @@ def _enforced(
     objects: "Iterable[KubeObject]", options: "Options", features: "Features"
 ) -> "Features":
     """The features with the opt-in enforced by whoever is seen to; said if that is not obvious."""
-    from tonnage.filters import opt_in
+    from tonnage.rules import opt_in
 
     remark = opt_in.remark(objects, features, options.enforcement)
     if remark:

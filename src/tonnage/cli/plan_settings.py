@@ -13,9 +13,9 @@ from tonnage.cli import reading
 
 if TYPE_CHECKING:
     from tonnage.files import Loaded
-    from tonnage.filters.features import Features
     from tonnage.groups.memory import TemplateMemory
     from tonnage.objects.kinds import KubeObject
+    from tonnage.rules.features import Features
     from tonnage.scaleup.deciding import OutsideExpanders
     from tonnage.scaleup.options import Options
     from tonnage.scaleup.plan import Plan
@@ -124,7 +124,7 @@ def features_of(
 ) -> "Features":
     """The Kubernetes version and gates of the Scenario, and what was given goes before them."""
     from tonnage.files import ScenarioOptions
-    from tonnage.filters import features
+    from tonnage.rules import features
 
     scenario = loaded.scenario or ScenarioOptions()
     return features.of_version(

@@ -15,14 +15,14 @@ from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.files import Loaded
-    from tonnage.filters.opt_in import Enforcement
+    from tonnage.rules.opt_in import Enforcement
 
 
 def gates_of(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, bool]:
     """Gates written as Kubernetes components take them: `A=true,B=false`; none is misspelt."""
-    from tonnage.filters import features
+    from tonnage.rules import features
 
     gates = {}
     for part in filter(None, (part.strip() for value in values for part in value.split(","))):
@@ -42,7 +42,7 @@ def _told_gates(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, bool]:
     """The same, and a word about those that change nothing."""
-    from tonnage.filters import features
+    from tonnage.rules import features
 
     gates = gates_of(ctx, param, values)
     _warn_of(features.without_effect(gates))
@@ -196,7 +196,7 @@ def read(
         printing.note(text)
     group_files.note_groups_without_nodes(loaded.objects)
     if loaded.scenario is not None and loaded.scenario.feature_gates:
-        from tonnage.filters import features
+        from tonnage.rules import features
 
         _warn_of(features.without_effect(loaded.scenario.feature_gates))
     return loaded

@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 from tonnage.doctor import programs
 from tonnage.doctor.programs import Program
-from tonnage.filters import opt_in
-from tonnage.filters.features import Features
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, CSINode
+from tonnage.rules import opt_in
+from tonnage.rules.features import Features
 from tonnage.scaleup import deciding
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan

@@ -20,7 +20,11 @@ def nearly_full(evidence: Evidence) -> Iterator[Finding]:
             number = int(driver.limit.data[record.row])
             if number == UNLIMITED or number <= 0:
                 continue
-            left = number - int(driver.used.data[record.row]) - int(driver.held.data[record.row])
+            left = (
+                number
+                - int(driver.used.data[record.row])
+                - int(driver.idle_attachments.data[record.row])
+            )
             nodes += 1
             full += left <= 0
             limit += number

@@ -105,7 +105,10 @@ def exceeded(evidence: Evidence) -> Iterator[Finding]:
     for record in snapshot.ordered_nodes():
         for driver in snapshot.slots.drivers():
             limit = int(driver.limit.data[record.row])
-            used, held = int(driver.used.data[record.row]), int(driver.held.data[record.row])
+            used, held = (
+                int(driver.used.data[record.row]),
+                int(driver.idle_attachments.data[record.row]),
+            )
             if limit != UNLIMITED and used + held > limit:
                 yield Finding(
                     code="TON304",

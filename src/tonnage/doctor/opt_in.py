@@ -7,7 +7,6 @@ import msgspec
 
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding
-from tonnage.filters import opt_in
 from tonnage.groups import drivers
 from tonnage.objects.codec import UNDECODABLE
 from tonnage.objects.storage import (
@@ -17,6 +16,7 @@ from tonnage.objects.storage import (
     CSIDriver,
     StorageClass,
 )
+from tonnage.rules import opt_in
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _IN_TREE = "kubernetes.io/"

@@ -2,11 +2,11 @@
 
 from tonnage.doctor.evidence import Evidence
 from tonnage.errors import InputError
-from tonnage.filters import pipeline
 from tonnage.groups import drivers
 from tonnage.objects import volumes
 from tonnage.objects.meta import Record
 from tonnage.objects.storage import CSIDriver, CSINode, StorageClass
+from tonnage.rules import pipeline
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 

@@ -56,7 +56,7 @@ def find(evidence: Evidence, *, after: float = AFTER) -> list[Stuck]:
     for node in snapshot.ordered_nodes():
         for driver in snapshot.slots.drivers():
             limit = int(driver.limit.data[node.row])
-            over = int(driver.used.data[node.row] + driver.held.data[node.row]) - limit
+            over = int(driver.used.data[node.row] + driver.idle_attachments.data[node.row]) - limit
             if limit == UNLIMITED or over <= 0:
                 continue
             waiting = [

@@ -15,13 +15,13 @@ from tonnage.errors import InputError
 from tonnage.files import documents, jsontext
 from tonnage.files.documents import Head, Opened, Place, UnreadableError
 from tonnage.files.loaded import Loaded, Problem, ScenarioOptions
-from tonnage.filters import features
 from tonnage.objects import codec, kinds, scenarios
 from tonnage.objects.codec import DecodeError
 from tonnage.objects.kinds import Kind, KubeObject
 from tonnage.objects.scenarios import Scenario
 from tonnage.objects.storage import OPT_IN_ALIAS, OPT_IN_FIELD, CSIDriver
 from tonnage.objects.validation import Fault, Path, describe, one_line
+from tonnage.rules import features
 
 Progress: TypeAlias = Callable[[str, int], None]
 """Called with the name of the file being read and the number of objects so far."""

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
 from tonnage.scaleup import orders
 from tonnage.scaleup.candidates import Candidates
 from tonnage.scaleup.plan import Bounds
@@ -85,7 +85,7 @@ def left_out(left: Iterable[PodGroup], candidates: Candidates, skipped: Collecti
     for group in left:
         fitted = group.interacting or candidates.fitted_a_node(group)
         if fitted or candidates.ever_fit(group)[for_sale].any():
-            found[id(group.held)] += group.size
+            found[id(group.footprint)] += group.size
     return Unlucky(found)
 
 
@@ -95,7 +95,7 @@ def on_new_nodes(
     """Pods on new nodes, if fewer might do: by better packing, or better use of those there are."""
     placed = purchases.placed
     may_be_fewer = len(purchases.rows) > bounds.nodes or any(
-        candidates.fitted_a_node(group) for group in pending if placed[id(group.held)]
+        candidates.fitted_a_node(group) for group in pending if placed[id(group.footprint)]
     )
     return Unlucky(placed if may_be_fewer else {}, to_save_nodes=True)
 
@@ -160,8 +160,8 @@ class Attempts:
 
     def _parts(self) -> Iterator[PodGroup]:
         for group in self._pending:
-            first = min(self._first.get(id(group.held), 0), group.size)
+            first = min(self._first.get(id(group.footprint), 0), group.size)
             if first:
-                yield group.part(slice(first), rank=-self._since[id(group.held)])
+                yield group.part(slice(first), rank=-self._since[id(group.footprint)])
             if first < group.size:
                 yield group.part(slice(first, None))

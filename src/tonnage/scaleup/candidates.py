@@ -7,13 +7,13 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from tonnage.filters import inter_pod_affinity, pipeline
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask, Code
 from tonnage.groups.model import Group, Template
 from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.storage import CSINode
+from tonnage.rules import inter_pod_affinity, pipeline
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask, Code
 from tonnage.scaleup import balancing, expanders, packing, podgroups
 from tonnage.scaleup.bounds import Supply
 from tonnage.scaleup.options import Options
@@ -92,13 +92,13 @@ class Candidates:
 
     def fits(self, group: PodGroup) -> Bools:
         """Candidates whose empty node the pods fit on now, by position."""
-        key = id(group.held)
+        key = id(group.footprint)
         known = self._feasible.get(key)
-        if known is None or group.apart or self.depends_on_others(group):
+        if known is None or group.tracked or self.depends_on_others(group):
             verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
             self._fitted.setdefault(key, bool(verdicts.fits.any()))
             known = self._feasible[key] = verdicts.codes[self._rows] == _SUCCESS
-            if group.sample.pods.affinity:
+            if group.sample.pod_class.affinity:
                 self._ask_beside_starting(group, known)
             self._ever[key] = known | self._ever[key] if key in self._ever else known
         return known
@@ -106,10 +106,10 @@ class Candidates:
     def _ask_beside_starting(self, group: PodGroup, known: Bools) -> None:
         """The pods a node starts with may be the company that the group seeks."""
         ask = Ask(self._snapshot, group.sample, self._features)
-        scopes = [inter_pod_affinity.scope_of(ask, term) for term in ask.pods.affinity]
+        scopes = [inter_pod_affinity.scope_of(ask, term) for term in ask.pod_class.affinity]
         for one in self:
             if not known[one.position] and any(
-                all(scope.covers(held.pods) for scope in scopes) for held in one.row.starting
+                all(scope.covers(held.pod_class) for scope in scopes) for held in one.row.starting
             ):
                 with self._snapshot.trial():
                     rows = imagined.add_copies(self._snapshot, one.row, [f"{one.name}-asked"])
@@ -124,7 +124,7 @@ class Candidates:
         names = Counter(pool.name for pool in pools.columns)
         return {
             pool_resource(pool.name): weight
-            for pool, weight in pools.of(group.held.slots)
+            for pool, weight in pools.of(group.footprint.slots)
             if names[pool.name] == 1
         }
 
@@ -133,13 +133,13 @@ class Candidates:
 
         They need not say so themselves: others may keep away from them, or take of their storage.
         """
-        key = id(group.held)
+        key = id(group.footprint)
         known = self._depending.get(key)
         if known is None:
             ledger = self._snapshot.storage_ledger
             known = self._depending[key] = (
                 group.interacting
-                or (ledger is not None and ledger.shares(group.held.storage))
+                or (ledger is not None and ledger.shares(group.footprint.storage))
                 or inter_pod_affinity.may_be_refused(
                     Ask(self._snapshot, group.sample, self._features)
                 )
@@ -149,16 +149,16 @@ class Candidates:
     def ever_fit(self, group: PodGroup) -> Bools:
         """Candidates whose empty node the pods have fitted on at some time, by position."""
         self.fits(group)
-        return self._ever[id(group.held)]
+        return self._ever[id(group.footprint)]
 
     def fitted_a_node(self, group: PodGroup) -> bool:
         """Whether the pods fitted on a node that is there when they were first asked about."""
         self.fits(group)
-        return self._fitted[id(group.held)]
+        return self._fitted[id(group.footprint)]
 
     def room(self, group: PodGroup) -> Ints:
         """How many of the pods an empty node of each candidate has room for, by position."""
-        key = id(group.held)
+        key = id(group.footprint)
         known = self._rooms.get(key)
         if known is None:
             known = self._rooms[key] = packing.headroom(self._snapshot, group, self._rows)

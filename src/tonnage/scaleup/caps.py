@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.filters import inter_pod_affinity, pod_topology_spread
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask
 from tonnage.objects.pods import PodAffinityTerm, TopologySpreadConstraint
+from tonnage.rules import inter_pod_affinity, pod_topology_spread
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.snapshot.counting import Scope
 from tonnage.snapshot.imagined import TemplateRow
@@ -52,7 +52,7 @@ def of(
 ) -> Caps | None:
     """The caps of a group on the rows of new nodes; `None` if nobody cares."""
     ask = Ask(snapshot, group.sample, features)
-    starting = [held.pods for held in template.starting]
+    starting = [held.pod_class for held in template.starting]
     refusing = inter_pod_affinity.refusing_terms(ask, besides=starting)
     if not group.interacting and not refusing:
         return None
@@ -68,13 +68,13 @@ def of(
 def _rules(
     caps: "_Builder", snapshot: Snapshot, group: PodGroup, refusing: Sequence[int]
 ) -> Iterator[Callable[[], None]]:
-    pods = group.sample.pods
-    for constraint in pods.spread:
+    pod_class = group.sample.pod_class
+    for constraint in pod_class.spread:
         yield partial(caps.spread, constraint)
-    for key, terms in _by(pods.anti_affinity, key=lambda term: term.topology_key).items():
+    for key, terms in _by(pod_class.anti_affinity, key=lambda term: term.topology_key).items():
         yield partial(caps.apart, key, terms)
-    if pods.affinity:
-        yield partial(caps.together, pods.affinity)
+    if pod_class.affinity:
+        yield partial(caps.together, pod_class.affinity)
     known = snapshot.anti_terms.terms
     for key, against in _by(refusing, key=lambda term: known[term].topology_key).items():
         yield partial(caps.refused, key, against)
@@ -95,7 +95,7 @@ class _Builder:
         self._rows = rows
         self._template = template.row
         self._host_keys = template.host_keys
-        self._starting = [held.pods for held in template.starting]
+        self._starting = [held.pod_class for held in template.starting]
         count = rows.stop - rows.start
         self._total = PLENTY
         self._on_row: Ints = np.full(count, PLENTY, dtype=np.int64)
@@ -131,8 +131,8 @@ class _Builder:
         key = constraint.topology_key
         domains = pod_topology_spread.count(self._ask, constraint)
         own = self._label(key)
-        selector = pod_topology_spread.effective_selector(constraint, self._ask.pods)
-        if self._starts_with(Scope(frozenset((self._ask.pods.namespace,)), selector)):
+        selector = pod_topology_spread.effective_selector(constraint, self._ask.pod_class)
+        if self._starts_with(Scope(frozenset((self._ask.pod_class.namespace,)), selector)):
             # Every node brings a pod that counts.
             self._drifting = self._untold = True
         if own == ABSENT:
@@ -194,7 +194,7 @@ class _Builder:
             counter = self._ask.snapshot.counters.counter((scope,), terminating=True)
             if counter.total:
                 held |= counter.column.data[: self._ask.size] > 0
-            to_itself = to_itself or scope.covers(self._ask.pods)
+            to_itself = to_itself or scope.covers(self._ask.pod_class)
             everywhere = everywhere or self._starts_with(scope)
         self._keep_away(key, held, to_itself=to_itself, everywhere=everywhere)
 
@@ -209,7 +209,7 @@ class _Builder:
         self._keep_away(
             key,
             held,
-            to_itself=not set(terms).isdisjoint(self._ask.pods.own_anti_terms),
+            to_itself=not set(terms).isdisjoint(self._ask.pod_class.own_anti_terms),
             everywhere=any(
                 not set(terms).isdisjoint(pods.own_anti_terms) for pods in self._starting
             ),
@@ -243,7 +243,7 @@ class _Builder:
         }
         starts = not any(
             (matching & (column != ABSENT)).any() for column in columns.values()
-        ) and all(scope.covers(self._ask.pods) for scope in scopes)
+        ) and all(scope.covers(self._ask.pod_class) for scope in scopes)
         brought = any(all(scope.covers(pods) for scope in scopes) for pods in self._starting)
         for key, column in columns.items():
             own = self._label(key)

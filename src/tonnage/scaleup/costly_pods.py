@@ -82,13 +82,13 @@ def _past(groups: Sequence[PodGroup], budget: int) -> Iterator[PodGroup]:
 
 def told(costly: Sequence[Costly], undecided: Sequence[PodGroup]) -> tuple[SetApart, ...]:
     """Every pod that was set apart, and whether its turn came."""
-    late = {id(group.held) for group in undecided}
+    late = {id(group.footprint) for group in undecided}
     return tuple(
         SetApart(
             pod=pod.key,
             complexity=pod.complexity,
             reason=one.reason,
-            decided=id(one.group.held) not in late,
+            decided=id(one.group.footprint) not in late,
         )
         for one in costly
         for pod in one.group.members

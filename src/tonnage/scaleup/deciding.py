@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 import msgspec
 
-from tonnage.filters import opt_in
-from tonnage.filters.features import Features
 from tonnage.groups import limit_lessons, slot_pools
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.readiness import Readiness
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.rules import opt_in
+from tonnage.rules.features import Features
 from tonnage.scaleup import gathering, looking, planning, podgroups, underway
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
@@ -232,7 +232,7 @@ def _warnings(found: Look, options: Options, features: Features) -> Iterator[str
 
 
 def _devices(found: Look) -> Iterator[str]:
-    pods = [record.key for record in found.pending if record.pods.wants_devices]
+    pods = [record.key for record in found.pending if record.pod_class.wants_devices]
     if pods:
         others = f" and {len(pods) - 1:,} more" if len(pods) > 1 else ""
         yield (

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tonnage.filters import pipeline
-from tonnage.filters.causes import Cause, Reason
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Code
-from tonnage.filters.pipeline import Verdict
+from tonnage.rules import pipeline
+from tonnage.rules.causes import Cause, Reason
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Code
+from tonnage.rules.pipeline import Verdict
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidates, pool_resource, storage_resource
 from tonnage.scaleup.plan import GroupReason, Nearest, NotHelped

@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from tonnage.filters.features import Features
 from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
@@ -17,6 +16,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.objects.workloads import DaemonSet
+from tonnage.rules.features import Features
 from tonnage.scaleup.options import Options
 from tonnage.snapshot.snapshot import FINISHED, Snapshot
 

@@ -65,7 +65,7 @@ def look(
     counted = [
         record
         for record in sorted(unplaced, key=attrgetter("order"))
-        if not record.pods.gates and not _too_young(record, options, now)
+        if not record.pod_class.gates and not _too_young(record, options, now)
     ]
     waiting = _waiting(counted, snapshot, options, now)
     pending = [record for record in counted if record not in waiting] if waiting else counted

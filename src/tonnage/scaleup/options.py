@@ -8,11 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from tonnage.errors import InputError
-from tonnage.filters.opt_in import Enforcement
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects import codec, complexity, strictness, timestamps
 from tonnage.objects.scenarios import LimitOverrides, SlotPool
 from tonnage.objects.validation import describe
+from tonnage.rules.opt_in import Enforcement
 from tonnage.scaledown.options import ScaleDownOptions
 from tonnage.scaleup import durations
 

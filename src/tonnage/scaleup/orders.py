@@ -42,18 +42,18 @@ def _shares(group: PodGroup, template: Template) -> list[float]:
     has = resources.allocatable(template.node)
     shares = [
         amount / has[name]
-        for name, amount in group.sample.pods.requests.items()
+        for name, amount in group.sample.pod_class.requests.items()
         if amount and has.get(name)
     ]
     shares.append(1 / has["pods"] if has["pods"] else 0.0)
     drivers = template.csinode.spec.drivers if template.csinode is not None else ()
     limits = {driver.name: driver.limit for driver in drivers}
-    for driver, slots in group.held.slots.items():
+    for driver, slots in group.footprint.slots.items():
         limit = limits.get(driver)
         if limit:
             shares.append(slots / limit)
     disks = {room.storage_class: room.capacity for room in template.storage}
-    for name, size in group.held.storage.items():
+    for name, size in group.footprint.storage.items():
         if disks.get(name):
             shares.append(size / disks[name])
     return shares
@@ -72,7 +72,7 @@ def as_they_came(_: PodGroup) -> tuple[int, ...]:
 
 
 def smallest_first(group: PodGroup) -> tuple[int, ...]:
-    slots, stored = sum(group.held.slots.values()), sum(group.held.storage.values())
+    slots, stored = sum(group.footprint.slots.values()), sum(group.footprint.storage.values())
     return (slots, stored, group.requests("cpu"), group.requests("memory"))
 
 

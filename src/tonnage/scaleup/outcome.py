@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.filters import inter_pod_affinity
+from tonnage.rules import inter_pod_affinity
 from tonnage.scaleup import bounds
 from tonnage.scaleup.candidates import (
     Candidate,
@@ -117,20 +117,21 @@ def least(
 def _demand(
     candidates: Candidates, group: PodGroup, count: int, chosen: list[Candidate]
 ) -> bounds.Demand:
-    pods = group.sample.pods
+    pod_class = group.sample.pod_class
     room, fits = candidates.room(group), candidates.ever_fit(group)
     most = {}
     for one in chosen:
         if fits[one.position] and room[one.position] > 0:
             alone = any(
-                term.topology_key in one.row.host_keys and inter_pod_affinity.own_scope(pods, term)
-                for term in pods.anti_affinity
+                term.topology_key in one.row.host_keys
+                and inter_pod_affinity.own_scope(pod_class, term)
+                for term in pod_class.anti_affinity
             )
             most[one.name] = 1 if alone else int(room[one.position])
-    amounts = {name: amount for name, amount in pods.requests.items() if amount}
-    if not group.apart:
-        amounts.update(group.held.slots)
+    amounts = {name: amount for name, amount in pod_class.requests.items() if amount}
+    if not group.tracked:
+        amounts.update(group.footprint.slots)
         amounts.update(candidates.pool_amounts(group))
-        stored = group.held.storage
+        stored = group.footprint.storage
         amounts.update({storage_resource(name): size for name, size in stored.items() if size})
     return bounds.Demand(count, amounts, most)

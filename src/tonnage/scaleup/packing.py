@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
 from tonnage.scaleup import apart
 from tonnage.scaleup import caps as rules
 from tonnage.scaleup.caps import PLENTY, Caps
@@ -85,7 +85,7 @@ class Packing:
 
     def fresh_room(self, group: PodGroup) -> int:
         """How many pods of the group an empty node of the template has room for."""
-        known = self._fresh.get(id(group.held))
+        known = self._fresh.get(id(group.footprint))
         if known is not None:
             return known
         return int(headroom(self.snapshot, group, np.array([self.template.row]))[0])
@@ -112,10 +112,10 @@ class Packing:
             return
         rows, amounts = chosen + self.first, counts[chosen]
         taken = self._taken.get(id(group), 0)
-        if group.apart:
+        if group.tracked:
             apart.place(self.snapshot, group, int(rows[0]), self._features)
         else:
-            imagined.hold(self.snapshot, group.held, rows, amounts)
+            imagined.place(self.snapshot, group.footprint, rows, amounts)
         if heights is not None:
             self._put_by_level(group, rows, amounts, heights[chosen], taken)
         else:
@@ -206,7 +206,7 @@ def _place_all(
     for group in groups:
         if stop():
             break
-        if group.apart:
+        if group.tracked:
             _place_each(packing, group, features, limit, packing.remaining(group), stop)
         else:
             _place_group(packing, group, features, limit, stop)
@@ -216,25 +216,25 @@ def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.i
     """How many pods of the group there is room for on each row, by count alone."""
     columns = snapshot.columns
     room: Ints = columns.allocatable[PODS].data[span] - columns.used[PODS].data[span]
-    pods = group.sample.pods
-    for name, amount in pods.requests.items():
+    pod_class = group.sample.pod_class
+    for name, amount in pod_class.requests.items():
         if amount:
             resource = columns.find_resource(name)
             if resource is None:
                 return np.zeros_like(room)
             free = columns.allocatable[resource].data[span] - columns.used[resource].data[span]
             room = np.minimum(room, free // amount)
-    for driver, slots in group.held.slots.items():
+    for driver, slots in group.footprint.slots.items():
         column = snapshot.slots.driver(driver)
-        free = column.limit.data[span] - column.used.data[span] - column.held.data[span]
+        free = column.limit.data[span] - column.used.data[span] - column.idle_attachments.data[span]
         room = np.minimum(room, free // slots)
-    if group.held.slots and snapshot.slot_pools is not None:
-        room = snapshot.slot_pools.within(room, group.held.slots, span)
-    if group.held.storage and snapshot.storage_ledger is not None:
-        room = snapshot.storage_ledger.within(room, group.held.storage, span)
-    if pods.ports:
+    if group.footprint.slots and snapshot.slot_pools is not None:
+        room = snapshot.slot_pools.within(room, group.footprint.slots, span)
+    if group.footprint.storage and snapshot.storage_ledger is not None:
+        room = snapshot.storage_ledger.within(room, group.footprint.storage, span)
+    if pod_class.ports:
         free_ports = np.ones(snapshot.table.size, dtype=np.int64)
-        free_ports[list(snapshot.host_ports.conflicts(pods.ports))] = 0
+        free_ports[list(snapshot.host_ports.conflicts(pod_class.ports))] = 0
         room = np.minimum(room, free_ports[span])
     return np.maximum(room, 0)
 
@@ -276,9 +276,9 @@ def _place_group(
 def _shared_room(packing: Packing, group: PodGroup) -> int:
     """How many pods find storage that all new nodes share, if they take of any."""
     ledger = packing.snapshot.storage_ledger
-    if ledger is None or not group.held.storage:
+    if ledger is None or not group.footprint.storage:
         return PLENTY
-    return ledger.shared_room(group.held.storage, packing.template.row)
+    return ledger.shared_room(group.footprint.storage, packing.template.row)
 
 
 def _fill_one_row(
@@ -358,7 +358,7 @@ def _place_each(
     stop: Callable[[], bool],
 ) -> None:
     """Pod by pod, each row asked as it is now: for pods whose volumes are followed by name."""
-    packing.drifting |= bool(group.sample.pods.spread)
+    packing.drifting |= bool(group.sample.pod_class.spread)
     for _ in range(wanted):
         if stop():
             return

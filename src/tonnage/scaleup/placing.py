@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
 from tonnage.scaleup import apart, packing
 from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
@@ -58,7 +58,7 @@ def _place_group(
     stop: Callable[[], bool],
 ) -> list[Placed]:
     room = None
-    if not group.apart:
+    if not group.tracked:
         room = packing.headroom(snapshot, group, order)
         if not (room > 0).any():
             return []
@@ -72,12 +72,12 @@ def _place_group(
     if group.interacting:
         return _place_one_by_one(snapshot, group, features, order, fitting, stop)
     room = np.where(fitting, room, 0)
-    if group.held.storage and snapshot.storage_ledger is not None:
-        room = snapshot.storage_ledger.within_shared(group.held.storage, room, order)
+    if group.footprint.storage and snapshot.storage_ledger is not None:
+        room = snapshot.storage_ledger.within_shared(group.footprint.storage, room, order)
     counts = packing.first_fit(room, group.size)
     chosen = np.flatnonzero(counts)
     rows, amounts = order[chosen], counts[chosen]
-    imagined.hold(snapshot, group.held, rows, amounts)
+    imagined.place(snapshot, group.footprint, rows, amounts)
     placed, taken = [], 0
     for row, count in zip(rows.tolist(), amounts.tolist(), strict=True):
         placed.append(Placed(group, tuple(group.members[taken : taken + count]), row))
@@ -100,7 +100,7 @@ def _place_one_by_one(
         if not fitting.any() or stop():
             break
         row = int(order[fitting.argmax()])
-        imagined.hold(snapshot, group.held, np.array([row]), one)
+        imagined.place(snapshot, group.footprint, np.array([row]), one)
         fits.append(Placed(group, (pod,), row))
         fitting = pipeline.evaluate(snapshot, group.sample, features).fits[order]
     return fits

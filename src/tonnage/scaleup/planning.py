@@ -193,7 +193,7 @@ class _Planner:
             self._left,
             key=lambda group: (
                 id(group) not in awaited,
-                -group.sample.pods.priority,
+                -group.sample.pod_class.priority,
                 group.rank,
                 not helpless[id(group)],
                 self._attempt.existing_order(group),
@@ -285,7 +285,7 @@ class _Planner:
             prefix=f"{candidate.name}-new-",
             first_number=self._purchases.count(candidate.name) + 1,
             fresh={
-                id(group.held): int(self._candidates.room(group)[candidate.position])
+                id(group.footprint): int(self._candidates.room(group)[candidate.position])
                 for group in order
             },
             stop=self._is_out_of_time,
@@ -484,7 +484,7 @@ class _Planner:
                 [
                     (group, count)
                     for group in self._request.pending
-                    if (count := purchases.placed[id(group.held)])
+                    if (count := purchases.placed[id(group.footprint)])
                 ],
                 {name: len(rows) for name, rows in purchases.by_group.items()},
             ),

@@ -15,7 +15,7 @@ from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.objects.volumes import PodVolume
-from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.imagined import Footprint
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage_ledger import size_of
 
@@ -25,20 +25,22 @@ ClaimKey = tuple[str, str]
 class PodGroup:
     """Pending pods that are the same to every filter, in the order they are to be placed.
 
-    `held` says what one member takes. A group that is `apart` has one member, whose volumes
+    `footprint` says what one member takes. A group that is `tracked` has one member, whose volumes
     must be followed by name. Groups of a lower `rank` are placed before others.
     """
 
-    __slots__ = ("apart", "held", "interacting", "members", "rank", "sample")
+    __slots__ = ("footprint", "interacting", "members", "rank", "sample", "tracked")
 
-    def __init__(self, members: list[PodRecord], held: Held, *, apart: bool, rank: int = 0) -> None:
+    def __init__(
+        self, members: list[PodRecord], footprint: Footprint, *, tracked: bool, rank: int = 0
+    ) -> None:
         self.members = members
         self.rank = rank
         self.sample = members[0]
-        self.held = held
-        self.apart = apart
-        pods = self.sample.pods
-        self.interacting = bool(pods.spread or pods.affinity or pods.anti_affinity)
+        self.footprint = footprint
+        self.tracked = tracked
+        pod_class = self.sample.pod_class
+        self.interacting = bool(pod_class.spread or pod_class.affinity or pod_class.anti_affinity)
 
     @property
     def size(self) -> int:
@@ -50,11 +52,11 @@ class PodGroup:
 
     def part(self, members: slice, *, rank: int = 0) -> "PodGroup":
         """Some of the members, as a group of their own."""
-        return PodGroup(self.members[members], self.held, apart=self.apart, rank=rank)
+        return PodGroup(self.members[members], self.footprint, tracked=self.tracked, rank=rank)
 
     def requests(self, resource: str) -> int:
         """What one member requests."""
-        return self.sample.pods.requests.get(resource, 0)
+        return self.sample.pod_class.requests.get(resource, 0)
 
 
 class Placed(NamedTuple):
@@ -81,7 +83,7 @@ def group(
         facts = _volume_facts(snapshot, record, shared)
         if ledger and record.volumes and _may_be_served(snapshot, record, ledger):
             facts = None
-        key: Hashable = (record.pods.identity, facts)
+        key: Hashable = (record.pod_class.identity, facts)
         if facts is None:
             key = record.key
             lone.add(key)
@@ -89,12 +91,12 @@ def group(
     return [
         PodGroup(
             found,
-            Held(
-                found[0].pods,
+            Footprint(
+                found[0].pod_class,
                 slots_of(snapshot, found[0]),
                 storage_of(snapshot, found[0], ledger) if ledger else {},
             ),
-            apart=key in lone,
+            tracked=key in lone,
         )
         for key, found in members.items()
     ]

@@ -76,7 +76,7 @@ class Purchases:
         for group, pods, row in placed:
             if row in owner:
                 owner[row][row].extend(pods)
-                self.placed[id(group.held)] += len(pods)
+                self.placed[id(group.footprint)] += len(pods)
             else:
                 node = self._snapshot.name_of(row)
                 others.extend(Placement(pod=pod.key, node=node) for pod in pods)

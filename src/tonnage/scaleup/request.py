@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from tonnage.filters.features import Features
 from tonnage.groups.model import Group, Template
+from tonnage.rules.features import Features
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
 from tonnage.scaleup.options import Options

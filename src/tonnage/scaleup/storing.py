@@ -24,7 +24,7 @@ from tonnage.snapshot.storage_ledger import Room, StorageLedger, size_of
 
 def wanted(groups: Iterable[PodGroup]) -> frozenset[str]:
     """Storage classes that the pods take of."""
-    return frozenset(name for group in groups for name in group.held.storage)
+    return frozenset(name for group in groups for name in group.footprint.storage)
 
 
 def open_ledger(
@@ -83,17 +83,17 @@ def _warnings(
     """One for each class of which some row has too little left."""
     full: dict[str, Bools] = {}
     for group in groups:
-        plain = PodGroup(group.members, group.held._replace(storage={}), apart=group.apart)
+        plain = PodGroup(group.members, group.footprint._replace(storage={}), tracked=group.tracked)
         offered = rows & (packing.headroom(snapshot, plain, slice(0, len(rows))) > 0)
         claims = [
             claim
             for claim in podgroups.unbound_claims(snapshot, group.sample)
-            if claim.class_name in group.held.storage
+            if claim.class_name in group.footprint.storage
         ]
         for claim in claims:
             offered &= ledger.largest(claim.class_name) >= size_of(claim)
-        for name in group.held.storage:
-            short = offered & (ledger.left(name) < group.held.storage[name])
+        for name in group.footprint.storage:
+            short = offered & (ledger.left(name) < group.footprint.storage[name])
             full[name] = full.get(name, False) | short
     for name, short in sorted(full.items()):
         count = int(short.sum())

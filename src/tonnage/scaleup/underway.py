@@ -36,7 +36,7 @@ class Promise(NamedTuple):
 def promises(snapshot: Snapshot, pods: Iterable[PodRecord]) -> Iterator[Promise]:
     """Those of the pods that are being bound, each with its node."""
     for pod in pods:
-        if pod.volumes and not pod.pods.gates:
+        if pod.volumes and not pod.pod_class.gates:
             node = _selected_node(snapshot, pod)
             if node in snapshot.nodes:
                 yield Promise(pod, node)

@@ -91,7 +91,7 @@ def _prospects(
     rooms = np.array([candidates.room(group) for group in groups])
     cpu = np.array([group.requests("cpu") for group in groups]) * sizes
     memory = np.array([group.requests("memory") for group in groups]) * sizes
-    awkward = np.array([group.apart or candidates.depends_on_others(group) for group in groups])
+    awkward = np.array([group.tracked or candidates.depends_on_others(group) for group in groups])
     fits = feasible.astype(np.int64)
     alone = -(-sizes[:, None] // np.maximum(rooms, 1)) * fits
     totals = np.stack((sizes @ fits, cpu @ fits, memory @ fits))

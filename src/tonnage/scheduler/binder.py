@@ -10,15 +10,15 @@ from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError
-from tonnage.filters import volume_binding
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
     SELECTED_NODE_ANNOTATION,
     PersistentVolume,
     PersistentVolumeClaim,
 )
+from tonnage.rules import volume_binding
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask
 from tonnage.scheduler.placer import Placed
 from tonnage.scheduler.pledges import ClaimKey
 from tonnage.scheduler.scheduler_cache import SchedulerWorld, VolumeChoice, reference_to

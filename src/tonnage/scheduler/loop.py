@@ -17,10 +17,10 @@ from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder, Severity
 from tonnage.cluster.watch_events import EventType
-from tonnage.filters.features import Features
 from tonnage.objects import complexity
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
+from tonnage.rules.features import Features
 from tonnage.scheduler import metrics as figures
 from tonnage.scheduler import pledges, queueing_hints
 from tonnage.scheduler.binder import Binder, BindingFailed, PodGone
@@ -280,7 +280,11 @@ class Scheduler:
             self._binder.volumes_changed((pod.metadata.namespace, one.claim) for one in volumes)
         else:
             self._enqueue(pod)
-            if before is not None and record is not None and before.pods is not record.pods:
+            if (
+                before is not None
+                and record is not None
+                and before.pod_class is not record.pod_class
+            ):
                 gated = bool(pod.spec.scheduling_gates)
                 self.queue.changed(key, gated=gated, now=self._clock.monotonic())
                 self._woken.set()
@@ -405,7 +409,7 @@ def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[Hap
     found = []
     if before.meta.labels != now.meta.labels:
         found.append(Happening("Pod.label", now))
-    if before.pods is not now.pods and before.pods.usage != now.pods.usage:
+    if before.pod_class is not now.pod_class and before.pod_class.usage != now.pod_class.usage:
         found.append(Happening("Pod.resize", now))
     if now.terminating and not before.terminating:
         # It does not count any more where matching pods are spread.

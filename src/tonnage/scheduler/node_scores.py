@@ -7,11 +7,11 @@ same node, so that a burst of equal pods is shared out in one go.
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.filters import node_volume_limits, pod_topology_spread
-from tonnage.filters.framework import Ask
 from tonnage.objects import selectors
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import Pod, TopologySpreadConstraint
+from tonnage.rules import node_volume_limits, pod_topology_spread
+from tonnage.rules.framework import Ask
 from tonnage.scheduler.config import Weights
 from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.imagined import HOSTNAME
@@ -26,15 +26,15 @@ ZONE = "topology.kubernetes.io/zone"
 BEST = 100.0
 
 
-def spread_wishes(pods: PodClass, pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
+def spread_wishes(pod_class: PodClass, pod: Pod) -> tuple[TopologySpreadConstraint, ...]:
     """What the pod would like to be spread over.
 
     Replicas that say nothing at all of spreading would like to be on different nodes and zones,
     among the pods with the same labels.
     """
     asked = pod.spec.topology_spread_constraints
-    if not asked and pods.labels and pod.metadata.controller is not None:
-        alike = LabelSelector(match_labels=pods.labels)
+    if not asked and pod_class.labels and pod.metadata.controller is not None:
+        alike = LabelSelector(match_labels=pod_class.labels)
         return tuple(
             TopologySpreadConstraint(max_skew=1, topology_key=key, label_selector=alike)
             for key in (HOSTNAME, ZONE)
@@ -61,7 +61,7 @@ class Scores:
         self._rows = rows
         self._weights = weights
         columns = ask.snapshot.columns
-        requests = {**ask.pods.requests, "pods": 1}
+        requests = {**ask.pod_class.requests, "pods": 1}
         self._shares: list[tuple[Floats, float, Floats]] = []
         """Of cpu, memory and pods: what is used, what one pod adds, and what there is."""
         for resource, name in ((CPU, "cpu"), (MEMORY, "memory"), (PODS, "pods")):

@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask, Code
-from tonnage.filters.pipeline import Verdicts
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask, Code
+from tonnage.rules.pipeline import Verdicts
 from tonnage.scaleup import packing, podgroups
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.scheduler import node_scores, volumes
 from tonnage.scheduler.config import Weights
 from tonnage.scheduler.scheduler_cache import SchedulerWorld, VolumeChoice
-from tonnage.snapshot.imagined import Held
+from tonnage.snapshot.imagined import Footprint
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage_ledger import size_of
@@ -78,7 +78,7 @@ class Placer:
 
     def decide(self, records: Iterable[PodRecord]) -> Iterator[Placed | Refused]:
         """For each of the pods, in the order given as far as their priorities go."""
-        for _, alike in groupby(records, key=lambda record: record.pods.priority):
+        for _, alike in groupby(records, key=lambda record: record.pod_class.priority):
             for group in self._groups(list(alike)):
                 yield from self._place(group)
 
@@ -93,11 +93,11 @@ class Placer:
         return [_alone(record) for record in records]
 
     def _place(self, group: PodGroup) -> Iterator[Placed | Refused]:
-        if group.sample.pods.wants_devices:
+        if group.sample.pod_class.wants_devices:
             yield from (self._refuse_devices(record) for record in group.members)
         elif (
             group.size == 1
-            or group.apart
+            or group.tracked
             or group.interacting
             or self._shares_storage(group)
             or volumes.follows_by_name(self._snapshot, group.sample)
@@ -109,7 +109,7 @@ class Placer:
     def _shares_storage(self, group: PodGroup) -> bool:
         """Whether a pod takes of what other nodes have too, so that these have to be asked anew."""
         ledger = self._snapshot.storage_ledger
-        return ledger is not None and ledger.shares(group.held.storage)
+        return ledger is not None and ledger.shares(group.footprint.storage)
 
     def _one_by_one(self, group: PodGroup) -> Iterator[Placed | Refused]:
         for number, record in enumerate(group.members):
@@ -151,7 +151,7 @@ class Placer:
 
     def _scores(self, record: PodRecord, rows: Ints) -> node_scores.Scores:
         pod = self._world.pod(record.key)
-        wishes = node_scores.spread_wishes(record.pods, pod) if pod is not None else ()
+        wishes = node_scores.spread_wishes(record.pod_class, pod) if pod is not None else ()
         ask = Ask(self._snapshot, record, self._features)
         return node_scores.Scores(ask, wishes, self._weights, rows=rows)
 
@@ -203,4 +203,4 @@ def _has_own_node(record: PodRecord) -> bool:
 
 
 def _alone(record: PodRecord) -> PodGroup:
-    return PodGroup([record], Held(record.pods, {}), apart=True)
+    return PodGroup([record], Footprint(record.pod_class, {}), tracked=True)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Code
 from tonnage.objects import selectors
 from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import PodDisruptionBudget
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Code
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -83,8 +83,8 @@ class Search:
 
     def _candidate(self, newcomer: PodRecord, row: int) -> _Candidate:
         name = self._snapshot.name_of(row)
-        priority = newcomer.pods.priority
-        lower = [one for one in self._snapshot.pods_on(name) if one.pods.priority < priority]
+        priority = newcomer.pod_class.priority
+        lower = [one for one in self._snapshot.pods_on(name) if one.pod_class.priority < priority]
         lower.sort(key=self._importance)
         violating = self._violating(lower) if lower and self._budgets else frozenset()
         ordered = sorted(lower, key=lambda one: one.key not in violating)
@@ -92,7 +92,7 @@ class Search:
 
     def _importance(self, record: PodRecord) -> tuple[int, str, str]:
         """Smaller for pods that matter more: by priority, then who has run longer."""
-        return (-record.pods.priority, self._started(record), record.key)
+        return (-record.pod_class.priority, self._started(record), record.key)
 
     def _started(self, record: PodRecord) -> str:
         pod = self._pod_of(record.key)
@@ -157,14 +157,14 @@ class Search:
 
     def _newest(self, victims: Victims) -> tuple[str, str]:
         """When the first of the most important victims started."""
-        highest = max(one.pods.priority for one in victims.pods)
-        started = (self._started(one) for one in victims.pods if one.pods.priority == highest)
+        highest = max(one.pod_class.priority for one in victims.pods)
+        started = (self._started(one) for one in victims.pods if one.pod_class.priority == highest)
         return (min(started), victims.node)
 
 
 def _badness(victims: Victims) -> tuple[int, int, int, int]:
     """Broken budgets, the highest priority, all priorities, how many."""
-    priorities = [one.pods.priority for one in victims.pods]
+    priorities = [one.pod_class.priority for one in victims.pods]
     lifted = sum(priority + 2**31 for priority in priorities)
     return (victims.violations, max(priorities), lifted, len(priorities))
 

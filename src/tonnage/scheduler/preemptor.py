@@ -11,9 +11,9 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client, PatchStyle
 from tonnage.cluster.events import Recorder
 from tonnage.errors import ClusterError
-from tonnage.filters.features import Features
 from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import PodDisruptionBudget
+from tonnage.rules.features import Features
 from tonnage.scheduler import preemption
 from tonnage.scheduler.metrics import Metrics
 from tonnage.scheduler.placer import Refused
@@ -102,12 +102,12 @@ class Preemptor:
     def _waits_for_someone(self, record: PodRecord) -> bool:
         """Whether the node it is promised is being left by somebody less important."""
         return any(
-            other.terminating and other.pods.priority < record.pods.priority
+            other.terminating and other.pod_class.priority < record.pod_class.priority
             for other in self._world.snapshot.pods_on(record.nominated)
         )
 
     def _search(self, refused: Refused, features: Features) -> Victims | None:
-        priority = refused.record.pods.priority
+        priority = refused.record.pod_class.priority
         snapshot = self._world.snapshot
         if not any(one.nodes and one.priority < priority for one in snapshot.classes.values()):
             return None
@@ -121,7 +121,9 @@ class Preemptor:
         self._leaving[record.key] = {one.key for one in victims.pods}
         self._world.promise(record.key, victims.node)
         promised = self._world.snapshot.nominated_pods.get(victims.node, {}).values()
-        displaced = [one.key for one in promised if one.pods.priority < record.pods.priority]
+        displaced = [
+            one.key for one in promised if one.pod_class.priority < record.pod_class.priority
+        ]
         for key in displaced:
             self._world.promise(key, "")
         _log.info(

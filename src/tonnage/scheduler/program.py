@@ -9,8 +9,8 @@ from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
 from tonnage.cluster.reflector import Pace
-from tonnage.filters.features import NEWEST, Features
-from tonnage.filters.opt_in import SCHEDULER_NAME
+from tonnage.rules.features import NEWEST, Features
+from tonnage.rules.opt_in import SCHEDULER_NAME
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.loop import Scheduler
 from tonnage.scheduler.metrics import Metrics

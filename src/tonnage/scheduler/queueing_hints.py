@@ -8,7 +8,6 @@ is cheap to see that a change cannot help a pod, the pod sleeps on.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tonnage.filters.pipeline import FILTERS
 from tonnage.objects import volumes
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.storage import (
@@ -20,6 +19,7 @@ from tonnage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from tonnage.rules.pipeline import FILTERS
 from tonnage.snapshot.counting import selects
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage import limit_of
@@ -141,12 +141,12 @@ def _pod_helps(event: str, by: str, waiting: PodRecord, other: PodRecord) -> boo
     if event == POD_DELETED:
         if by in _WANTING_VOLUMES:
             return bool(other.volumes)
-        return bool(other.pods.ports) if by == "NodePorts" else True
-    pods = waiting.pods
+        return bool(other.pod_class.ports) if by == "NodePorts" else True
+    pod_class = waiting.pod_class
     if event == POD_ADDED and by == "PodTopologySpread":
-        wanted = [one.label_selector for one in pods.spread]
+        wanted = [one.label_selector for one in pod_class.spread]
     elif event == POD_ADDED and by == "InterPodAffinity":
-        wanted = [one.label_selector for one in pods.affinity]
+        wanted = [one.label_selector for one in pod_class.affinity]
     else:
         return True
     return any(selects(one, other.meta.labels) for one in wanted)

@@ -15,7 +15,6 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import Pace
 from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.filters.features import Features
 from tonnage.objects import selectors
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
@@ -31,6 +30,7 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.objects.workloads import PodDisruptionBudget
+from tonnage.rules.features import Features
 from tonnage.scheduler.pledges import ClaimKey, Pledges
 from tonnage.service.live_cluster import OF_SCHEDULING, StandingCluster
 from tonnage.snapshot.snapshot import FINISHED, PodRecord

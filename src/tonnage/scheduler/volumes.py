@@ -3,11 +3,11 @@
 The filters have said that the node can serve them; here the same matching says with which volumes.
 """
 
-from tonnage.filters import volume_binding
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask, Rejection
-from tonnage.filters.volume_matching import Matching
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
+from tonnage.rules import volume_binding
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask, Rejection
+from tonnage.rules.volume_matching import Matching
 from tonnage.scheduler.scheduler_cache import NOTHING_TO_BIND, VolumeChoice
 from tonnage.snapshot.openvolumes import size_wanted
 from tonnage.snapshot.snapshot import PodRecord, Snapshot

@@ -18,7 +18,6 @@ from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.reflector import Pace
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.filters.features import Features
 from tonnage.objects import codec, oddities
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
@@ -33,6 +32,7 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.objects.validation import describe
+from tonnage.rules.features import Features
 from tonnage.scaleup import gathering
 
 T = TypeVar("T", bound=Named)

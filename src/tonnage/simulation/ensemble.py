@@ -17,10 +17,10 @@ from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import World
 from tonnage.errors import TonnageError
-from tonnage.filters import features, opt_in
-from tonnage.filters.features import Features
 from tonnage.groups import node_group_objects
 from tonnage.report.timeline import Decided, Mark, Sample, Summary, Timeline
+from tonnage.rules import features, opt_in
+from tonnage.rules.features import Features
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.program import SchedulerProgram
 from tonnage.scheduler.program import Settings as SchedulerSettings

@@ -13,10 +13,10 @@ from tonnage.embedded.apiserver import ApiServer
 from tonnage.embedded.apiserver.kinds import BUILT_IN
 from tonnage.errors import InputError
 from tonnage.files import jsontext, sources, yamltext
-from tonnage.filters import features
 from tonnage.objects import codec, kinds
 from tonnage.objects.scenarios import API_VERSION, NodeGroup
 from tonnage.objects.validation import describe
+from tonnage.rules import features
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.service import config_file
 from tonnage.simulation.manifests import Manifests, named

@@ -45,51 +45,51 @@ class PodClasses:
 
     def of(self, pod: Pod) -> PodClass:
         key = classes.key_of(pod)
-        pods = self.by_key.get(key)
-        if pods is None:
-            pods = PodClass(key, pod, version=self._version)
-            self._tell_apart_by(pods.identity_labels_named())
-            self._register(key, pods)
+        pod_class = self.by_key.get(key)
+        if pod_class is None:
+            pod_class = PodClass(key, pod, version=self._version)
+            self._tell_apart_by(pod_class.identity_labels_named())
+            self._register(key, pod_class)
         labels = pod.metadata.labels
-        pods = self.told_apart(pods, labels)
+        pod_class = self.told_apart(pod_class, labels)
         if not classes.IDENTITY_LABELS.isdisjoint(labels):
             own = classes.IDENTITY_LABELS.intersection(labels)
-            pods.identity_labels |= own - pods.labels.keys()
-        return pods
+            pod_class.identity_labels |= own - pod_class.labels.keys()
+        return pod_class
 
-    def told_apart(self, pods: PodClass, labels: Mapping[str, str]) -> PodClass:
+    def told_apart(self, pod_class: PodClass, labels: Mapping[str, str]) -> PodClass:
         """The part of a class that a pod with these labels is in; nearly always all of it."""
         if not self._telling:
-            return pods
+            return pod_class
         own = {name: labels[name] for name in sorted(self._telling.intersection(labels))}
         if not own:
-            return pods
-        key = classes.key_told_apart(pods.key, own)
+            return pod_class
+        key = classes.key_told_apart(pod_class.key, own)
         part = self.by_key.get(key)
         if part is None:
-            part = pods.told_apart(own)
+            part = pod_class.told_apart(own)
             self._register(key, part)
         return part
 
-    def adopt(self, pods: PodClass) -> PodClass:
+    def adopt(self, pod_class: PodClass) -> PodClass:
         """The class as it is known; one that was forgotten meanwhile is known again."""
-        known = self.by_key.get(pods.registered_as)
+        known = self.by_key.get(pod_class.registered_as)
         if known is None:
-            self._register(pods.registered_as, pods)
-            return pods
+            self._register(pod_class.registered_as, pod_class)
+            return pod_class
         return known
 
-    def use(self, pods: PodClass) -> None:
+    def use(self, pod_class: PodClass) -> None:
         """One more pod of the snapshot is in the class."""
-        pods.users += 1
-        if pods.users == 1:
-            self._unused.pop(pods, None)
+        pod_class.users += 1
+        if pod_class.users == 1:
+            self._unused.pop(pod_class, None)
 
-    def release(self, pods: PodClass) -> None:
+    def release(self, pod_class: PodClass) -> None:
         """One pod fewer is."""
-        pods.users -= 1
-        if not pods.users:
-            self._leave(pods)
+        pod_class.users -= 1
+        if not pod_class.users:
+            self._leave(pod_class)
 
     def forget_unused(self) -> None:
         """Forget the classes that nobody is in; not while a trial may bring their pods back."""
@@ -116,19 +116,19 @@ class PodClasses:
         for pods in self.by_key.values():
             pods.usage_columns = self._columns.columns_of(pods.usage)
 
-    def _register(self, key: bytes, pods: PodClass) -> None:
-        pods.identity = self._next_identity
+    def _register(self, key: bytes, pod_class: PodClass) -> None:
+        pod_class.identity = self._next_identity
         self._next_identity += 1
-        pods.registered_as = key
-        pods.usage_columns = self._columns.columns_of(pods.usage)
-        self.by_key[key] = pods
-        self._counters.register(pods)
-        self._anti_terms.register(pods)
-        self._leave(pods)
+        pod_class.registered_as = key
+        pod_class.usage_columns = self._columns.columns_of(pod_class.usage)
+        self.by_key[key] = pod_class
+        self._counters.register(pod_class)
+        self._anti_terms.register(pod_class)
+        self._leave(pod_class)
 
-    def _leave(self, pods: PodClass) -> None:
-        self._unused[pods] = None
-        self.clutter += 1 + (len(pods.registered_as) >> 10)
+    def _leave(self, pod_class: PodClass) -> None:
+        self._unused[pod_class] = None
+        self.clutter += 1 + (len(pod_class.registered_as) >> 10)
 
     def _tell_apart_by(self, names: frozenset[str]) -> None:
         if not names <= self._telling:

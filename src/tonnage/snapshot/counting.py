@@ -39,9 +39,9 @@ class Scope(NamedTuple):
     namespaces: frozenset[str] | None
     selector: LabelSelector | None
 
-    def covers(self, pods: PodClass) -> bool:
-        return (self.namespaces is None or pods.namespace in self.namespaces) and selects(
-            self.selector, pods.labels
+    def covers(self, pod_class: PodClass) -> bool:
+        return (self.namespaces is None or pod_class.namespace in self.namespaces) and selects(
+            self.selector, pod_class.labels
         )
 
     def key(self) -> Hashable:
@@ -69,8 +69,8 @@ class PodCounter:
         """The namespaces of the first scope: no other pod can be in all of them."""
         return self.scopes[0].namespaces
 
-    def covers(self, pods: PodClass) -> bool:
-        return all(scope.covers(pods) for scope in self.scopes)
+    def covers(self, pod_class: PodClass) -> bool:
+        return all(scope.covers(pod_class) for scope in self.scopes)
 
     def change(self, row: int, by: int) -> None:
         self.column.data[row] += by
@@ -85,10 +85,10 @@ class PodCounters:
         self._classes: dict[str, dict[PodClass, None]] = {}
         self._counters: dict[Hashable, PodCounter] = {}
 
-    def register(self, pods: PodClass) -> None:
+    def register(self, pod_class: PodClass) -> None:
         """Count a class from now on; it is on no row yet."""
-        self._classes.setdefault(pods.namespace, {})[pods] = None
-        pods.counters = None
+        self._classes.setdefault(pod_class.namespace, {})[pod_class] = None
+        pod_class.counters = None
 
     def forget(self, gone: Iterable[PodClass]) -> None:
         """Let classes go that are on no row, and all counters: they are made again when asked."""
@@ -110,23 +110,23 @@ class PodCounters:
             self._count(counter)
         return counter
 
-    def added(self, pods: PodClass, row: int, by: int, *, terminating: bool) -> None:
-        for counter in self._covering(pods):
+    def added(self, pod_class: PodClass, row: int, by: int, *, terminating: bool) -> None:
+        for counter in self._covering(pod_class):
             if counter.terminating or not terminating:
                 counter.change(row, by)
 
     def added_many(
-        self, pods: PodClass, rows: npt.NDArray[np.intp], by: npt.NDArray[np.int64]
+        self, pod_class: PodClass, rows: npt.NDArray[np.intp], by: npt.NDArray[np.int64]
     ) -> None:
         """The same for several rows, each named once, none of whose pods is being deleted."""
-        for counter in self._covering(pods):
+        for counter in self._covering(pod_class):
             counter.column.data[rows] += by.astype(np.int32)
             counter.total += int(by.sum())
 
-    def _covering(self, pods: PodClass) -> list[PodCounter]:
-        if pods.counters is None:
-            pods.counters = [one for one in self._counters.values() if one.covers(pods)]
-        return pods.counters
+    def _covering(self, pod_class: PodClass) -> list[PodCounter]:
+        if pod_class.counters is None:
+            pod_class.counters = [one for one in self._counters.values() if one.covers(pod_class)]
+        return pod_class.counters
 
     def _count(self, counter: PodCounter) -> None:
         for pods in self._classes_in(counter.namespaces):
@@ -157,11 +157,11 @@ class AntiTerm(NamedTuple):
     selector: LabelSelector | None
     topology_key: str
 
-    def refuses(self, pods: PodClass, namespace_labels: Mapping[str, str]) -> bool:
-        inside = pods.namespace in self.namespaces or selects(
+    def refuses(self, pod_class: PodClass, namespace_labels: Mapping[str, str]) -> bool:
+        inside = pod_class.namespace in self.namespaces or selects(
             self.namespace_selector, namespace_labels
         )
-        return inside and selects(self.selector, pods.labels)
+        return inside and selects(self.selector, pod_class.labels)
 
 
 class Refusals:
@@ -188,16 +188,17 @@ class AntiTerms:
         self._selecting: list[int] = []
         self._generation = 0
 
-    def register(self, pods: PodClass) -> None:
+    def register(self, pod_class: PodClass) -> None:
         # One term that does not parse takes all of the pod's terms with it, as upstream.
-        if all(is_usable(term) for term in pods.anti_affinity):
-            pods.own_anti_terms = tuple(
+        if all(is_usable(term) for term in pod_class.anti_affinity):
+            pod_class.own_anti_terms = tuple(
                 dict.fromkeys(
-                    self._id_of(anti_term(term, pods.namespace)) for term in pods.anti_affinity
+                    self._id_of(anti_term(term, pod_class.namespace))
+                    for term in pod_class.anti_affinity
                 )
             )
-        for identity in pods.own_anti_terms:
-            self.holders[identity][pods] = None
+        for identity in pod_class.own_anti_terms:
+            self.holders[identity][pod_class] = None
 
     def forget(self, gone: Iterable[PodClass]) -> None:
         """Let classes go, and the terms that nobody else holds."""
@@ -221,16 +222,16 @@ class AntiTerms:
         self._by_namespace = {namespace: terms for namespace, terms in kept.items() if terms}
         self._generation += 1
 
-    def refusing(self, pods: PodClass, namespace_labels: Mapping[str, str]) -> Iterable[int]:
+    def refusing(self, pod_class: PodClass, namespace_labels: Mapping[str, str]) -> Iterable[int]:
         """Terms that would keep `pods` away from wherever they are held."""
-        refusals = pods.refusals
+        refusals = pod_class.refusals
         if refusals is None or refusals.generation != self._generation:
-            refusals = pods.refusals = Refusals(self._generation)
-        named = self._by_namespace.get(pods.namespace, [])
+            refusals = pod_class.refusals = Refusals(self._generation)
+        named = self._by_namespace.get(pod_class.namespace, [])
         if refusals.looked_at < len(named) or refusals.selecting_looked_at < len(self._selecting):
             fresh = named[refusals.looked_at :] + self._selecting[refusals.selecting_looked_at :]
             refusals.terms += [
-                term for term in fresh if self.terms[term].refuses(pods, namespace_labels)
+                term for term in fresh if self.terms[term].refuses(pod_class, namespace_labels)
             ]
             refusals.looked_at = len(named)
             refusals.selecting_looked_at = len(self._selecting)

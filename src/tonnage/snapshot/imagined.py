@@ -12,11 +12,19 @@ from typing import NamedTuple
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSINode
-from tonnage.snapshot.holding import Held
+from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.rows import Ints, RowIndex
 from tonnage.snapshot.snapshot import NodeRecord, Snapshot
 
-__all__ = ["HOSTNAME", "Held", "TemplateRow", "add_copies", "add_template", "free_names", "hold"]
+__all__ = [
+    "HOSTNAME",
+    "Footprint",
+    "TemplateRow",
+    "add_copies",
+    "add_template",
+    "free_names",
+    "place",
+]
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -29,7 +37,7 @@ class TemplateRow(NamedTuple):
 
     row: int
     node: Node
-    starting: tuple[Held, ...]
+    starting: tuple[Footprint, ...]
     host_keys: frozenset[str]
 
 
@@ -44,15 +52,16 @@ def add_template(
 ) -> TemplateRow:
     """Take a template in, with its starting pods and the slots and storage each of them takes."""
     held = tuple(
-        Held(snapshot.record_of(pod).pods, dict(slots), storage(pod)) for pod, slots in starting
+        Footprint(snapshot.record_of(pod).pod_class, dict(slots), storage(pod))
+        for pod, slots in starting
     )
     row = snapshot.table.allocate(shadow=True)
     snapshot.undo_by(snapshot.table.release, row)
     snapshot.columns.set(row, node)
     snapshot.set_node_limits(row, node, csinode)
     for group in held:
-        snapshot.undo_by(snapshot.host_ports.give_back, row, group.pods.ports)
-        snapshot.held_pods.start(row, group)
+        snapshot.undo_by(snapshot.host_ports.give_back, row, group.pod_class.ports)
+        snapshot.bulk_pods.start(row, group)
     present = frozenset(key for key in host_keys if key in node.metadata.labels)
     return TemplateRow(row, node, held, present)
 
@@ -76,24 +85,24 @@ def add_copies(snapshot: Snapshot, template: TemplateRow, names: Sequence[str]) 
             for name, row, order in zip(names, range(rows.start, rows.stop), orders, strict=True)
         ],
     )
-    snapshot.held_pods.start_copies(rows, template.starting)
+    snapshot.bulk_pods.start_copies(rows, template.starting)
     return rows
 
 
-def hold(snapshot: Snapshot, group: Held, rows: RowIndex, counts: Ints) -> None:
+def place(snapshot: Snapshot, group: Footprint, rows: RowIndex, counts: Ints) -> None:
     """Put so many pods of a class on each of the rows (each row at most once in `rows`)."""
-    snapshot.undo_by(snapshot.held_pods.give_back)
-    known = snapshot.known_class(group.pods)
-    if known is not group.pods:
-        group = group._replace(pods=known)
-    snapshot.held_pods.hold(group, rows, counts)
+    snapshot.undo_by(snapshot.bulk_pods.give_back)
+    known = snapshot.known_class(group.pod_class)
+    if known is not group.pod_class:
+        group = group._replace(pod_class=known)
+    snapshot.bulk_pods.place(group, rows, counts)
 
 
 def _remove_copies(
     snapshot: Snapshot, template: TemplateRow, rows: slice, names: tuple[str, ...]
 ) -> None:
     for _ in template.starting:
-        snapshot.held_pods.give_back()
+        snapshot.bulk_pods.give_back()
     for name in names:
         del snapshot.nodes[name]
     snapshot.table.release(rows)

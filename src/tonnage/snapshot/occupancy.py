@@ -32,46 +32,46 @@ class Occupancy:
         self.problem_pods: dict[int, dict[str, PodRecord]] = {}
 
     def occupy(self, record: PodRecord, row: int) -> None:
-        pods = record.pods
+        pod_class = record.pod_class
         record.row = row
         used = self._columns.used
-        for resource, amount in pods.usage_columns:
+        for resource, amount in pod_class.usage_columns:
             used[resource].data[row] += amount
         used[PODS].data[row] += 1
-        pods.nodes[row] = pods.nodes.get(row, 0) + 1
+        pod_class.nodes[row] = pod_class.nodes.get(row, 0) + 1
         terminating = record.terminating
         if terminating:
-            pods.terminating[row] = pods.terminating.get(row, 0) + 1
-        self._counters.added(pods, row, 1, terminating=terminating)
-        if pods.ports:
-            self.host_ports.take(row, pods.ports)
+            pod_class.terminating[row] = pod_class.terminating.get(row, 0) + 1
+        self._counters.added(pod_class, row, 1, terminating=terminating)
+        if pod_class.ports:
+            self.host_ports.take(row, pod_class.ports)
         if record.volumes:
             self.take_slots(record)
             for volume in record.volumes:
                 if volume.claim:
-                    users = self.claim_users.setdefault((pods.namespace, volume.claim), {})
+                    users = self.claim_users.setdefault((pod_class.namespace, volume.claim), {})
                     users[record.key] = record
                 else:
                     include(self.disk_pods, row, record)
 
     def vacate(self, record: PodRecord) -> None:
-        pods, row = record.pods, record.row
+        pod_class, row = record.pod_class, record.row
         used = self._columns.used
-        for resource, amount in pods.usage_columns:
+        for resource, amount in pod_class.usage_columns:
             used[resource].data[row] -= amount
         used[PODS].data[row] -= 1
-        _count_down(pods.nodes, row)
+        _count_down(pod_class.nodes, row)
         terminating = record.terminating
         if terminating:
-            _count_down(pods.terminating, row)
-        self._counters.added(pods, row, -1, terminating=terminating)
-        if pods.ports:
-            self.host_ports.give_back(row, pods.ports)
+            _count_down(pod_class.terminating, row)
+        self._counters.added(pod_class, row, -1, terminating=terminating)
+        if pod_class.ports:
+            self.host_ports.give_back(row, pod_class.ports)
         if record.volumes:
             self.give_back_slots(record)
             for volume in record.volumes:
                 if volume.claim:
-                    discard(self.claim_users, (pods.namespace, volume.claim), record.key)
+                    discard(self.claim_users, (pod_class.namespace, volume.claim), record.key)
                 else:
                     discard(self.disk_pods, row, record.key)
         record.row = NOWHERE

@@ -31,7 +31,7 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
     """
 
     meta: ObjectMeta
-    pods: PodClass
+    pod_class: PodClass
     volumes: tuple[PodVolume, ...]
     key: str
     node_name: str
@@ -45,7 +45,7 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
     @property
     def complexity(self) -> int:
         """How much there is to look at when the pod is decided on."""
-        return self.pods.complexity + len(self.volumes)
+        return self.pod_class.complexity + len(self.volumes)
 
     @property
     def terminating(self) -> bool:
@@ -55,7 +55,7 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
         """The same pod as if it had been bound to another node, or to none."""
         return PodRecord(
             self.meta,
-            self.pods,
+            self.pod_class,
             self.volumes,
             key=self.key,
             node_name=node_name,

@@ -40,7 +40,7 @@ class PoolColumn:
         taken: Ints = np.zeros(len(self.free.data[rows]), dtype=np.int64)
         for driver, weight in self.weights.items():
             column = self._slots.driver(driver)
-            taken += weight * (column.used.data[rows] + column.held.data[rows])
+            taken += weight * (column.used.data[rows] + column.idle_attachments.data[rows])
         return taken
 
     def left(self, rows: Rows) -> Ints:

@@ -18,17 +18,17 @@ UNLIMITED = np.iinfo(np.int64).max
 class DriverSlots:
     """The columns of one driver: listed in the CSINode, its limit, and what is taken."""
 
-    __slots__ = ("held", "limit", "listed", "name", "used")
+    __slots__ = ("idle_attachments", "limit", "listed", "name", "used")
 
     def __init__(self, name: str, table: RowTable) -> None:
         self.name = name
         self.listed = table.column(np.bool_)
         self.limit = table.column(np.int64, UNLIMITED)
         self.used = table.column(np.int64)
-        self.held = table.column(np.int64)
+        self.idle_attachments = table.column(np.int64)
 
     def columns(self) -> tuple[Column[Any], ...]:
-        return self.listed, self.limit, self.used, self.held
+        return self.listed, self.limit, self.used, self.idle_attachments
 
 
 class SlotLedger:
@@ -100,7 +100,7 @@ class SlotLedger:
                 slots = self._written(volume.driver)
                 slots.used.data[row] += 1
                 if row in self._attachments.get(volume, ()):
-                    slots.held.data[row] -= 1
+                    slots.idle_attachments.data[row] -= 1
 
     def unuse(self, row: int, volumes: Iterable[VolumeUse]) -> None:
         for volume in volumes:
@@ -108,19 +108,19 @@ class SlotLedger:
                 slots = self.driver(volume.driver)
                 slots.used.data[row] -= 1
                 if row in self._attachments.get(volume, ()):
-                    slots.held.data[row] += 1
+                    slots.idle_attachments.data[row] += 1
 
     def attach(self, row: int, volume: VolumeUse) -> None:
         rows = self._attachments.setdefault(volume, {})
         count = rows.get(row, 0)
         rows[row] = count + 1
         if count == 0 and row not in self._users.get(volume, ()):
-            self._written(volume.driver).held.data[row] += 1
+            self._written(volume.driver).idle_attachments.data[row] += 1
 
     def detach(self, row: int, volume: VolumeUse) -> None:
         gone = _decrement(self._attachments, volume, row)
         if gone and row not in self._users.get(volume, ()):
-            self.driver(volume.driver).held.data[row] -= 1
+            self.driver(volume.driver).idle_attachments.data[row] -= 1
 
     def users(self, volume: VolumeUse) -> Mapping[int, int]:
         """Rows where pods use the volume, with how many."""
@@ -132,7 +132,7 @@ class SlotLedger:
 
     def taken(self, driver: DriverSlots) -> Ints:
         size = self._table.size
-        return driver.used.data[:size] + driver.held.data[:size]
+        return driver.used.data[:size] + driver.idle_attachments.data[:size]
 
     def with_csinode(self) -> Bools:
         return self.has_csinode.data[: self._table.size]

@@ -29,9 +29,9 @@ from tonnage.objects.storage import (
 from tonnage.snapshot import classes, limits
 from tonnage.snapshot.arrivals import Arrivals
 from tonnage.snapshot.attachments import Attachments
+from tonnage.snapshot.bulk_pods import BulkPods, Footprint
 from tonnage.snapshot.classifying import PodClasses
 from tonnage.snapshot.counting import AntiTerms, PodCounters
-from tonnage.snapshot.holding import Held, HeldPods
 from tonnage.snapshot.interning import Interner
 from tonnage.snapshot.journal import Journal, Trial
 from tonnage.snapshot.namespace_index import NamespaceIndex
@@ -84,7 +84,7 @@ class Snapshot:
         self.counters = PodCounters(self.table)
         self._occupancy = Occupancy(self.columns, self.counters, self.slots, self.storage)
         self.host_ports = self._occupancy.host_ports
-        self.held_pods = HeldPods(
+        self.bulk_pods = BulkPods(
             self.columns,
             self.counters,
             self.slots,
@@ -96,7 +96,7 @@ class Snapshot:
             self.counters,
             self.anti_terms,
             version=version,
-            check=self.held_pods.check_told_apart,
+            check=self.bulk_pods.check_told_apart,
             regroup=self._regroup,
         )
         self.classes = self._classes.by_key
@@ -211,18 +211,20 @@ class Snapshot:
         for pod in self._pods_by_node.get(name, {}).values():
             self._occupancy.vacate(pod)
         self._attachments.node_goes(name)
-        held = self.held_pods.clear(row)
+        held = self.bulk_pods.clear(row)
         if self._journal.recording:
             self.undo_by(self._bring_back, record, self.table.facts(row), held)
         del self.nodes[name]
         self.table.release(row)
         self._gone += 1
 
-    def _bring_back(self, record: NodeRecord, facts: Facts, held: list[tuple[Held, int]]) -> None:
+    def _bring_back(
+        self, record: NodeRecord, facts: Facts, held: list[tuple[Footprint, int]]
+    ) -> None:
         self.table.put_back(record.row, facts)
         self.nodes.add(record.name, record)
         self._reread_limits(record)
-        self.held_pods.restore(record.row, held)
+        self.bulk_pods.restore(record.row, held)
         self._fill(record.name, record.row)
 
     def _fill(self, name: str, row: int) -> None:
@@ -327,7 +329,7 @@ class Snapshot:
         if record is not None:
             self.undo_by(self._put_record, record)
             self._withdraw(record)
-            self._classes.release(record.pods)
+            self._classes.release(record.pod_class)
             del self.pods[record.key]
 
     def place(self, record: PodRecord, node_name: str) -> PodRecord:
@@ -338,16 +340,16 @@ class Snapshot:
 
     def record_of(self, pod: Pod) -> PodRecord:
         """The pod in the snapshot's terms, without taking it in."""
-        pods = self._classes.of(pod)
+        pod_class = self._classes.of(pod)
         return PodRecord(
             pod.metadata,
-            pods,
+            pod_class,
             volumes.of_pod(pod) if pod.spec.volumes else (),
             key=f"{pod.metadata.namespace}/{pod.metadata.name}",
             node_name=pod.spec.node_name,
             nominated=pod.status.nominated_node_name,
             order=self.next_order(),
-            pin=classes.pinned_node(pod.spec.affinity) if pods.pinned else None,
+            pin=classes.pinned_node(pod.spec.affinity) if pod_class.pinned else None,
         )
 
     def pending_pods(self) -> list[PodRecord]:
@@ -366,19 +368,19 @@ class Snapshot:
         else:
             self.undo_by(self._put_record, known)
             self._withdraw(known)
-            self._classes.release(known.pods)
+            self._classes.release(known.pod_class)
             # A record made only to ask about the pod does not know when the pod came.
             record.order = known.order
             self.pods[record.key] = record
         # A record that was gone for a while may be older than what tells its pod apart, and its
         # class may have been forgotten.
-        pods = self._classes.told_apart(record.pods, record.meta.labels)
-        if pods.users:
-            pods.users += 1
+        pod_class = self._classes.told_apart(record.pod_class, record.meta.labels)
+        if pod_class.users:
+            pod_class.users += 1
         else:
-            pods = self._classes.adopt(pods)
-            self._classes.use(pods)
-        record.pods = pods
+            pod_class = self._classes.adopt(pod_class)
+            self._classes.use(pod_class)
+        record.pod_class = pod_class
         if record.node_name:
             self._pods_by_node.setdefault(record.node_name, {})[record.key] = record
             node = self.nodes.get(record.node_name)
@@ -404,9 +406,9 @@ class Snapshot:
             row = record.row
             if row != NOWHERE:
                 self._occupancy.vacate(record)
-            self._classes.release(record.pods)
-            record.pods = self._classes.told_apart(record.pods, record.meta.labels)
-            self._classes.use(record.pods)
+            self._classes.release(record.pod_class)
+            record.pod_class = self._classes.told_apart(record.pod_class, record.meta.labels)
+            self._classes.use(record.pod_class)
             if row != NOWHERE:
                 self._occupancy.occupy(record, row)
 

@@ -16,9 +16,9 @@ import pytest
 
 from tests.scaleup import recorded
 from tonnage.files import batches
-from tonnage.filters import features, pipeline
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask, Begun, Code, Rejection
+from tonnage.rules import features, pipeline
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask, Code, PreFilter, Rejection
 from tonnage.scheduler.extender import node_verdicts
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -83,11 +83,11 @@ def allowed_by_modelled_others(case: Case, pod: PodRecord) -> set[str]:
     passes = np.ones(ask.size, dtype=np.bool_)
     only = set(case.snapshot.nodes)
     for one in pipeline.order(case.features):
-        outcome = one.begin(ask)
+        outcome = one.pre_filter(ask)
         if isinstance(outcome, Rejection):
             return set()
-        if isinstance(outcome, Begun) and one.name != LIMITS:
-            passes &= outcome.screen().codes == Code.SUCCESS
+        if isinstance(outcome, PreFilter) and one.name != LIMITS:
+            passes &= outcome.results().codes == Code.SUCCESS
             only &= outcome.only if outcome.only is not None else only
     return {name for name in only if passes[case.snapshot.nodes[name].row]}
 
@@ -97,7 +97,7 @@ def differences(folder: Path, others: Any) -> tuple[int, list[str]]:
     count, differing = 0, []
     for number, case in enumerate(cases(folder)):
         for pod in case.snapshot.pending_pods():
-            if pod.pods.gates:
+            if pod.pod_class.gates:
                 continue
             count += 1
             together = allowed_by_extender(case, pod) & others(case, pod)

@@ -5,9 +5,9 @@ from typing import Literal
 import msgspec
 
 from tonnage.errors import InputError
-from tonnage.filters import features
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION, SlotPool
+from tonnage.rules import features
 
 KIND = "ExtenderConfig"
 

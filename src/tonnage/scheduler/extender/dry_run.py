@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from tonnage.errors import InputError
-from tonnage.filters import pipeline
-from tonnage.filters.framework import Code
 from tonnage.objects import codec, complexity, kinds, validation
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.objects.storage import CSINode, PersistentVolumeClaim
+from tonnage.rules import pipeline
+from tonnage.rules.framework import Code
 from tonnage.scheduler.extender import wire
 from tonnage.scheduler.extender.verbs import Verbs
 from tonnage.service.http_questions import Reply, TooMuchError

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.filters import node_volume_limits
-from tonnage.filters.causes import Cause, Reason
-from tonnage.filters.framework import Ask, Begun, Code, Screen
-from tonnage.filters.node_volume_limits import Need, NodeVolumeLimits
 from tonnage.objects import volumes
 from tonnage.objects.volumes import Slots
+from tonnage.rules import node_volume_limits
+from tonnage.rules.causes import Cause, Reason
+from tonnage.rules.framework import Ask, Code, NodeResults, PreFilter
+from tonnage.rules.node_volume_limits import Need, NodeVolumeLimits
 from tonnage.scheduler.extender.reservations import Reservations, Share
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.slot_pools import PoolColumn
@@ -50,7 +50,7 @@ class Judgement(NamedTuple):
 
 def wants_slots(ask: Ask) -> bool:
     """Whether the pod has volumes that the rules are about; all others may go anywhere."""
-    return _RULE.begin(ask) is not None
+    return _RULE.pre_filter(ask) is not None
 
 
 def judge(
@@ -66,12 +66,12 @@ def judge(
     `registering` has, by driver, the rows to keep off until it is registered there. Reservations
     not older than `fresh` seconds are worth waiting for.
     """
-    begun = _RULE.begin(ask)
-    if not isinstance(begun, Begun):
+    started = _RULE.pre_filter(ask)
+    if not isinstance(started, PreFilter):
         return Judgement(list(names), {}, {})
     rows = _rows(ask.snapshot, names)
     known = rows != _UNKNOWN_ROW
-    refusing = _Refusing(ask, begun.screen(), reservations, registering)
+    refusing = _Refusing(ask, started.results(), reservations, registering)
     words = np.zeros(len(rows), dtype=np.int64)
     words[known] = refusing.words[rows[known]]
     passes = known & (words == 0)
@@ -148,17 +148,17 @@ class _Refusing:
     def __init__(
         self,
         ask: Ask,
-        screen: Screen,
+        results: NodeResults,
         reservations: Reservations,
         registering: Mapping[str, Bools],
     ) -> None:
         self._ask = ask
-        self._screen = screen
+        self._results = results
         self._reservations = reservations
         self._needs = _needs(ask)
         self._promised = _promised(ask, reservations)
         self._extra: list[Reason] = []
-        self.words = np.where(screen.codes == Code.SUCCESS, 0, 1 + self._kinds())
+        self.words = np.where(results.codes == Code.SUCCESS, 0, 1 + self._kinds())
         for driver, rows in registering.items():
             self._refuse(rows, Reason(Cause.LIMIT_UNKNOWN, {"driver": driver}))
         for need in self._needs:
@@ -181,10 +181,10 @@ class _Refusing:
                 yield refused, reason, reason.cause in _HOPELESS
                 continue
             # An error is about one pod of one node, and its words are that node's own.
-            alone = self._screen.codes[rows[refused]] == Code.ERROR
+            alone = self._results.codes[rows[refused]] == Code.ERROR
             places = np.flatnonzero(refused) if alone.any() else np.flatnonzero(refused)[:1]
             for place in places.tolist():
-                (reason, *_) = self._screen.reasons(int(rows[place]))
+                (reason, *_) = self._results.reasons(int(rows[place]))
                 these = refused
                 if alone.any():
                     these = np.zeros(len(words), dtype=np.bool_)
@@ -197,7 +197,7 @@ class _Refusing:
         if problem is not None:
             # Without its claims the scheduler would not have asked: it has seen what we have not.
             return problem.kind == "missing"
-        settled = self._screen.codes[rows] == Code.SUCCESS
+        settled = self._results.codes[rows] == Code.SUCCESS
         words = self.words[rows]
         for number, reason in enumerate(self._extra):
             if reason.cause is not Cause.SLOTS_RESERVED:
@@ -245,7 +245,7 @@ class _Refusing:
 
     def _kinds(self) -> Ints:
         """Rows with the same number are refused for the same cause, driver, and length of time."""
-        ask, kinds = self._ask, self._screen.kinds()
+        ask, kinds = self._ask, self._results.kinds()
         kinds = kinds * 2 + ask.snapshot.slots.with_csinode()
         first = np.full(ask.size, len(self._needs), dtype=np.int64)
         never = np.zeros(ask.size, dtype=np.bool_)
@@ -253,11 +253,11 @@ class _Refusing:
             first[need.exceeded] = number
             never[need.exceeded] = (need.wanted > need.limit)[need.exceeded]
         kinds = (kinds * (len(self._needs) + 1) + first) * 2 + never
-        found: Ints = kinds * len(Code) + self._screen.codes
+        found: Ints = kinds * len(Code) + self._results.codes
         return found
 
     def _hopeless(self, reason: Reason, row: int) -> bool:
-        if self._screen.codes[row] == Code.UNRESOLVABLE or reason.cause in _HOPELESS:
+        if self._results.codes[row] == Code.UNRESOLVABLE or reason.cause in _HOPELESS:
             return True
         return any(
             need.exceeded[row] and need.wanted[row] > need.limit[row] for need in self._needs
@@ -284,7 +284,7 @@ def _promised(ask: Ask, reservations: Reservations) -> dict[str, Ints]:
         if node is None:
             continue
         for other in pods.values():
-            lesser = other.pods.priority < ask.pods.priority
+            lesser = other.pod_class.priority < ask.pod_class.priority
             if lesser or other.key == ask.pod.key or reservations.get(other.key) is not None:
                 continue
             slots = volumes.slots(other.meta, other.volumes, snapshot.storage, placed=True)

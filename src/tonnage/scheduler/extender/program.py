@@ -12,11 +12,11 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import Pace
-from tonnage.filters import features as gates
-from tonnage.filters.features import Features
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, VolumeAttachment
+from tonnage.rules import features as gates
+from tonnage.rules.features import Features
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.dry_run import simulate
 from tonnage.scheduler.extender.inflight import InFlight

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable
 
 from tonnage.clock import Clock
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask
 from tonnage.objects import validation, volumes
 from tonnage.objects.pods import Pod
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask
 from tonnage.scheduler.extender import node_verdicts, wire
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.lag import Lag

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import msgspec
 
-from tonnage.filters.features import Features
 from tonnage.groups import node_group_objects, readiness, storage_rooms, templates
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group, Template
@@ -25,6 +24,7 @@ from tonnage.objects.storage import (
     StorageClass,
 )
 from tonnage.objects.workloads import DaemonSet
+from tonnage.rules.features import Features
 from tonnage.scaleup import underway
 from tonnage.scaleup.options import Options
 from tonnage.snapshot.snapshot import Snapshot

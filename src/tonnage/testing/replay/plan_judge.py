@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from tonnage.filters.features import Features
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects.pods import Pod
+from tonnage.rules.features import Features
 from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan, Step
 from tonnage.testing.reference import ReferenceVerdict, verdict

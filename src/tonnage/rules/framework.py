@@ -1,0 +1,261 @@
+"""What a rule is: all that anybody asks about one dimension of a node.
+
+A rule answers for all nodes at once: a code per row, and on request the reasons for one row.
+Stages and codes are kube-scheduler's. Who plans, scores, explains or wakes loops over rules.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, IntEnum, StrEnum
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tonnage.objects import volumes
+from tonnage.objects.volumes import Slots
+from tonnage.rules.causes import Cause, Fact, Reason
+from tonnage.rules.features import Features
+from tonnage.snapshot.bulk_pods import Footprint
+from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.rows import Bools, Ints, Rows
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+Codes: TypeAlias = npt.NDArray[np.int8]
+
+
+_FLAGS_AT_ONCE = 30
+"""Flags that a number gets before it is made small again; of rows there are fewer than 2 ** 33."""
+
+
+class Code(IntEnum):
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNRESOLVABLE = 3
+
+    def __str__(self) -> str:
+        return _CODE_NAMES[self]
+
+
+_CODE_NAMES = {
+    Code.SUCCESS: "Success",
+    Code.ERROR: "Error",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNRESOLVABLE: "UnschedulableAndUnresolvable",
+}
+
+
+class Ask:
+    """One question: would this pod fit, on the cluster as it is?"""
+
+    def __init__(self, snapshot: Snapshot, pod: PodRecord, features: Features) -> None:
+        self.snapshot = snapshot
+        self.pod = pod
+        self.features = features
+
+    @property
+    def pod_class(self) -> PodClass:
+        return self.pod.pod_class
+
+    @property
+    def size(self) -> int:
+        return self.snapshot.table.size
+
+    @cached_property
+    def slots(self) -> Slots:
+        """The attach slots the pod would take."""
+        return volumes.slots(self.pod.meta, self.pod.volumes, self.snapshot.storage, placed=False)
+
+    @cached_property
+    def spread_rows(self) -> Bools:
+        """Living rows that have the label of every spread constraint of the pod."""
+        mask = self.snapshot.table.alive.data[: self.size].copy()
+        for constraint in self.pod_class.spread:
+            if not mask.any():
+                break
+            mask &= ~self.snapshot.columns.labels.find(constraint.topology_key).absent(
+                slice(0, self.size)
+            )
+        return mask
+
+
+class Rejection:
+    """A pod refused before any node was looked at."""
+
+    __slots__ = ("code", "reason")
+
+    def __init__(self, code: Code, cause: Cause, **facts: Fact) -> None:
+        self.code = code
+        self.reason = Reason(cause, facts)
+
+
+Reasons: TypeAlias = Callable[[int], tuple[Reason, ...]]
+"""The reasons for a row that is refused."""
+
+
+class NodeResults:
+    """A code for every row, and the reasons for the rows that are refused.
+
+    Rows refused with the same code and the same kind are refused in the same words, though
+    perhaps with other facts. Without `kinds` the code says it all. Errors are left aside.
+    """
+
+    __slots__ = ("_kinds", "codes", "reasons")
+
+    def __init__(
+        self, codes: Codes, reasons: Reasons, *, kinds: Callable[[], Ints] | None = None
+    ) -> None:
+        self.codes = codes
+        self.reasons = reasons
+        self._kinds = kinds
+
+    @classmethod
+    def passing(
+        cls,
+        passes: Bools,
+        code: Code,
+        reasons: Reasons,
+        *,
+        kinds: Callable[[], Ints] | None = None,
+    ) -> "NodeResults":
+        """One code for all rows that do not pass."""
+        return cls(np.where(passes, np.int8(Code.SUCCESS), np.int8(code)), reasons, kinds=kinds)
+
+    def kinds(self) -> Ints:
+        if self._kinds is None:
+            return np.zeros(len(self.codes), dtype=np.int64)
+        return self._kinds()
+
+
+class PreFilter:
+    """A filter that has looked at the pod: it may name the only nodes worth filtering."""
+
+    __slots__ = ("only", "results")
+
+    def __init__(self, results: Callable[[], NodeResults], *, only: set[str] | None = None) -> None:
+        self.results = results
+        self.only = only
+
+
+SKIP = None
+Outcome: TypeAlias = PreFilter | Rejection | None
+"""What a filter begins with: something to run, a refusal, or nothing to do for this pod."""
+
+
+class Event(StrEnum):
+    """What happens in a cluster, as "Kind.what": rules name their cures by it."""
+
+    NODE_ADDED = "Node.add"
+    NODE_DELETED = "Node.delete"
+    NODE_LABELLED = "Node.label"
+    NODE_TAINTED = "Node.taint"
+    NODE_ALLOCATABLE = "Node.allocatable"
+    NODE_FEATURES = "Node.declaredFeatures"
+    POD_ADDED = "Pod.add"
+    POD_DELETED = "Pod.delete"
+    POD_LABELLED = "Pod.label"
+    POD_RESIZED = "Pod.resize"
+    POD_TOLERATIONS = "Pod.tolerations"
+    NAMESPACE_LABELLED = "Namespace.label"
+    CLAIM_ADDED = "PersistentVolumeClaim.add"
+    CLAIM_UPDATED = "PersistentVolumeClaim.update"
+    VOLUME_ADDED = "PersistentVolume.add"
+    VOLUME_UPDATED = "PersistentVolume.update"
+    CLASS_ADDED = "StorageClass.add"
+    CLASS_UPDATED = "StorageClass.update"
+    CSI_NODE_ADDED = "CSINode.add"
+    CSI_NODE_UPDATED = "CSINode.update"
+    CSI_DRIVER_UPDATED = "CSIDriver.update"
+    CAPACITY_ADDED = "CSIStorageCapacity.add"
+    CAPACITY_UPDATED = "CSIStorageCapacity.update"
+    ATTACHMENT_DELETED = "VolumeAttachment.delete"
+
+
+class Aspect(Enum):
+    """What the refusals of a rule are about, for those who tell them apart."""
+
+    VOLUMES = "volumes"
+    OTHER_PODS = "other pods"
+    """What refuses an empty node today may take it tomorrow."""
+
+
+class Measure(NamedTuple):
+    """How full rows are of one resource; capacity is `UNLIMITED` where a row has no limit."""
+
+    resource: str
+    used: Ints
+    capacity: Ints
+
+
+class Need(NamedTuple):
+    """What one pod would newly take of a resource on every row, and what there is of it."""
+
+    resource: str
+    wanted: Ints
+    taken: Ints
+    limit: Ints
+
+    @property
+    def exceeded(self) -> Bools:
+        """Rows that have too little."""
+        # Written as a difference: a limit may be the largest number there is.
+        return (self.wanted > 0) & (self.wanted > self.limit - self.taken)
+
+
+class Rule:
+    """One rule of scheduling, and all that is known of its dimension.
+
+    `cures` are the events that can turn its refusal into a pass. A rule that has nothing to say
+    to a question leaves it out.
+    """
+
+    name: str
+    cures: tuple[Event, ...] = (Event.NODE_ADDED,)
+    about: frozenset[Aspect] = frozenset()
+
+    def pre_filter(self, ask: Ask) -> Outcome:
+        """Look at the pod, before any node: something to run, a refusal, or nothing to do."""
+        raise NotImplementedError
+
+    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:  # noqa: ARG002
+        """What one such pod takes, by resource, where none of its volumes is yet."""
+        return {}
+
+    def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:  # noqa: ARG002
+        """How many more such pods each row has room for; `None`: not a matter of counting."""
+        return None
+
+    def measures(self, snapshot: Snapshot, rows: Rows) -> Iterable[Measure]:  # noqa: ARG002
+        """How full the rows are."""
+        return ()
+
+    def needs(self, ask: Ask) -> Iterable[Need]:  # noqa: ARG002
+        """What the very pod would newly take on each row, of what is set aside for pods by name."""
+        return ()
+
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+        """Whether what happened to the subject may help this pod, which the rule refused."""
+        return True
+
+
+def single(cause: Cause, **facts: Fact) -> tuple[Reason, ...]:
+    """A single reason."""
+    return (Reason(cause, facts),)
+
+
+def always(cause: Cause, **facts: Fact) -> Reasons:
+    """The same single reason for every row."""
+    reasons = single(cause, **facts)
+    return lambda _: reasons
+
+
+def kinds_of(flags: Iterable[Bools]) -> Ints:
+    """A number per row that is the same where the same flags are up."""
+    kinds: Ints = np.zeros(1, dtype=np.int64)
+    for place, flag in enumerate(flags, start=1):
+        kinds = (kinds << 1) | flag
+        if place % _FLAGS_AT_ONCE == 0:
+            # Numbers that are small again leave room for more flags.
+            kinds = np.unique(kinds, return_inverse=True)[1].astype(np.int64)
+    return kinds

@@ -1,0 +1,88 @@
+"""NodeResourcesFit: room for one more pod, and for everything it requests."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+
+from tonnage.rules.causes import Cause, Reason
+from tonnage.rules.framework import (
+    Ask,
+    Code,
+    Event,
+    NodeResults,
+    Outcome,
+    PreFilter,
+    Rule,
+    kinds_of,
+)
+from tonnage.snapshot.nodes import PODS
+from tonnage.snapshot.rows import Bools, Ints
+
+_BASIC = ("cpu", "memory", "ephemeral-storage")
+
+
+class NodeResourcesFit(Rule):
+    name = "NodeResourcesFit"
+    cures = (
+        Event.NODE_ADDED,
+        Event.NODE_ALLOCATABLE,
+        Event.POD_DELETED,
+        Event.POD_RESIZED,
+    )
+
+    def pre_filter(self, ask: Ask) -> Outcome:
+        return PreFilter(lambda: _results(ask))
+
+
+def _results(ask: Ask) -> NodeResults:
+    size, columns = ask.size, ask.snapshot.columns
+    wanted = _wanted(ask)
+    limits = [column.data[:size] for column in columns.allocatable]
+    used = [column.data[:size] for column in columns.used]
+    full = used[PODS] + 1 > limits[PODS]
+    nothing: Ints = np.zeros(size, dtype=np.int64)
+
+    def column(resource: int | None, of: list[Ints]) -> Ints:
+        return nothing if resource is None else of[resource]
+
+    def short() -> Iterator[Bools]:
+        """By resource, where it does not suffice; made anew, as there may be thousands of them."""
+        for _, resource, amount in wanted:
+            yield amount > column(resource, limits) - column(resource, used)
+
+    codes = np.where(full, np.int8(Code.UNSCHEDULABLE), np.int8(Code.SUCCESS))
+    for rows in short():
+        codes[rows] = Code.UNSCHEDULABLE
+    for _, resource, amount in wanted:
+        codes[amount > column(resource, limits)] = Code.UNRESOLVABLE
+
+    def reasons(row: int) -> tuple[Reason, ...]:
+        found = []
+        if full[row]:
+            found.append(
+                Reason(
+                    Cause.TOO_MANY_PODS,
+                    {"used": int(used[PODS][row]), "limit": int(limits[PODS][row])},
+                )
+            )
+        for name, resource, amount in wanted:
+            has, taken = int(column(resource, limits)[row]), int(column(resource, used)[row])
+            if amount > has - taken:
+                found.append(
+                    Reason(
+                        Cause.INSUFFICIENT_RESOURCE,
+                        {"resource": name, "wanted": amount, "used": taken, "limit": has},
+                    )
+                )
+        return tuple(found)
+
+    return NodeResults(codes, reasons, kinds=lambda: kinds_of(chain((full,), short())))
+
+
+def _wanted(ask: Ask) -> list[tuple[str, int | None, int]]:
+    """Name, column and amount of what the pod requests, in upstream's order of checks."""
+    requests, columns = ask.pod_class.requests, ask.snapshot.columns
+    basic = [name for name in _BASIC if requests.get(name)]
+    scalar = [name for name, amount in requests.items() if name not in _BASIC and amount]
+    return [(name, columns.find_resource(name), requests[name]) for name in (*basic, *scalar)]

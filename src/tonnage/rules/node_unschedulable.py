@@ -1,0 +1,24 @@
+"""NodeUnschedulable: cordoned nodes take only pods that tolerate the cordon."""
+
+from tonnage.rules.causes import Cause
+from tonnage.rules.framework import Ask, Code, Event, NodeResults, Outcome, PreFilter, Rule, always
+
+
+class NodeUnschedulable(Rule):
+    name = "NodeUnschedulable"
+    cures = (
+        Event.NODE_ADDED,
+        Event.NODE_TAINTED,
+        Event.POD_TOLERATIONS,
+    )
+
+    def pre_filter(self, ask: Ask) -> Outcome:
+        return PreFilter(
+            lambda: NodeResults.passing(
+                ask.snapshot.columns.open_to(
+                    ask.pod_class.tolerations, comparing=ask.features.taint_comparison_operators
+                ),
+                Code.UNRESOLVABLE,
+                always(Cause.NODE_UNSCHEDULABLE),
+            )
+        )

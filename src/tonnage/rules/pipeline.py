@@ -1,0 +1,328 @@
+"""All filters over all nodes, in kube-scheduler's order, and the verdicts they come to."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.objects import complexity
+from tonnage.objects.meta import Record
+from tonnage.rules.causes import Cause, Reason
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask, Code, Codes, NodeResults, PreFilter, Rejection, Rule
+from tonnage.rules.inter_pod_affinity import InterPodAffinity
+from tonnage.rules.node_affinity import NodeAffinity
+from tonnage.rules.node_declared_features import NodeDeclaredFeatures
+from tonnage.rules.node_name import NodeName
+from tonnage.rules.node_ports import NodePorts
+from tonnage.rules.node_resources_fit import NodeResourcesFit
+from tonnage.rules.node_unschedulable import NodeUnschedulable
+from tonnage.rules.node_volume_limits import NodeVolumeLimits
+from tonnage.rules.pod_topology_spread import PodTopologySpread
+from tonnage.rules.slot_pools import SlotPools
+from tonnage.rules.taint_toleration import TaintToleration
+from tonnage.rules.volume_binding import VolumeBinding
+from tonnage.rules.volume_restrictions import VolumeRestrictions
+from tonnage.rules.volume_zone import VolumeZone
+from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+FILTERS: tuple[Rule, ...] = (
+    NodeName(),
+    NodeUnschedulable(),
+    TaintToleration(),
+    NodeAffinity(),
+    NodePorts(),
+    NodeResourcesFit(),
+    VolumeRestrictions(),
+    NodeVolumeLimits(),
+    VolumeBinding(),
+    VolumeZone(),
+    PodTopologySpread(),
+    InterPodAffinity(),
+    NodeDeclaredFeatures(),
+)
+_BEFORE_1_37 = (FILTERS[1], FILTERS[0], *FILTERS[2:])
+BEYOND: tuple[Rule, ...] = (SlotPools(),)
+"""Rules that kube-scheduler does not have; they skip where nobody has set up what they look at."""
+
+DEVICES_NOT_MODELLED = (
+    "the pod has resource claims (DynamicResources), which are not modelled:"
+    " a node shown as fitting may still be refused"
+)
+
+
+_CODES = tuple(Code)
+# Comparing a column with a member of an enumeration takes five times as long.
+_SUCCESS, _ERROR = int(Code.SUCCESS), int(Code.ERROR)
+
+
+class Verdict(Record, frozen=True, kw_only=True):
+    """What became of one pod on one node."""
+
+    pod: str
+    node: str
+    phase: str | None = None
+    plugin: str | None = None
+    code: Code = Code.SUCCESS
+    reasons: tuple[Reason, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """The reasons as kube-scheduler words them; errors say where they came from."""
+        if self.code is not Code.ERROR:
+            return [str(reason) for reason in self.reasons]
+        where = (
+            f'running PreFilter plugin "{self.plugin}"'
+            if self.phase == "PreFilter"
+            else f'running "{self.plugin}" filter plugin'
+        )
+        return [f"{where}: {reason}" for reason in self.reasons]
+
+
+class Refusal(NamedTuple):
+    """Nodes refused in the same words, by their rows."""
+
+    phase: str | None
+    plugin: str | None
+    code: Code
+    texts: tuple[str, ...]
+    rows: Ints
+
+
+class Verdicts:
+    """The verdicts of one pod on every node: columns, with words for a row on request."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.codes: Codes = np.zeros(ask.size, dtype=np.int8)
+        self._refused_by = np.full(ask.size, -1, dtype=np.int16)
+        self._results: list[tuple[str, str, NodeResults]] = []
+        self.rejection: tuple[str, str, Rejection] | None = None
+        self.asked: frozenset[str] = frozenset()
+
+    @property
+    def fits(self) -> Bools:
+        """Rows the pod fits on."""
+        mask: Bools = (self.codes == _SUCCESS) & self._alive
+        return mask
+
+    @property
+    def _alive(self) -> Bools:
+        return self._ask.snapshot.table.alive.data[: len(self.codes)]
+
+    def refuse_all(self, phase: str, plugin: str, rejection: Rejection) -> None:
+        self.codes[:] = rejection.code
+        self.rejection = (phase, plugin, rejection)
+
+    def add(self, phase: str, plugin: str, results: NodeResults) -> None:
+        """Take a filter's answer for the rows no filter has refused yet."""
+        fresh = (self.codes == _SUCCESS) & (results.codes != _SUCCESS)
+        if fresh.any():
+            self.codes[fresh] = results.codes[fresh]
+            self._refused_by[fresh] = len(self._results)
+            self._results.append((phase, plugin, results))
+
+    def replace(self, row: int, verdict: Verdict) -> None:
+        """Let a refusal found another way stand for a row."""
+        codes = np.zeros(len(self.codes), dtype=np.int8)
+        codes[row] = self.codes[row] = verdict.code
+        self._refused_by[row] = len(self._results)
+        results = NodeResults(codes, lambda _: verdict.reasons)
+        self._results.append((verdict.phase or "", verdict.plugin or "", results))
+
+    def on(self, node_name: str) -> Verdict:
+        """The verdict on one node."""
+        return self._verdict(node_name, self._ask.snapshot.nodes[node_name].row)
+
+    def at(self, row: int, name: str) -> Verdict:
+        """The verdict on a row that may be a template's, under a name of the caller's."""
+        return self._verdict(name, row)
+
+    def refusals(self) -> list[Refusal]:
+        """All refused nodes with all reasons, one entry for all nodes refused in the same words."""
+        refused = self._alive & (self.codes != _SUCCESS)
+        groups = list(self._alike(refused))
+        refusals = []
+        for rows in groups:
+            sample = self._verdict("", int(rows[0]))
+            refusals.append(
+                Refusal(sample.phase, sample.plugin, sample.code, tuple(sample.texts), rows)
+            )
+        return refusals
+
+    def _alike(self, refused: Bools) -> Iterator[Ints]:
+        """Rows in groups that are refused in the same words; an error is a group of its own."""
+        if self.rejection is not None:
+            if refused.any():
+                yield np.flatnonzero(refused)
+            return
+        errors = np.flatnonzero(refused & (self.codes == _ERROR))
+        yield from errors[:, np.newaxis]
+        for number, (_, _, results) in enumerate(self._results):
+            rows = np.flatnonzero(refused & (self._refused_by == number))
+            rows = rows[self.codes[rows] != _ERROR]
+            words = results.kinds()[rows] * len(Code) + self.codes[rows]
+            for one in np.unique(words):
+                yield rows[words == one]
+
+    def __iter__(self) -> Iterator[Verdict]:
+        for node in self._ask.snapshot.ordered_nodes():
+            yield self._verdict(node.name, node.row)
+
+    def _verdict(self, node: str, row: int) -> Verdict:
+        pod = self._ask.pod.key
+        warnings = tuple(_warnings(self._ask))
+        code = _CODES[self.codes[row]]
+        if code is Code.SUCCESS:
+            return Verdict(pod=pod, node=node, warnings=warnings)
+        if self.rejection is not None:
+            phase, plugin, rejection = self.rejection
+            reasons: tuple[Reason, ...] = (rejection.reason,)
+        else:
+            phase, plugin, results = self._results[self._refused_by[row]]
+            reasons = results.reasons(row)
+        return Verdict(
+            pod=pod,
+            node=node,
+            phase=phase,
+            plugin=plugin,
+            code=code,
+            reasons=reasons,
+            warnings=warnings,
+        )
+
+    def summary(self) -> str:
+        """One line as kube-scheduler reports it, without what preemption would add."""
+        if self.rejection is not None and self.rejection[0] == "PreEnqueue":
+            return "Scheduling is blocked due to non-empty scheduling gates"
+        total = int(self._alive.sum())
+        if not total:
+            return "no nodes available to schedule pods"
+        if (self._alive & (self.codes == _ERROR)).any():
+            return next(verdict.texts[0] for verdict in self if verdict.code is Code.ERROR)
+        fitting = int(self.fits.sum())
+        if fitting:
+            return f"{fitting}/{total} nodes are available"
+        refusals = self.refusals()
+        if self.rejection is not None:
+            body = refusals[0].texts[0]
+        else:
+            counts: Counter[str] = Counter()
+            for refusal in refusals:
+                for text in refusal.texts:
+                    counts[text] += len(refusal.rows)
+            body = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+        return f"0/{total} nodes are available: {body}."
+
+
+def _warnings(ask: Ask) -> Iterator[str]:
+    if ask.pod_class.wants_devices:
+        yield DEVICES_NOT_MODELLED
+    if ask.pod.complexity > complexity.MOST:
+        yield (
+            f"the pod has {ask.pod.complexity:,} rules, terms, values and volumes, more than"
+            f" {complexity.MOST:,}: the autoscaler decides on it last and alone"
+        )
+
+
+def order(features: Features) -> tuple[Rule, ...]:
+    """The filters in the order the version runs them."""
+    return FILTERS if features.node_name_first else _BEFORE_1_37
+
+
+def evaluate(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts:
+    """Ask every filter about a pod on the cluster as it is.
+
+    Where preemption has promised room to other pods that are at least as important, the pod
+    must fit beside them as well as without them.
+    """
+    verdicts = _ask_filters(snapshot, pod, features)
+    if snapshot.nominated_pods and verdicts.rejection is None:
+        for name, record in list(snapshot.nodes.items()):
+            promised = [
+                other
+                for other in snapshot.nominated_pods.get(name, {}).values()
+                if other.pod_class.priority >= pod.pod_class.priority and other.key != pod.key
+            ]
+            if promised:
+                verdict = _beside(snapshot, pod, features, promised, name, verdicts.asked)
+                if verdict.code is not Code.SUCCESS:
+                    verdicts.replace(record.row, verdict)
+    return verdicts
+
+
+def _beside(
+    snapshot: Snapshot,
+    pod: PodRecord,
+    features: Features,
+    promised: list[PodRecord],
+    node_name: str,
+    asked: frozenset[str],
+) -> Verdict:
+    """The verdict on a node with the pods on it that it is promised to.
+
+    Filters that had nothing to do with the pod without them are not asked, as upstream has it.
+    """
+    with snapshot.trial():
+        for other in promised:
+            snapshot.place(other, node_name)
+        return _ask_filters(snapshot, pod, features, only=asked).on(node_name)
+
+
+def _ask_filters(
+    snapshot: Snapshot, pod: PodRecord, features: Features, *, only: frozenset[str] | None = None
+) -> Verdicts:
+    ask = Ask(snapshot, pod, features)
+    verdicts = Verdicts(ask)
+    if ask.pod_class.gates:
+        gates = " ".join(ask.pod_class.gates)
+        rejection = Rejection(Code.UNRESOLVABLE, Cause.SCHEDULING_GATED, gates=gates)
+        verdicts.refuse_all("PreEnqueue", "SchedulingGates", rejection)
+        return verdicts
+    started = _pre_filter(ask, verdicts)
+    if only is not None:
+        started = [(name, one) for name, one in started if name in only]
+    verdicts.asked = frozenset(name for name, _ in started)
+    for name, one in started:
+        if not verdicts.codes.all():
+            verdicts.add("Filter", name, one.results())
+    return verdicts
+
+
+def _pre_filter(ask: Ask, verdicts: Verdicts) -> list[tuple[str, PreFilter]]:
+    """Let every filter look at the pod; what is left are the filters worth running."""
+    started: list[tuple[str, PreFilter]] = []
+    narrowing: list[str] = []
+    only: set[str] | None = None
+    for one in (*order(ask.features), *BEYOND):
+        outcome = one.pre_filter(ask)
+        if isinstance(outcome, Rejection):
+            verdicts.refuse_all("PreFilter", one.name, outcome)
+            return []
+        if outcome is None:
+            continue
+        started.append((one.name, outcome))
+        if outcome.only is not None:
+            narrowing.append(one.name)
+            only = outcome.only if only is None else only & outcome.only
+            if not only:
+                disjoint = Rejection(
+                    Code.UNRESOLVABLE, Cause.NODE_SETS_DISJOINT, plugins=" ".join(sorted(narrowing))
+                )
+                verdicts.refuse_all("PreFilter", one.name, disjoint)
+                return []
+    if only is not None:
+        _narrow(ask, verdicts, only, sorted(narrowing))
+    return started
+
+
+def _narrow(ask: Ask, verdicts: Verdicts, only: set[str], plugins: list[str]) -> None:
+    passes = np.zeros(ask.size, dtype=np.bool_)
+    passes[[node.row for name in only if (node := ask.snapshot.nodes.get(name))]] = True
+    reason = (Reason(Cause.OUTSIDE_NODE_SET, {"plugins": " ".join(plugins)}),)
+    verdicts.add(
+        "PreFilter", plugins[-1], NodeResults.passing(passes, Code.UNRESOLVABLE, lambda _: reason)
+    )

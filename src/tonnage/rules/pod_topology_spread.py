@@ -1,0 +1,166 @@
+"""PodTopologySpread: matching pods stay spread over the values of a node label."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.objects import selectors
+from tonnage.objects.meta import LabelRequirement, LabelSelector
+from tonnage.objects.pods import TopologySpreadConstraint
+from tonnage.rules import node_affinity
+from tonnage.rules.causes import Cause, Reason
+from tonnage.rules.framework import (
+    SKIP,
+    Ask,
+    Code,
+    Event,
+    NodeResults,
+    Outcome,
+    PreFilter,
+    Rejection,
+    Rule,
+    single,
+)
+from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.counting import Scope
+from tonnage.snapshot.labels import ABSENT
+from tonnage.snapshot.rows import Bools, Ints
+
+_CONTEXT = "get constraints from pod: obtaining pod's hard topology spread constraints"
+
+
+class PodTopologySpread(Rule):
+    name = "PodTopologySpread"
+    cures = (
+        Event.POD_ADDED,
+        Event.POD_DELETED,
+        Event.POD_LABELLED,
+        Event.NODE_ADDED,
+        Event.NODE_DELETED,
+        Event.NODE_LABELLED,
+    )
+
+    def pre_filter(self, ask: Ask) -> Outcome:
+        if not ask.pod_class.spread:
+            return SKIP
+        try:
+            for constraint in ask.pod_class.spread:
+                selectors.check(constraint.label_selector)
+        except selectors.SelectorError as error:
+            return Rejection(
+                Code.ERROR,
+                Cause.SELECTOR_INVALID,
+                context=_CONTEXT,
+                detail=str(error),
+            )
+        return PreFilter(lambda: _results(ask))
+
+
+class Domains(NamedTuple):
+    """Matching pods per value of the topology label; index 0 is "no label"."""
+
+    of_row: Ints
+    counts: Ints
+    registered: Bools
+    smallest: int
+    self_match: int
+
+
+def _results(ask: Ask) -> NodeResults:
+    size = ask.size
+    codes = np.zeros(size, dtype=np.int8)
+    decided = np.zeros(size, dtype=np.bool_)
+    refused_by: list[tuple[TopologySpreadConstraint, Bools, Bools, Domains]] = []
+    for constraint in ask.pod_class.spread:
+        if decided.all():
+            break
+        domains = count(ask, constraint)
+        unlabelled = (domains.of_row == ABSENT) & ~decided
+        skew = domains.counts[domains.of_row] + domains.self_match - domains.smallest
+        skewed = (skew > constraint.max_skew) & ~unlabelled & ~decided
+        codes[unlabelled] = Code.UNRESOLVABLE
+        codes[skewed] = Code.UNSCHEDULABLE
+        decided |= unlabelled | skewed
+        refused_by.append((constraint, unlabelled, skewed, domains))
+
+    def reasons(row: int) -> tuple[Reason, ...]:
+        for constraint, unlabelled, skewed, domains in refused_by:
+            if unlabelled[row]:
+                return single(Cause.SPREAD_LABEL_MISSING, key=constraint.topology_key)
+            if skewed[row]:
+                return single(
+                    Cause.SPREAD_SKEW,
+                    key=constraint.topology_key,
+                    count=int(domains.counts[domains.of_row[row]]),
+                    smallest=domains.smallest,
+                    limit=constraint.max_skew,
+                )
+        raise AssertionError("a row that is not refused has no reasons")
+
+    return NodeResults(codes, reasons)
+
+
+def count(ask: Ask, constraint: TopologySpreadConstraint) -> Domains:
+    """Matching pods in every domain of a constraint, as a new pod of the class would see them."""
+    snapshot, size = ask.snapshot, ask.size
+    column = snapshot.columns.labels.find(constraint.topology_key)
+    of_row = column.data[:size].astype(np.int64)
+    eligible = _eligible(ask, constraint)
+    selector = effective_selector(constraint, ask.pod_class)
+    width = len(column.values)
+    registered = np.zeros(width, dtype=np.bool_)
+    registered[of_row[eligible]] = True
+    if _is_empty(selector):
+        counts = np.zeros(width, dtype=np.int64)
+    else:
+        scope = Scope(frozenset((ask.pod_class.namespace,)), selector)
+        matching = snapshot.counters.counter((scope,), terminating=False)
+        counts = np.bincount(
+            of_row[eligible], weights=matching.column.data[:size][eligible], minlength=width
+        ).astype(np.int64)
+    found = int(registered.sum())
+    enough = found >= (constraint.min_domains or 1)
+    return Domains(
+        of_row,
+        counts,
+        registered,
+        int(counts[registered].min()) if found and enough else 0,
+        int(selectors.matches(selector, ask.pod_class.labels)),
+    )
+
+
+def effective_selector(
+    constraint: TopologySpreadConstraint, pod_class: PodClass
+) -> LabelSelector | None:
+    """The constraint's selector with the pod's own values of its match label keys."""
+    selector = constraint.label_selector
+    own = tuple(
+        LabelRequirement(key=key, operator="In", values=(pod_class.labels[key],))
+        for key in constraint.match_label_keys
+        if key in pod_class.labels
+    )
+    if selector is None or not own:
+        return selector
+    return LabelSelector(
+        match_labels=selector.match_labels, match_expressions=selector.match_expressions + own
+    )
+
+
+def _eligible(ask: Ask, constraint: TopologySpreadConstraint) -> Bools:
+    """Rows whose pods count: they have every constraint's label and pass its policies."""
+    snapshot = ask.snapshot
+    mask = ask.spread_rows
+    if constraint.node_affinity_policy != "Ignore" and (
+        ask.pod_class.node_affinity is not None or ask.pod_class.node_selector
+    ):
+        mask = mask & node_affinity.matching(snapshot, ask.pod)
+    if constraint.node_taints_policy == "Honor":
+        mask = mask & snapshot.columns.tolerated(
+            ask.pod_class.tolerations, comparing=ask.features.taint_comparison_operators
+        )
+    return mask
+
+
+def _is_empty(selector: LabelSelector | None) -> bool:
+    """An empty selector matches every pod, but upstream counts none for it."""
+    return selector is not None and not selector.match_labels and not selector.match_expressions
