@@ -14,13 +14,15 @@ from typing import NamedTuple
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
 from benchmarks.measurement import Row, once
+from tonnage.groups import options
+from tonnage.groups.inputs import Inputs
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.rules import features
-from tonnage.scaleup import deciding, options, planning
+from tonnage.scaleup import assessment, decision, planning
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders, reference
 
@@ -69,11 +71,15 @@ class _Timed:
         self.whole = once(self._all)
 
     def _all(self) -> None:
-        self._request = deciding.prepare(
-            self._objects,
-            options=options.of({"maxNodesPerScaleUp": 100_000}),
-            features=features.of_version(),
-            now=0.0,
+        self._request = decision.request(
+            assessment.assess(
+                Inputs.of_objects(
+                    self._objects,
+                    options=options.of({"maxNodesPerScaleUp": 100_000}),
+                    features=features.of_version(),
+                    now=0.0,
+                )
+            )
         )
         self.seconds = once(self._core)
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.autoscaler.harness import Cloud, autoscaling, put_pod, started, status
 from tests.cluster.apiserver import ApiServer, until
 from tonnage.autoscaler.decisions import KEPT, DecisionLog, older
-from tonnage.autoscaler.report import Decision, Done
+from tonnage.autoscaler.report import Done, LoggedDecision
 from tonnage.cli.app import program as tonnage
 from tonnage.scaleup.plan import Plan
 from tonnage.testing.clock import VirtualClock
@@ -18,13 +18,13 @@ from tonnage.testing.clock import VirtualClock
 DONE = (Done(deed="increase", group="g", nodes=1, reason="r"),)
 
 
-def decision(number: int) -> Decision:
-    return Decision(time=f"{number:06d}", plan=Plan(), done=DONE)
+def decision(number: int) -> LoggedDecision:
+    return LoggedDecision(time=f"{number:06d}", plan=Plan(), done=DONE)
 
 
 def times(file: Path) -> list[str]:
     lines = file.read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=Decision).time for line in lines]
+    return [msgspec.json.decode(line, type=LoggedDecision).time for line in lines]
 
 
 def test_every_decision_is_a_line_of_the_file(tmp_path: Path) -> None:
@@ -49,13 +49,13 @@ def test_half_a_line_of_somebody_who_was_killed_spoils_no_other(tmp_path: Path) 
     DecisionLog().keep(decision(1), file=str(file), max_bytes=10_000)
     half, whole = file.read_bytes().splitlines()
     assert half == b'{"time": "0'
-    assert msgspec.json.decode(whole, type=Decision) == decision(1)
+    assert msgspec.json.decode(whole, type=LoggedDecision) == decision(1)
 
 
 def test_the_same_plan_again_is_not_kept_again() -> None:
     log = DecisionLog()
     for time in ("1", "2"):
-        log.keep(Decision(time=time, plan=Plan()), file="", max_bytes=1)
+        log.keep(LoggedDecision(time=time, plan=Plan()), file="", max_bytes=1)
     assert [one.time for one in log.last] == ["1"]
 
 

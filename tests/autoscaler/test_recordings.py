@@ -22,7 +22,7 @@ from tests.autoscaler.harness import (
 from tests.cluster.apiserver import ApiServer, until
 from tonnage.autoscaler import recordings
 from tonnage.autoscaler.decisions import RECORDED, DecisionLog
-from tonnage.autoscaler.report import Decision, Done
+from tonnage.autoscaler.report import Done, LoggedDecision
 from tonnage.cli.app import program as tonnage
 from tonnage.errors import InputError
 from tonnage.scaleup.plan import Plan
@@ -32,7 +32,7 @@ from tonnage.testing.clock import VirtualClock
 DONE = (Done(deed="increase", group="g", nodes=1, reason="r"),)
 
 
-async def decided(clock: VirtualClock, file: Path, **settings: object) -> list[Decision]:
+async def decided(clock: VirtualClock, file: Path, **settings: object) -> list[LoggedDecision]:
     """What an autoscaler decides on a cluster with pods that run, are being bound, and wait."""
     async with ApiServer() as server:
         started(server)
@@ -48,7 +48,9 @@ async def decided(clock: VirtualClock, file: Path, **settings: object) -> list[D
         async with autoscaling(server, cloud, clock, decisionFile=str(file), **settings):
             await until(lambda: bool(cloud.asked), clock=clock)
             await clock.sleep(20)
-    return [msgspec.json.decode(line, type=Decision) for line in file.read_bytes().splitlines()]
+    return [
+        msgspec.json.decode(line, type=LoggedDecision) for line in file.read_bytes().splitlines()
+    ]
 
 
 def why(*arguments: str) -> Result:
@@ -111,7 +113,7 @@ async def test_what_is_not_recorded_says_why(
 def test_only_the_newest_decisions_in_memory_keep_their_recording() -> None:
     log = DecisionLog()
     for number in range(RECORDED + 2):
-        one = Decision(time=str(number), plan=Plan(), done=DONE, recording=b"r")
+        one = LoggedDecision(time=str(number), plan=Plan(), done=DONE, recording=b"r")
         log.keep(one, file="", max_bytes=1)
     assert [bool(one.recording) for one in log.last] == [False, False] + RECORDED * [True]
     assert log.last[0].not_recorded == f"{RECORDED} decisions have been made since"

@@ -11,10 +11,10 @@ import yaml
 from tests.cli.conftest import Written, manifest
 from tests.cli.planning import STORAGE, bought, cluster, databases, run
 from tests.scaleup.groups import DRIVER, group
+from tonnage.groups.options import Options
+from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.scenarios import NodeGroupSpec
-from tonnage.scaledown.options import ScaleDownOptions
-from tonnage.scaleup.options import Options
 from tonnage.testing import builders as make
 
 

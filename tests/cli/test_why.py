@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from tonnage.autoscaler.report import Decision, Done
+from tonnage.autoscaler.report import Done, LoggedDecision
 from tonnage.cli.app import program
 from tonnage.scaleup.plan import (
     GroupDelta,
@@ -60,8 +60,8 @@ BOUGHT = Plan(
 ASKED = Done(deed="increase", group="g", nodes=1, reason="pods wait")
 
 
-def decided(plan: Plan, *done: Done, time: str = "12:00") -> Decision:
-    return Decision(time=time, plan=plan, done=done)
+def decided(plan: Plan, *done: Done, time: str = "12:00") -> LoggedDecision:
+    return LoggedDecision(time=time, plan=plan, done=done)
 
 
 def run(*arguments: str, stdin: bytes | None = None) -> Result:
@@ -72,7 +72,7 @@ def run(*arguments: str, stdin: bytes | None = None) -> Result:
 def saved(tmp_path: Path):
     """Writes decisions into a file as the autoscaler does, and gives its name."""
 
-    def save(*decisions: Decision, after: bytes = b"") -> str:
+    def save(*decisions: LoggedDecision, after: bytes = b"") -> str:
         lines = b"".join(msgspec.json.encode(one) + b"\n" for one in decisions)
         path = tmp_path / "decisions.jsonl"
         path.write_bytes(lines + after)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tonnage.api import Cluster, Verdict
 from tonnage.files import anonymiser
 from tonnage.files.anonymiser import Renaming
+from tonnage.groups import options
+from tonnage.groups.inputs import Inputs
 from tonnage.objects import kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelSelector, ObjectMeta
@@ -20,7 +22,7 @@ from tonnage.objects.scenarios import Scenario
 from tonnage.objects.storage import CSIDriver
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules import features
-from tonnage.scaleup import deciding, options
+from tonnage.scaleup import decision
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders as make
 from tonnage.testing.clusters import random_cluster
@@ -81,9 +83,11 @@ def test_plans_stay_the_same(seed: int) -> None:
 def decided(
     objects: tuple[KubeObject, ...], given: dict[str, object], gates: dict[str, bool]
 ) -> Plan:
-    return deciding.decide(
-        objects, options=options.of(given), features=features.of_version("", gates), now=NOW
-    )
+    return decision.decide(
+        Inputs.of_objects(
+            objects, options=options.of(given), features=features.of_version("", gates), now=NOW
+        )
+    ).plan
 
 
 def facts_of(plan: Plan, name: Callable[[str], str]) -> dict[str, object]:

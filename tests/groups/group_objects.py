@@ -5,16 +5,21 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tonnage.groups import readiness, templates
+from tonnage.groups import options, readiness, templates
+from tonnage.groups.cluster_state import ClusterState
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.memory import Absences, TemplateMemory
 from tonnage.groups.model import Group, Template
+from tonnage.groups.options import Options
 from tonnage.groups.policy import GroupPolicy
+from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.pods import Pod, PodSpec, PodTemplateSpec
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.objects.storage import CSINode
 from tonnage.objects.workloads import DaemonSet, DaemonSetSpec
+from tonnage.rules import features
 from tonnage.testing import builders
 
 NOW = 1_800_000_000.0
@@ -146,19 +151,33 @@ def build(
     wanted: Iterable[str] = (),
     now: float = NOW,
 ) -> templates.Templates:
-    by_node: dict[str, list[Pod]] = {}
-    for pod in pods:
-        by_node.setdefault(pod.spec.node_name, []).append(pod)
-    return templates.build(
-        groups,
-        nodes=nodes,
-        csinodes=csinodes,
-        pods_by_node=by_node,
-        daemonsets=daemon_sets,
+    objects: list[KubeObject] = [*nodes, *csinodes, *pods, *daemon_sets]
+    made = inputs(*groups, objects=objects, memory=memory, policy=policy, now=now)
+    return templates.build(made, wanted=wanted)
+
+
+def inputs(
+    *groups: Group,
+    objects: Iterable[KubeObject] = (),
+    memory: TemplateMemory | None = None,
+    policy: GroupPolicy = DEFAULT,
+    now: float = NOW,
+) -> Inputs:
+    """Inputs whose options give this policy; only a live cluster requires conditions."""
+    shared = set(GroupPolicy.__struct_fields__) & set(Options.__struct_fields__)
+    compatibility = options.UPSTREAM if policy.as_upstream else "none"
+    chosen = Options(
+        compatibility=compatibility, **{name: getattr(policy, name) for name in shared}
+    )
+    version = features.of_version()
+    return Inputs(
+        cluster=ClusterState.of(list(objects), version),
+        groups=groups,
         memory=memory if memory is not None else TemplateMemory(),
-        policy=policy,
-        wanted=wanted,
+        options=chosen,
+        features=version,
         now=now,
+        live=policy.conditions_required,
     )
 
 
@@ -175,16 +194,11 @@ def assess(
     absences: Absences | None = None,
 ) -> readiness.Readiness:
     """Readiness with the templates that the same cluster gives."""
-    made = build(*groups, nodes=nodes, csinodes=csinodes, policy=policy)
-    return readiness.assess(
-        groups,
-        made.by_group,
-        nodes=nodes,
-        csinodes=csinodes,
-        policy=policy,
-        now=NOW,
-        absences=absences,
-    )
+    if absences is not None:
+        policy = msgspec.structs.replace(policy, conditions_required=True)
+    memory = TemplateMemory(absences={key: dict(nodes) for key, nodes in (absences or {}).items()})
+    asked = inputs(*groups, objects=[*nodes, *csinodes], memory=memory, policy=policy)
+    return readiness.assess(asked, templates.build(asked).by_group)
 
 
 def counts(made: Template) -> dict[str, int | None]:

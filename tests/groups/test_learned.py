@@ -23,15 +23,16 @@ from tests.groups.group_objects import (
 )
 from tonnage import api
 from tonnage.groups import limit_lessons
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.limit_lessons import CEILING, LIMIT, Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
+from tonnage.groups.options import Options
 from tonnage.objects import attach_errors
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import AttachError, CSINode, VolumeAttachment
 from tonnage.rules import features
-from tonnage.scaleup import deciding
-from tonnage.scaleup.options import Options
+from tonnage.scaleup import decision
 from tonnage.testing import builders
 from tonnage.testing.builders import csinode, node
 
@@ -292,22 +293,24 @@ def test_an_override_is_kept_above_the_measured_ceiling() -> None:
 
 def test_a_plan_on_files_learns_from_the_refusals_among_them() -> None:
     pods = [builders.pod(f"db-{i}", pvcs=[f"data-{i}"], cpu="100m") for i in range(6)]
-    plan = deciding.decide(
-        [
-            machine("n1"),
-            csinode("n1", {EBS: 26}),
-            builders.pod("filling", cpu="4", on="n1"),
-            *attached(3, "n1"),
-            refusing("n1"),
-            builders.storage_class("fast", EBS),
-            *(builders.pvc(f"data-{i}", storage_class="fast") for i in range(6)),
-            *pods,
-            node_group("g", nodes=["n1"]),
-        ],
-        options=Options(),
-        features=features.of_version("1.37"),
-        now=NOW,
-    )
+    plan = decision.decide(
+        Inputs.of_objects(
+            [
+                machine("n1"),
+                csinode("n1", {EBS: 26}),
+                builders.pod("filling", cpu="4", on="n1"),
+                *attached(3, "n1"),
+                refusing("n1"),
+                builders.storage_class("fast", EBS),
+                *(builders.pvc(f"data-{i}", storage_class="fast") for i in range(6)),
+                *pods,
+                node_group("g", nodes=["n1"]),
+            ],
+            options=Options(),
+            features=features.of_version("1.37"),
+            now=NOW,
+        )
+    ).plan
     assert [(one.group, one.delta) for one in plan.scale_ups] == [("g", 2)]
     assert [(one.count, one.source) for one in plan.limits] == [(3, "learned")]
 

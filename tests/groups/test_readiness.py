@@ -15,6 +15,7 @@ from tests.groups.group_objects import (
     build,
     declared,
     group,
+    inputs,
     tainted,
 )
 from tonnage.groups import readiness
@@ -391,7 +392,7 @@ def test_a_clock_that_was_set_back_does_not_lengthen_the_wait():
 
 def test_who_sees_no_csinode_at_all_forgets_nothing():
     before = {EBS: {"n1": NOW - 600}}
-    old = aged(node("n1"), created=HOUR)
+    old = aged(node("n1"), created=HOUR, ready="True")
     found = assess(group(nodes=["n1"], provider=declared({EBS: 25})), nodes=[old], absences=before)
     assert (found.nodes["n1"].state, found.absences) == ("ready", before)
 
@@ -442,9 +443,8 @@ def test_nodes_without_a_driver_that_no_node_has_do_no_harm_to_the_cluster():
     assert {one.state for one in found.nodes.values()} == {"unready"}
     assert (found.healthy, found.groups["g"].healthy) == (True, True)
     assert (found.groups["g"].unready, found.groups["g"].blameless) == (5, 5)
-    assert found == readiness.with_targets(
-        found, [group(nodes=list(found.nodes), provider=declared({EBS: 25}))], policy=DEFAULT
-    )
+    same = group(nodes=list(found.nodes), provider=declared({EBS: 25}))
+    assert found == readiness.with_targets(found, inputs(same))
 
 
 def test_nodes_without_a_driver_that_another_node_has_do():
@@ -561,4 +561,4 @@ def test_other_targets_leave_nodes_as_they_are_and_weigh_groups_anew(policy, tar
     before = assess(group(nodes=["n1", "n2"], target=2), nodes=nodes, policy=policy)
     wanted = group(nodes=["n1", "n2"], target=target)
     anew = assess(wanted, nodes=nodes, policy=policy)
-    assert readiness.with_targets(before, [wanted], policy=policy) == anew
+    assert readiness.with_targets(before, inputs(wanted, policy=policy)) == anew

@@ -20,8 +20,8 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer, until
 from tonnage.objects.pods import Toleration
-from tonnage.scaleup import deciding
-from tonnage.scaleup.plan import Plan
+from tonnage.scaleup import decision
+from tonnage.scaleup.decision import Decision
 from tonnage.service import workers
 from tonnage.testing.clock import VirtualClock
 
@@ -57,14 +57,14 @@ async def test_leases_watches_and_health_do_not_wait_for_a_decision(
 ) -> None:
     went_on, deciding_now = threading.Event(), threading.Event()
     in_time: list[bool] = []
-    decide = deciding.decide_standing
+    decide = decision.decide_on
 
-    def slowly(*arguments: Any, **named: Any) -> Plan:
+    def slowly(*arguments: Any, **named: Any) -> Decision:
         deciding_now.set()
         in_time.append(went_on.wait(30))
         return decide(*arguments, **named)
 
-    monkeypatch.setattr(deciding, "decide_standing", slowly)
+    monkeypatch.setattr(decision, "decide_on", slowly)
     async with ApiServer() as server:
         started(server)
         cloud = Cloud(server, group())

@@ -6,11 +6,13 @@ import pytest
 from tests.hostile import pods as hostile
 from tests.hostile.work import calls
 from tests.scaleup.groups import group
+from tonnage.groups import options
+from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod
 from tonnage.rules import features, pipeline
 from tonnage.rules.framework import kinds_of
-from tonnage.scaleup import deciding, options
+from tonnage.scaleup import decision
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
@@ -36,9 +38,11 @@ def cluster(nodes: int = 12) -> list[KubeObject]:
 
 
 def plan(*more: KubeObject) -> Plan:
-    return deciding.decide(
-        [*cluster(), *more], options=options.Options(), features=FEATURES, now=0.0
-    )
+    return decision.decide(
+        Inputs.of_objects(
+            [*cluster(), *more], options=options.Options(), features=FEATURES, now=0.0
+        )
+    ).plan
 
 
 def evaluate(pod: Pod) -> None:

@@ -1,15 +1,15 @@
 """Two autoscalers' words about pods and groups, held against each other."""
 
-from tonnage.autoscaler.report import Decision, Done
+from tonnage.autoscaler.report import Done, LoggedDecision
 from tonnage.migration import comparison
 from tonnage.migration.comparison import Event
 from tonnage.scaleup.plan import GroupLimit, NewNode, NotHelped, Placement, Plan, ScaleUp
 
 
-def bought(pod: str, group: str = "g", nodes: int = 1, *, dry_run: bool = True) -> Decision:
+def bought(pod: str, group: str = "g", nodes: int = 1, *, dry_run: bool = True) -> LoggedDecision:
     made = ScaleUp(group=group, delta=nodes, nodes=(NewNode(name="new", pods=(pod,)),))
     done = Done(deed="increase", group=group, nodes=nodes, reason="", dry_run=dry_run)
-    return Decision(time="2026-01-01T00:00:00Z", plan=Plan(scale_ups=(made,)), done=(done,))
+    return LoggedDecision(time="2026-01-01T00:00:00Z", plan=Plan(scale_ups=(made,)), done=(done,))
 
 
 def triggered(pod: str, *changes: str) -> Event:
@@ -22,7 +22,7 @@ def refused(pod: str, time: str = "0") -> Event:
     return Event(reason="NotTriggerScaleUp", subject=pod, message="no", time=time)
 
 
-def same(decisions: list[Decision], events: list[Event]) -> bool:
+def same(decisions: list[LoggedDecision], events: list[Event]) -> bool:
     return comparison.compare(decisions, events, {}).same
 
 
@@ -55,18 +55,18 @@ def test_a_refusal_before_a_purchase_is_forgotten() -> None:
 
 def test_who_sees_room_agrees_with_who_says_nothing() -> None:
     plan = Plan(fit_on_existing=(Placement(pod="a/p", node="n"),))
-    assert same([Decision(time="1", plan=plan)], [])
+    assert same([LoggedDecision(time="1", plan=plan)], [])
 
 
 def test_who_is_left_out_by_both_is_no_difference() -> None:
     plan = Plan(not_helped=(NotHelped(pod="a/p"),))
-    assert same([Decision(time="1", plan=plan)], [refused("a/p")])
+    assert same([LoggedDecision(time="1", plan=plan)], [refused("a/p")])
 
 
 def test_a_group_that_only_they_know_is_told_with_its_target() -> None:
     status = {"nodeGroups": [{"name": "h", "health": {"cloudProviderTarget": 3}}]}
     limit = GroupLimit(group="g", driver="d", count=1, source="live")
-    decision = Decision(time="1", plan=Plan(limits=(limit,)))
+    decision = LoggedDecision(time="1", plan=Plan(limits=(limit,)))
     (row,) = comparison.compare([decision], [], status).groups
     assert (row.group, row.their_target, row.ours) == ("h", 3, None)
 

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tonnage.groups import options as settings
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.memory import TemplateMemory
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
@@ -14,8 +16,8 @@ from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.objects.workloads import DaemonSet, DaemonSetSpec
 from tonnage.rules import features
-from tonnage.scaleup import deciding
-from tonnage.scaleup import options as settings
+from tonnage.scaleup import assessment, decision
+from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.plan import NotHelped, Plan
 from tonnage.testing import builders as make
 from tonnage.testing.replay import missed, violations
@@ -47,14 +49,23 @@ def decide(
         else:
             held.append(one)
     chosen, version = settings.of(options), features.of_version("", gates)
-    plan = deciding.decide(
-        held, options=chosen, features=version, now=NOW, memory=memory, out_of_time=out_of_time
-    )
+    plan = decision.decide(
+        Inputs.of_objects(held, options=chosen, features=version, now=NOW, memory=memory),
+        out_of_time=out_of_time,
+    ).plan
     if judged:
         for judge in (violations, missed):
             asked = {"options": chosen, "features": version, "now": NOW, "memory": memory}
             assert judge(held, plan, **asked) == []  # type: ignore[arg-type]
     return plan
+
+
+def assessed(objects: Iterable[KubeObject]) -> Assessment:
+    """What is found in a cluster of the objects before anything is decided."""
+    inputs = Inputs.of_objects(
+        objects, options=settings.of({}), features=features.of_version(), now=NOW
+    )
+    return assessment.assess(inputs)
 
 
 def group(

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tonnage.files import batches
+from tonnage.groups import options as settings
+from tonnage.groups.inputs import Inputs
+from tonnage.groups.options import Options
 from tonnage.objects.kinds import KubeObject
 from tonnage.rules import features
 from tonnage.rules.features import Features
-from tonnage.scaleup import deciding
-from tonnage.scaleup import options as settings
-from tonnage.scaleup.options import Options
+from tonnage.scaleup import decision
 from tonnage.scaleup.plan import GroupDelta, Plan
 
 NOW = 1_800_000_000.0
@@ -38,7 +39,9 @@ class Case(NamedTuple):
     expected: dict[str, Any]
 
     def decide(self) -> Plan:
-        return deciding.decide(self.objects, options=self.options, features=self.features, now=NOW)
+        return decision.decide(
+            Inputs.of_objects(self.objects, options=self.options, features=self.features, now=NOW)
+        ).plan
 
     @property
     def outcomes(self) -> list[dict[str, Any]]:

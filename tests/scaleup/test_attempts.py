@@ -7,11 +7,12 @@ import pytest
 from tests.scaleup import baseline
 from tests.scaleup.asking import TYPE, bought, decide, group
 from tests.scaleup.recorded import NOW, helped
+from tonnage.groups import options as settings
+from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod, PodAffinityTerm
 from tonnage.rules import features
-from tonnage.scaleup import deciding, planning
-from tonnage.scaleup import options as settings
+from tonnage.scaleup import assessment, decision, planning
 from tonnage.scaleup.attempts import Attempt, Attempts, Unlucky
 from tonnage.scaleup.request import Request
 from tonnage.testing import builders as make
@@ -63,8 +64,12 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 
 def asked(objects: tuple[KubeObject, ...], options: dict[str, object]) -> Request:
-    return deciding.prepare(
-        objects, options=settings.of(options), features=features.of_version(), now=NOW
+    return decision.request(
+        assessment.assess(
+            Inputs.of_objects(
+                objects, options=settings.of(options), features=features.of_version(), now=NOW
+            )
+        )
     )
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.scaleup.groups import group
+from tonnage.groups import options
+from tonnage.groups.inputs import Inputs
 from tonnage.objects import complexity
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelRequirement
@@ -16,7 +18,7 @@ from tonnage.objects.pods import (
     TopologySpreadConstraint,
 )
 from tonnage.rules import features
-from tonnage.scaleup import deciding, options, planning
+from tonnage.scaleup import assessment, decision, planning
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders as make
@@ -33,8 +35,9 @@ def plan(
     **settings: object,
 ) -> Plan:
     chosen = options.of(settings)
-    request = deciding.prepare(
-        objects, options=chosen, features=FEATURES, now=0.0, out_of_time=out_of_time
+    request = decision.request(
+        assessment.assess(Inputs.of_objects(objects, options=chosen, features=FEATURES, now=0.0)),
+        out_of_time=out_of_time,
     )
     found = planning.plan(request._replace(own_time=own_time or OwnTime()))
     assert replay.violations(objects, found, options=chosen, features=FEATURES, now=0.0) == []
@@ -136,7 +139,9 @@ def test_plans_with_pods_set_apart_keep_their_promises(seed: int) -> None:
     scenario = random_scenario(seed)
     chosen = options.of({**scenario.options, "maxPodComplexity": 4, "maxRoundComplexity": 40})
     looked_at = features.of_version("1.37", scenario.gates)
-    found = deciding.decide(scenario.objects, options=chosen, features=looked_at, now=NOW)
+    found = decision.decide(
+        Inputs.of_objects(scenario.objects, options=chosen, features=looked_at, now=NOW)
+    ).plan
     asked = {"options": chosen, "features": looked_at, "now": NOW}
     assert replay.violations(scenario.objects, found, **asked) == []  # type: ignore[arg-type]
     assert replay.missed(scenario.objects, found, **asked) == []  # type: ignore[arg-type]

@@ -5,9 +5,9 @@ import pytest
 from tests.scaleup.asking import (
     CLASS,
     EBS,
-    NOW,
     TYPE,
     UPSTREAM,
+    assessed,
     bought,
     created,
     decide,
@@ -18,9 +18,7 @@ from tests.scaleup.asking import (
     sources,
     stateful,
 )
-from tonnage.groups import node_group_objects, templates
 from tonnage.groups.memory import TemplateMemory
-from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node, Taint
@@ -209,17 +207,12 @@ def test_a_driver_without_a_number_anywhere_is_unlimited_and_listed() -> None:
 
 def remembered() -> TemplateMemory:
     """What a round of templates remembers of a group that had a node."""
-    nodes = [make.node("n1")]
-    return templates.build(
-        node_group_objects.from_objects([group("g", nodes=["n1"], described=False)], nodes),
-        nodes=nodes,
-        csinodes=[make.csinode("n1", {EBS: 2})],
-        pods_by_node={},
-        daemonsets=[],
-        memory=TemplateMemory(),
-        policy=GroupPolicy(),
-        now=NOW,
-    ).memory
+    objects: list[KubeObject] = [
+        make.node("n1"),
+        make.csinode("n1", {EBS: 2}),
+        group("g", nodes=["n1"], described=False),
+    ]
+    return assessed(objects).templates.memory
 
 
 def test_a_group_that_had_nodes_is_remembered() -> None:

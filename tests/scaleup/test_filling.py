@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from tests.scaleup.asking import assessed
 from tests.scaleup.groups import DRIVER, group, owned_by
 from tonnage.objects.kinds import KubeObject
+from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.filling import Filling, fillings
-from tonnage.scaleup.inventory import Inventory
-from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import GroupLimit, NewNode, Plan, ScaleUp
 from tonnage.testing import builders as make
 
@@ -23,9 +23,8 @@ def filled(objects: Iterable[KubeObject], *nodes: Iterable[str], slots: int = 5)
         scale_ups=(ScaleUp(group="g", delta=len(new), nodes=new),),
         limits=(GroupLimit(group="g", driver=DRIVER, count=slots, source="provider"),),
     )
-    inventory = Inventory(objects)
-    templates = inventory.templates(options=Options(), now=NOW).by_group
-    return fillings(made, inventory, templates)["g"]
+    inputs, _, templates, readiness, *_ = assessed(objects)
+    return fillings(Decision(made, templates, readiness, inputs))["g"]
 
 
 def database(name: str, claim: str) -> list[KubeObject]:

@@ -5,9 +5,9 @@ import pytest
 
 from tests.scaleup.asking import EBS, UPSTREAM, bought, decide, group, helped, left_out, stateful
 from tonnage.errors import InputError
+from tonnage.groups import options as settings
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.scenarios import NodeGroup, SlotPool
-from tonnage.scaleup import options as settings
 from tonnage.testing import builders as make
 
 OTHER = "other.example.com"

@@ -7,12 +7,13 @@ import pytest
 
 from tests.scaleup.groups import DRIVER, group
 from tonnage.groups import node_group_objects
+from tonnage.groups import options as options_of
+from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.rules import features
-from tonnage.scaleup import deciding, prepaid
-from tonnage.scaleup import options as options_of
+from tonnage.scaleup import assessment, decision, prepaid
 from tonnage.scaleup.plan import NotHelped, Plan, ScaleUp
 from tonnage.testing import builders as make
 from tonnage.testing.groups import NOW, random_scenario
@@ -51,11 +52,13 @@ def bought_twice(seed: int) -> tuple[Plan, Plan]:
     scenario = random_scenario(seed)
     options = options_of.of({**scenario.options, **PLAIN})
     gates = features.of_version("", scenario.gates)
-    plan = deciding.decide(scenario.objects, options=options, features=gates, now=NOW)
+    plan = decision.decide(
+        Inputs.of_objects(scenario.objects, options=options, features=gates, now=NOW)
+    ).plan
     if not plan.scale_ups:
         return plan, plan
     later = with_requests(scenario.objects, plan)
-    again = deciding.decide(later, options=options, features=gates, now=NOW)
+    again = decision.decide(Inputs.of_objects(later, options=options, features=gates, now=NOW)).plan
     for judge in (violations, missed):
         assert judge(later, again, options=options, features=gates, now=NOW) == []
     return plan, again
@@ -93,7 +96,11 @@ def test_what_another_round_would_buy_for_is_bought_for_at_once(seed: int) -> No
 
 def test_a_pod_that_is_left_out_for_another_is_told_why() -> None:
     cluster = [make.pod("a"), make.pod("b"), group("g", target=1)]
-    request = deciding.prepare(cluster, options=options_of.of({}), features=GATES, now=NOW)
+    request = decision.request(
+        assessment.assess(
+            Inputs.of_objects(cluster, options=options_of.of({}), features=GATES, now=NOW)
+        )
+    )
     best = Plan(
         scale_ups=(ScaleUp(group="g", delta=1, nodes=()),), not_helped=(NotHelped(pod="default/a"),)
     )
@@ -114,13 +121,15 @@ def test_pods_that_came_since_are_bought_for() -> None:
         group("g", slots={DRIVER: 2}, cpu="4", most=9),
     ]
     options = options_of.of({})
-    plan = deciding.decide(objects, options=options, features=GATES, now=NOW)
+    plan = decision.decide(
+        Inputs.of_objects(objects, options=options, features=GATES, now=NOW)
+    ).plan
     assert [one.delta for one in plan.scale_ups] == [2]
     later = [
         *with_requests(objects, plan),
         *(make.pod(f"db-{number}", pvcs=[f"data-{number}"]) for number in (3, 4)),
     ]
 
-    again = deciding.decide(later, options=options, features=GATES, now=NOW)
+    again = decision.decide(Inputs.of_objects(later, options=options, features=GATES, now=NOW)).plan
 
     assert [one.delta for one in again.scale_ups] == [1]

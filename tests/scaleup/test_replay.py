@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tests.scaleup import recorded
 from tests.scaleup.groups import DRIVER, group
 from tests.scaleup.recorded import Case
+from tonnage.groups import options as options_of
+from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import TopologySpreadConstraint
 from tonnage.rules import features
-from tonnage.scaleup import deciding
-from tonnage.scaleup import options as options_of
+from tonnage.scaleup import decision
 from tonnage.scaleup.plan import NewNode, NotHelped, Placement, Plan
 from tonnage.testing import builders as make
 from tonnage.testing.groups import NOW, UPSTREAM, random_scenario
@@ -178,7 +179,9 @@ def test_no_promise_is_broken_on_any_cluster(seed: int, compatibility: str) -> N
     scenario = random_scenario(seed)
     options = options_of.of({**scenario.options, "compatibility": compatibility})
     gates = features.of_version("", scenario.gates)
-    plan = deciding.decide(scenario.objects, options=options, features=gates, now=NOW)
+    plan = decision.decide(
+        Inputs.of_objects(scenario.objects, options=options, features=gates, now=NOW)
+    ).plan
 
     assert violations(scenario.objects, plan, options=options, features=gates, now=NOW) == []
     assert missed(scenario.objects, plan, options=options, features=gates, now=NOW) == []
@@ -200,7 +203,9 @@ GATES = features.of_version()
 
 
 def good() -> Plan:
-    return deciding.decide(CLUSTER, options=OPTIONS, features=GATES, now=NOW)
+    return decision.decide(
+        Inputs.of_objects(CLUSTER, options=OPTIONS, features=GATES, now=NOW)
+    ).plan
 
 
 def rules(plan: Plan, **options: object) -> set[str]:

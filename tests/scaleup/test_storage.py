@@ -11,6 +11,7 @@ import pytest
 from tests.scaleup.asking import (
     NOW,
     UPSTREAM,
+    assessed,
     bought,
     created,
     daemons,
@@ -19,17 +20,15 @@ from tests.scaleup.asking import (
     helped,
     left_out,
 )
-from tonnage.groups import storage_rooms
-from tonnage.groups.memory import TemplateMemory
+from tonnage.groups import options as settings
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects import validation
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.scenarios import NodeGroup, StorageCapacity
 from tonnage.rules import features, pipeline
-from tonnage.scaleup import deciding
-from tonnage.scaleup import options as settings
-from tonnage.scaleup.inventory import Inventory
+from tonnage.scaleup import decision
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
@@ -361,14 +360,7 @@ def test_the_disk_of_a_node_is_its_own_when_an_expression_names_the_host() -> No
 
 def test_what_a_groups_last_node_had_is_remembered() -> None:
     before = [*BASE, *live("n1", "90Gi", "10Gi"), group("g", nodes=["n1"])]
-    seen = Inventory(before)
-    memory = storage_rooms.furnish(
-        seen.templates(options=settings.of({}), now=NOW),
-        groups=seen.groups,
-        nodes=seen.nodes,
-        storage=Snapshot.of(before).storage,
-        memory=TemplateMemory(),
-    ).memory
+    memory = assessed(before).templates.memory
 
     plan = decide(BASE, group("g", described=False), pods("db", 1, "95Gi"), memory=memory)
 
@@ -432,7 +424,9 @@ def test_a_node_that_has_not_published_in_time_is_not_counted_on() -> None:
 def test_a_plan_that_overfills_a_disk_is_found_out() -> None:
     objects = [*BASE, with_disk("g", "100Gi"), *pods("db", 2, "100Gi")]
     options, gates = settings.of({}), features.of_version()
-    plan = deciding.decide(objects, options=options, features=gates, now=NOW)
+    plan = decision.decide(
+        Inputs.of_objects(objects, options=options, features=gates, now=NOW)
+    ).plan
     (up,), (step,) = plan.scale_ups, plan.steps
     node = msgspec.structs.replace(up.nodes[0], pods=step.pods)
     spoiled = msgspec.structs.replace(

@@ -3,12 +3,24 @@
 import msgspec
 import pytest
 
-from tests.scaleup.asking import CLASS, EBS, NOW, TYPE, UPSTREAM, bought, decide, group, stateful
+from tests.scaleup.asking import (
+    CLASS,
+    EBS,
+    NOW,
+    TYPE,
+    UPSTREAM,
+    assessed,
+    bought,
+    decide,
+    group,
+    stateful,
+)
+from tonnage.groups import options
+from tonnage.groups.inputs import Inputs
 from tonnage.objects import limit_keys
 from tonnage.objects.kinds import KubeObject
 from tonnage.rules import features
-from tonnage.scaleup import deciding, options
-from tonnage.scaleup.inventory import Inventory
+from tonnage.scaleup import decision
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders as make
 
@@ -133,7 +145,9 @@ def keys(plan: Plan) -> list[tuple[str, int | None, str, str | None]]:
 def judged(*objects: KubeObject, **settings: object) -> Plan:
     """A plan by a scheduler that goes by the KEP of 2018."""
     chosen = options.of({"csiAware": False, **settings})
-    return deciding.decide(objects, options=chosen, features=LEGACY, now=NOW)
+    return decision.decide(
+        Inputs.of_objects(objects, options=chosen, features=LEGACY, now=NOW)
+    ).plan
 
 
 def test_a_live_key_goes_before_the_catalogue() -> None:
@@ -184,7 +198,7 @@ def test_the_key_a_csidriver_names_is_read_in_plans() -> None:
 
 def test_a_key_that_is_gone_with_its_node_is_remembered() -> None:
     nodes = keyed_node()
-    before = Inventory([CLASS, *nodes]).templates(options=options.of({}), now=NOW).memory
+    before = assessed([CLASS, *nodes]).templates.memory
 
     empty = group("g", described=False)
     plan = decide(CLASS, empty, stateful("db", 6, cpu="10m"), memory=before)

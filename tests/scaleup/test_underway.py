@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from tests.scaleup.asking import CLASS, EBS, NOW, UPSTREAM, ago, bought, group, left_out, stateful
-from tonnage.groups.memory import TemplateMemory
+from tonnage.groups import options as settings
+from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume
 from tonnage.rules import features
-from tonnage.scaleup import deciding, gathering, looking, underway
-from tonnage.scaleup import options as settings
+from tonnage.scaleup import decision, underway
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
@@ -38,18 +38,17 @@ def decide(
 ) -> Plan:
     """What is decided for pods that wait, as a live caller names them."""
     held = [one for some in objects for one in (some if isinstance(some, Iterable) else (some,))]
-    chosen, version = settings.of(options), features.of_version()
-    cluster = gathering.cluster_of(held, chosen, version)
-    found = looking.look(
-        cluster,
-        options=chosen,
-        now=NOW,
-        memory=TemplateMemory(),
-        unplaced=[cluster.snapshot.pods[f"default/{name}"] for name in waiting],
+    inputs = Inputs.of_objects(
+        held, options=settings.of(options), features=features.of_version(), now=NOW
     )
-    return deciding.decide_standing(
-        found, options=chosen, features=version, skipped={}, upcoming={}
+    asked = msgspec.structs.replace(
+        inputs,
+        pending=tuple(f"default/{name}" for name in waiting),
+        skipped={},
+        upcoming={},
+        live=True,
     )
+    return decision.decide(asked).plan
 
 
 def on_existing(plan: Plan) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from tonnage.autoscaler.config import Config
 from tonnage.errors import InputError
-from tonnage.scaleup import durations
+from tonnage.objects import durations
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.service import config_file

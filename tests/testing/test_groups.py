@@ -4,11 +4,11 @@ from collections import Counter
 
 import msgspec
 
+from tonnage.groups import options
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.workloads import DaemonSet
-from tonnage.scaleup import options
 from tonnage.testing.groups import UPSTREAM, random_scenario
 
 SCENARIOS = [random_scenario(seed) for seed in range(120)]

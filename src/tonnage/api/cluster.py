@@ -10,19 +10,20 @@ import msgspec
 from tonnage import files
 from tonnage.api import slots, stranded_capacity
 from tonnage.errors import InputError
+from tonnage.groups import options
+from tonnage.groups.cluster_state import ClusterState
+from tonnage.groups.inputs import Inputs
+from tonnage.groups.options import Options
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
 from tonnage.objects.pods import Pod
-from tonnage.objects.scenarios import NodeGroup
-from tonnage.objects.storage import CSINode
 from tonnage.objects.volumes import VolumeUse
 from tonnage.rules import features, opt_in, pipeline
 from tonnage.rules.framework import Code
 from tonnage.rules.opt_in import Enforcement
 from tonnage.rules.pipeline import Verdict
-from tonnage.scaleup import options
-from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
+from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
@@ -136,21 +137,13 @@ class Cluster:
         self.enforcement_remark = opt_in.remark(held, self._features, enforce_opt_in)
         """Why drivers count as opted in that kube-scheduler alone would not look at."""
         self._features = opt_in.settled(self._features, enforce_opt_in, seen=opt_in.seen_in(held))
-        self._snapshot = Snapshot(
-            version=self._features.version, limit_reader=self._features.limit_reader
-        )
-        self._finished: dict[str, str] = {}
-        self._csinodes: list[CSINode] = []
-        self._node_groups: list[NodeGroup] = []
-        for one in held:
-            self._snapshot.apply("ADDED", one)
-            if isinstance(one, CSINode):
-                self._csinodes.append(one)
-            elif isinstance(one, NodeGroup):
-                self._node_groups.append(one)
-            elif isinstance(one, Pod) and one.status.phase in FINISHED:
-                key = f"{one.metadata.namespace}/{one.metadata.name}"
-                self._finished[key] = one.status.phase
+        self._state = ClusterState.of(held, self._features)
+        self._snapshot = self._state.snapshot
+        self._finished = {
+            f"{one.metadata.namespace}/{one.metadata.name}": one.status.phase
+            for one in held
+            if isinstance(one, Pod) and one.status.phase in FINISHED
+        }
 
     @classmethod
     def of(
@@ -226,13 +219,8 @@ class Cluster:
         if by not in get_args(stranded_capacity.By):
             choices = ", ".join(get_args(stranded_capacity.By))
             raise InputError(f"slots by {by!r}: expected one of {choices}")
-        return stranded_capacity.report(
-            self._snapshot,
-            by=by,
-            csinodes=self._csinodes,
-            node_groups=self._node_groups,
-            now=now,
-        )
+        inputs = Inputs.of_cluster(self._state, options=Options(), features=self._features, now=now)
+        return stranded_capacity.report(inputs, by=by)
 
     def find(self, pod: str, *, namespace: str = "") -> str:
         """`namespace/name` of the pod that is meant; `InputError` with near matches if none is."""

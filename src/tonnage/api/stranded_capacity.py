@@ -4,24 +4,20 @@ CPU and memory are stranded on a node when all slots of a driver are taken there
 volume of that driver can use them any more. A type with more slots per CPU would strand less.
 """
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from tonnage.api import slots
 from tonnage.api.slots import DriverTotal, SlotUse
-from tonnage.groups import limit_lessons, limits, node_group_objects, templates
+from tonnage.groups import limits, templates
 from tonnage.groups.catalogue import denser
 from tonnage.groups.catalogue.denser import DenserType
-from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import LIVE, UNKNOWN, Limit
-from tonnage.groups.policy import GroupPolicy
 from tonnage.nodeagent import provenance
-from tonnage.objects.scenarios import NodeGroup
-from tonnage.objects.storage import CSINode
 from tonnage.snapshot.snapshot import NodeRecord, Snapshot
 
 By: TypeAlias = Literal["group", "type", "driver"]
@@ -55,23 +51,18 @@ class StrandingReport(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def report(
-    snapshot: Snapshot,
-    *,
-    by: By,
-    csinodes: Sequence[CSINode],
-    node_groups: Sequence[NodeGroup],
-    now: float,
-) -> StrandingReport:
-    """The slots of a snapshot, added up."""
+def report(inputs: Inputs, *, by: By) -> StrandingReport:
+    """The slots of a cluster, added up."""
+    snapshot = inputs.cluster.snapshot
     counted = slots.report(snapshot)
     next_nodes: dict[tuple[str, str], Limit] = {}
     if by == "group":
         drivers = [total.driver for total in counted.totals]
-        group_of, next_nodes = _groups(snapshot, csinodes, node_groups, wanted=drivers, now=now)
+        next_nodes = _limits_of_next(inputs, wanted=drivers)
 
         def name_of(use: SlotUse) -> str:
-            return group_of.get(use.node, NO_GROUP)
+            group = inputs.group_of.get(use.node)
+            return group.id if group is not None else NO_GROUP
 
     elif by == "type":
 
@@ -87,7 +78,7 @@ def report(
     for use in counted.slots:
         uses.setdefault((name_of(use), use.driver), []).append(use)
     warnings = counted.warnings
-    if by == "group" and not node_groups:
+    if by == "group" and not inputs.groups:
         warnings = (*warnings, "there is no NodeGroup in the input, so no node is in a group")
     return StrandingReport(
         shares=tuple(
@@ -149,44 +140,11 @@ def _source(node: NodeRecord, use: SlotUse) -> str:
     return str(entry.source) if entry is not None and entry.count == use.limit else LIVE
 
 
-def _groups(
-    snapshot: Snapshot,
-    csinodes: Sequence[CSINode],
-    node_groups: Sequence[NodeGroup],
-    *,
-    wanted: Iterable[str],
-    now: float,
-) -> tuple[Mapping[str, str], dict[tuple[str, str], Limit]]:
-    """The group of each node, and the limits of each group's next node."""
-    nodes = [record.node for record in snapshot.ordered_nodes()]
-    groups = node_group_objects.from_objects(node_groups, nodes)
-    policy = GroupPolicy()
-    lessons = limit_lessons.renewed(
-        (),
-        nodes=nodes,
-        csinodes=(),
-        attachments=snapshot.attachments.values(),
-        policy=policy,
-        now=now,
-        max_age=math.inf,
-    )
-    built = templates.build(
-        groups,
-        nodes=nodes,
-        csinodes=csinodes,
-        pods_by_node={},
-        daemonsets=(),
-        memory=TemplateMemory(lessons=lessons),
-        policy=policy,
-        now=now,
-        wanted=wanted,
-        own_keys=snapshot.own_keys,
-    )
-    group_of = {name: group.id for group in groups for name in group.nodes}
-    found = {
+def _limits_of_next(inputs: Inputs, *, wanted: Iterable[str]) -> dict[tuple[str, str], Limit]:
+    """The limits of each group's next node."""
+    return {
         (name, limit.driver): limit
-        for name, template in built.by_group.items()
+        for name, template in templates.build(inputs, wanted=wanted).by_group.items()
         for limit in template.limits
         if limit.source != UNKNOWN
     }
-    return group_of, found

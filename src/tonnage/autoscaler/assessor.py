@@ -15,18 +15,18 @@ import numpy.typing as npt
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.provider_state import Provided
 from tonnage.autoscaler.report import SlotCount
-from tonnage.autoscaler.world import PodsByNode, World
-from tonnage.groups import limit_lessons, node_state
+from tonnage.autoscaler.world import World
+from tonnage.groups import limit_lessons
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.limit_lessons import CEILING, Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
+from tonnage.groups.options import policy_of
 from tonnage.objects.nodes import Node
-from tonnage.objects.storage import CSIDriver, CSINode
-from tonnage.objects.workloads import DaemonSet
-from tonnage.scaleup import looking
-from tonnage.scaleup.gathering import Cluster
-from tonnage.scaleup.looking import Look
-from tonnage.scaleup.options import policy_of
+from tonnage.objects.storage import CSINode
+from tonnage.rules.features import Features
+from tonnage.scaleup import assessment
+from tonnage.scaleup.assessment import Assessment
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -37,24 +37,22 @@ _AT_LEAST_EVERY = 60.0
 
 
 class Surveyor:
-    """`memory` is what was ever seen of groups; `registered` the ids and names of all nodes.
-
-    `memory_before` is the memory that the last look began with.
-    """
+    """`memory` is what was ever seen of groups; `registered` the ids and names of all nodes."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.memory = self.memory_before = TemplateMemory()
+        self.memory = TemplateMemory()
         self.registered: frozenset[str] = frozenset()
-        self._known: dict[frozenset[str], Look] = {}
+        self._known: dict[frozenset[str], Assessment] = {}
         """The looks that still hold, by the drivers they were for."""
         self._known_from: tuple[int, list[Group], Config] | None = None
         self._known_until = 0.0
-        self._states = node_state.States()
         self._rows: dict[str, tuple[tuple[str, ...], IntArray]] = {}
         self._rows_from: tuple[Snapshot, int] | None = None
 
-    def look(self, provided: Provided, *, config: Config, now: float, blind: bool) -> Look:
+    def look(
+        self, provided: Provided, *, config: Config, features: Features, now: float, blind: bool
+    ) -> Assessment:
         """Look at what is known; `blind` leaves out the pods whose volumes cannot be judged."""
         world = self._world
         come_from = (world.revision, [_whatever_size(one) for one in provided.groups], config)
@@ -62,17 +60,17 @@ class Surveyor:
             self._known, self._known_from = {}, come_from
             self._known_until = now + _AT_LEAST_EVERY
             self._learn(config, now)
-        found = looking.look(
-            self._cluster(provided),
-            options=config,
-            now=now,
+        inputs = Inputs(
+            cluster=world.state(),
+            groups=tuple(provided.groups),
             memory=self.memory,
+            pending=tuple(one.key for one in world.unplaced() if not (blind and one.volumes)),
+            options=config,
+            features=features,
+            now=now,
             live=True,
-            unplaced=[one for one in world.unplaced() if not (blind and one.volumes)],
-            without_node=world.without_node(),
-            known=self._known.values(),
-            states=self._states,
         )
+        found = assessment.assess(inputs, known=self._known.values())
         before = self._known.get(found.wanted)
         self._known[found.wanted] = found
         if before is None:
@@ -85,13 +83,12 @@ class Surveyor:
         cache = self._world.cache(Node)
         return frozenset(name for _, name in cache.problems if cache.get(name) is None)
 
-    def _note(self, found: Look) -> None:
+    def _note(self, found: Assessment) -> None:
         """Remember what a look at everything has shown, and how long it holds."""
-        self.memory_before, self.memory = self.memory, found.templates.memory
-        nodes = found.cluster.nodes
-        names = {node.metadata.name for node in nodes}
-        ids = {node.spec.provider_id for node in nodes if node.spec.provider_id}
-        self.registered = frozenset(names | ids)
+        self.memory = found.templates.memory
+        nodes = found.inputs.nodes
+        ids = {node.spec.provider_id for node in nodes.values() if node.spec.provider_id}
+        self.registered = frozenset(nodes.keys() | ids)
         # A node that is coming up turns unready by the passing of time alone.
         deadlines = (one.deadline for one in found.readiness.nodes.values())
         passing = (deadline for deadline in deadlines if deadline is not None)
@@ -147,19 +144,6 @@ class Surveyor:
             found = [snapshot.nodes[name].row for name in group.nodes if name in snapshot.nodes]
             known = self._rows[group.id] = group.nodes, np.array(found, dtype=np.int64)
         return known[1]
-
-    def _cluster(self, provided: Provided) -> Cluster:
-        world = self._world
-        return Cluster(
-            snapshot=world.snapshot,
-            groups=provided.groups,
-            nodes=list(world.cache(Node)),
-            csinodes=list(world.cache(CSINode)),
-            daemonsets=list(world.cache(DaemonSet)),
-            drivers=list(world.cache(CSIDriver)),
-            pods_by_node=PodsByNode(world.pods_by_node),
-            pod=world.pod,
-        )
 
 
 def _whatever_size(group: Group) -> Group:

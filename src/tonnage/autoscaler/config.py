@@ -7,11 +7,11 @@ from typing import get_args
 import msgspec
 
 from tonnage.errors import InputError
+from tonnage.groups.options import TOTALS, UPSTREAM, Options
 from tonnage.groups.registry import Patience
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.rules import features
 from tonnage.scaleup import expanders
-from tonnage.scaleup.options import TOTALS, UPSTREAM, Options
 from tonnage.scaleup.priorities import read_priorities
 
 KIND = "AutoscalerConfig"

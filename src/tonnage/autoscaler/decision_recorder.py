@@ -1,25 +1,22 @@
 """Decisions worth keeping, each with what it came from, so that it can be made again."""
 
-from tonnage.autoscaler.assessor import Surveyor
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.decisions import DecisionLog
-from tonnage.autoscaler.planner import Question
-from tonnage.autoscaler.recordings import Circumstances, Recording
-from tonnage.autoscaler.report import Decision, Report
+from tonnage.autoscaler.recordings import Recording
+from tonnage.autoscaler.report import LoggedDecision, Report
 from tonnage.autoscaler.status import go_time
 from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
+from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
-from tonnage.scaleup.looking import Look
 from tonnage.scaleup.plan import Plan
 
 
 class Keeper:
     """Takes note before anything is done, and keeps it when it is known what came of it."""
 
-    def __init__(self, world: World, surveyor: Surveyor, *, clock: Clock) -> None:
+    def __init__(self, world: World, *, clock: Clock) -> None:
         self._world = world
-        self._surveyor = surveyor
         self._clock = clock
         self._noted: Recording | None = None
         self._objects: list[KubeObject] = []
@@ -31,32 +28,19 @@ class Keeper:
         """A new round: nothing is noted yet."""
         self._noted = None
 
-    def look(self, question: Question) -> None:
+    def look(self, config: Config) -> None:
         """Remember the cluster as it is before the decision: it goes on meanwhile."""
         self._objects = []
-        size = question.config.decision_recording_size
+        size = config.decision_recording_size
         many, tried = self._too_large
         if self._world.waiting and size and not (size <= tried and self._world.size >= many):
             self._objects = self._world.objects()
 
-    def note(self, plan: Plan, found: Look, question: Question, *, now: float) -> None:
+    def note(self, plan: Plan, inputs: Inputs) -> None:
         """Keep the cluster as the plan found it, if the plan says anything new."""
         objects, self._objects = self._objects, []
-        if not objects or not (plan.steps or plan.not_helped) or not self.log.is_news(plan, ()):
-            return
-        self._noted = Recording(
-            circumstances=Circumstances(
-                now=now,
-                config=question.config,
-                features=question.features,
-                groups=tuple(found.cluster.groups),
-                memory=self._surveyor.memory_before,
-                waiting=tuple(record.key for record in found.pending),
-                skipped=dict(question.skipped),
-                upcoming=dict(question.upcoming),
-            ),
-            objects=objects,
-        )
+        if objects and (plan.steps or plan.not_helped) and self.log.is_news(plan, ()):
+            self._noted = Recording(inputs=inputs.written(), objects=objects)
 
     async def keep(self, report: Report, config: Config) -> None:
         """Keep the round's decision, unless it is the same as before and nothing was done."""
@@ -71,7 +55,7 @@ class Keeper:
             if not packed:
                 self._too_large = len(noted.objects), size
         self.log.keep(
-            Decision(
+            LoggedDecision(
                 time=go_time(report.now),
                 plan=plan,
                 done=report.done,

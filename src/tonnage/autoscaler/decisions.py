@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from tonnage.autoscaler.report import Decision, Done
+from tonnage.autoscaler.report import Done, LoggedDecision
 from tonnage.scaleup.plan import Plan
 
 KEPT = 100
@@ -30,18 +30,18 @@ class DecisionLog:
     """
 
     def __init__(self) -> None:
-        self.last: deque[Decision] = deque(maxlen=KEPT)
+        self.last: deque[LoggedDecision] = deque(maxlen=KEPT)
         self.problem = ""
 
     def is_news(self, plan: Plan, done: Sequence[Done]) -> bool:
         """Whether a decision would be kept."""
         return bool(done) or not self.last or self.last[-1].plan != plan
 
-    def without_recordings(self) -> list[Decision]:
+    def without_recordings(self) -> list[LoggedDecision]:
         """The newest decisions for those who only want to read."""
         return [msgspec.structs.replace(one, recording=b"") for one in self.last]
 
-    def keep(self, decision: Decision, *, file: str, max_bytes: int) -> None:
+    def keep(self, decision: LoggedDecision, *, file: str, max_bytes: int) -> None:
         """Keep a decision. What goes wrong with the file costs only the file."""
         if not self.is_news(decision.plan, decision.done):
             return

@@ -14,7 +14,7 @@ from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.decision_recorder import Keeper
 from tonnage.autoscaler.decisions import DecisionLog
 from tonnage.autoscaler.metrics import Metrics
-from tonnage.autoscaler.planner import Chooser, Question
+from tonnage.autoscaler.planner import Chooser
 from tonnage.autoscaler.provider_state import Asking, Provided
 from tonnage.autoscaler.remediation import Cleaner
 from tonnage.autoscaler.report import Report
@@ -30,12 +30,12 @@ from tonnage.cluster.events import Recorder
 from tonnage.cluster.records import ObjectReference
 from tonnage.errors import ClusterError, ProviderError, TonnageError
 from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.options import policy_of
 from tonnage.groups.registry import Observation, Registry, Sighting, restored
 from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
 from tonnage.rules.features import Features
-from tonnage.scaleup.looking import Look
-from tonnage.scaleup.options import policy_of
+from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.plan import Plan
 from tonnage.service import workers
 from tonnage.service.config_file import ConfigFile
@@ -88,7 +88,7 @@ class Autoscaler:
         self._store = StateStore(client, namespace=namespace)
         self._surveyor = Surveyor(world)
         self._chooser = Chooser(world, clock=clock, worker=worker)
-        self._keeper = Keeper(world, self._surveyor, clock=clock)
+        self._keeper = Keeper(world, clock=clock)
         self._teller = Teller(client, metrics=metrics, namespace=namespace, mode=self._mode)
         self._problems: list[str] = []
         self._state_refused: errors.Forbidden | None = None
@@ -198,7 +198,9 @@ class Autoscaler:
         now = self._time.now()
         with self._metrics.timed("updateClusterState"):
             blind = bool(trust.blind_to_volumes)
-            found = self._surveyor.look(provided, config=config, now=now, blind=blind)
+            found = self._surveyor.look(
+                provided, config=config, features=features, now=now, blind=blind
+            )
             observation = self._observe(found, provided, config, now)
         if not provided.groups:
             self._problems.append(NO_GROUPS)
@@ -222,11 +224,16 @@ class Autoscaler:
             else:
                 if self._hands.done:
                     # Something was tried in vain, and the world went on meanwhile.
-                    found = self._surveyor.look(provided, config=config, now=now, blind=blind)
-                question = self._question(provided, observation, config, features)
-                self._keeper.look(question)
-                plan = await self._plan(found, question)
-                self._keeper.note(plan, found, question, now=now)
+                    found = self._surveyor.look(
+                        provided, config=config, features=features, now=now, blind=blind
+                    )
+                found = found.told(
+                    skipped=self._skipped(provided, observation),
+                    upcoming={name: one.upcoming for name, one in observation.groups.items()},
+                )
+                self._keeper.look(config)
+                plan = await self._plan(found)
+                self._keeper.note(plan, found.inputs)
                 settled = await self._carry_out(plan, provided, observation, config, now)
         report = Report(
             now=now,
@@ -249,7 +256,9 @@ class Autoscaler:
         await self._keeper.keep(report, config)
         return settled
 
-    def _observe(self, found: Look, provided: Provided, config: Config, now: float) -> Observation:
+    def _observe(
+        self, found: Assessment, provided: Provided, config: Config, now: float
+    ) -> Observation:
         return self._registry.observe(
             [
                 Sighting(
@@ -269,19 +278,9 @@ class Autoscaler:
             now=now,
         )
 
-    def _question(
-        self, provided: Provided, observation: Observation, config: Config, features: Features
-    ) -> Question:
-        return Question(
-            config=config,
-            features=features,
-            skipped=self._skipped(provided, observation),
-            upcoming={name: one.upcoming for name, one in observation.groups.items()},
-        )
-
-    async def _plan(self, found: Look, question: Question) -> Plan:
+    async def _plan(self, found: Assessment) -> Plan:
         with self._metrics.timed("scaleUp"):
-            plan, left_out = await self._chooser.plan(found, question)
+            plan, left_out = await self._chooser.plan(found)
         self._problems.extend((*left_out, *plan.warnings))
         return plan
 

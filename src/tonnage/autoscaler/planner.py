@@ -12,9 +12,10 @@ from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
 from tonnage.errors import InputError
 from tonnage.rules.features import Features
-from tonnage.scaleup import deciding
+from tonnage.scaleup import decision
+from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.costly_pods import OwnTime
-from tonnage.scaleup.looking import Look
+from tonnage.scaleup.decision import OutsideExpanders
 from tonnage.scaleup.plan import Plan
 from tonnage.service import workers
 from tonnage.service.workers import Worker
@@ -23,20 +24,10 @@ from tonnage.snapshot.snapshot import PodRecord
 _log = logging.getLogger(__name__)
 
 
-class Question(NamedTuple):
-    """Everything beside the cluster that a plan comes from."""
-
-    config: Config
-    features: Features
-    skipped: Mapping[str, str]
-    upcoming: Mapping[str, int]
-
-
 class _Idle(NamedTuple):
     """A plan for nobody, and what it came from."""
 
-    look: Look
-    question: Question
+    assessed: Assessment
     plan: Plan
 
 
@@ -49,22 +40,18 @@ class Chooser:
         self._worker = worker
         self._idle: _Idle | None = None
 
-    async def plan(self, found: Look, question: Question) -> tuple[Plan, list[str]]:
+    async def plan(self, found: Assessment) -> tuple[Plan, list[str]]:
         """The plan, and which pods were left out because no decision could be made with them."""
         if not found.pending and self._idle is not None:
             before = self._idle
-            if (
-                before.question == question
-                and before.look.warnings == found.warnings
-                and _same_templates(before.look, found)
-            ):
+            if _same_question(before.assessed, found) and _same_templates(before.assessed, found):
                 return before.plan, []
         # Leases are renewed and watches read meanwhile; what the plan is made from stands still.
-        with grpc_choice.expanders(question.config) as asked, self._world.standing_still():
+        with grpc_choice.expanders(found.inputs.options) as asked, self._world.standing_still():
             worker = self._worker if asked is None else workers.in_thread
-            plan, left_out = await worker(lambda: self._decided(found, question, asked))
+            plan, left_out = await worker(lambda: self._decided(found, asked))
         if not found.pending:
-            self._idle = _Idle(found, question, plan)
+            self._idle = _Idle(found, plan)
         return plan, left_out
 
     async def because_of_volumes(self, config: Config, features: Features) -> Mapping[Blame, int]:
@@ -75,30 +62,24 @@ class Chooser:
                 lambda: volume_causes.because_of_volumes(
                     self._world.snapshot,
                     self._world.unplaced(),
-                    deciding.as_decided(features, config),
+                    decision.as_decided(features, config),
                     simpler_than=config.max_pod_complexity or sys.maxsize,
                     out_of_time=lambda: self._clock.monotonic() >= end,
                 )
             )
 
-    def _decided(
-        self, found: Look, question: Question, asked: deciding.OutsideExpanders | None
-    ) -> tuple[Plan, list[str]]:
-        clock, config = self._clock, question.config
-        end = clock.monotonic() + (config.time_budget or float("inf"))
-        own_time = OwnTime(clock.monotonic, config.set_apart_time_budget or float("inf"))
+    def _decided(self, found: Assessment, asked: OutsideExpanders | None) -> tuple[Plan, list[str]]:
+        clock, options = self._clock, found.inputs.options
+        end = clock.monotonic() + (options.time_budget or float("inf"))
+        own_time = OwnTime(clock.monotonic, options.set_apart_time_budget or float("inf"))
 
-        def decide(look: Look) -> Plan:
-            return deciding.decide_standing(
-                look,
-                options=config,
-                features=question.features,
-                skipped=question.skipped,
-                upcoming=question.upcoming,
+        def decide(assessed: Assessment) -> Plan:
+            return decision.decide_on(
+                assessed,
                 out_of_time=lambda: clock.monotonic() >= end,
                 own_time=own_time,
                 outside=asked,
-            )
+            ).plan
 
         try:
             return decide(found), []
@@ -110,7 +91,9 @@ class Chooser:
         return decide(found._replace(pending=good)), left_out
 
 
-def _decidable(found: Look, decide: Callable[[Look], Plan]) -> tuple[list[PodRecord], list[str]]:
+def _decidable(
+    found: Assessment, decide: Callable[[Assessment], Plan]
+) -> tuple[list[PodRecord], list[str]]:
     """The pods that can be decided on together; one that cannot must not stop the others.
 
     Halves are tried, and halves of those that fail, each together with the pods found good before:
@@ -135,14 +118,26 @@ def _decidable(found: Look, decide: Callable[[Look], Plan]) -> tuple[list[PodRec
     return good, left_out
 
 
-def _same_templates(one: Look, other: Look) -> bool:
+def _same_question(one: Assessment, other: Assessment) -> bool:
+    """Whether the same is asked, beside the cluster."""
+    before, now = one.inputs, other.inputs
+    return (
+        before.options == now.options
+        and before.features == now.features
+        and before.skipped == now.skipped
+        and before.upcoming == now.upcoming
+        and one.warnings == other.warnings
+    )
+
+
+def _same_templates(one: Assessment, other: Assessment) -> bool:
     """Whether templates are the same, or were made again from the same and say the same.
 
     That is once a minute, and mostly in vain.
     """
     before, now = one.templates, other.templates
     return before is now or (
-        one.cluster.nodes == other.cluster.nodes
+        one.inputs.cluster.nodes == other.inputs.cluster.nodes
         and before.by_group == now.by_group
         and before.problems == now.problems
         and before.warnings == now.warnings

@@ -1,7 +1,7 @@
 """What a decision came from, kept small enough to be kept: so that it can be made again elsewhere.
 
 The cluster is a Scenario as `tonnage export` writes it; before it stands what only the autoscaler
-knew. Deciding is pure, so the same circumstances give the same plan, and where they do not, that
+knew. Deciding is pure, so the same inputs give the same plan, and where they do not, that
 is a fault worth a report.
 """
 
@@ -10,18 +10,15 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from tonnage.autoscaler.config import Config
 from tonnage.errors import InputError
 from tonnage.files import scenario_writer
 from tonnage.files.loaded import Loaded, ScenarioOptions
-from tonnage.groups.memory import TemplateMemory
-from tonnage.groups.model import Group
+from tonnage.groups.cluster_state import ClusterState
+from tonnage.groups.inputs import WrittenInputs
 from tonnage.objects import codec, kinds
 from tonnage.objects.kinds import KubeObject
-from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import Scenario
-from tonnage.rules.features import Features
-from tonnage.scaleup import deciding, gathering, looking
+from tonnage.scaleup import decision
 from tonnage.scaleup.plan import Plan
 
 _A_BREATH = 200
@@ -31,23 +28,10 @@ _FAST = 1
 """The level of compression: twice the size of the best, in a tenth of the time."""
 
 
-class Circumstances(Record, frozen=True, kw_only=True):
-    """What a plan comes from beside the objects; `waiting` are the pods it was made for."""
-
-    now: float
-    config: Config
-    features: Features
-    groups: tuple[Group, ...]
-    memory: TemplateMemory
-    waiting: tuple[str, ...]
-    skipped: dict[str, str]
-    upcoming: dict[str, int]
-
-
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision's circumstances and objects, as they were when it was made."""
+    """A decision's inputs and objects, as they were when it was made."""
 
-    circumstances: Circumstances
+    inputs: WrittenInputs
     objects: Sequence[KubeObject]
 
     async def packed(self, *, max_bytes: int, breathe: Callable[[], Awaitable[None]]) -> bytes:
@@ -64,8 +48,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         return bytes(found) if len(found) <= max_bytes else b""
 
     def _pieces(self) -> Iterator[bytes]:
-        yield msgspec.json.encode(self.circumstances) + b"\n"
-        major, minor = self.circumstances.features.version
+        yield msgspec.json.encode(self.inputs) + b"\n"
+        major, minor = self.inputs.features.version
         scenario = ScenarioOptions(kubernetes_version=f"{major}.{minor}")
         loaded = Loaded(objects=list(self.objects), scenario=scenario)
         yield from scenario_writer.pieces(loaded, name="decision", taken_at="")
@@ -75,36 +59,20 @@ def unpacked(data: bytes) -> Recording:
     """What was packed; `InputError` if it was not by us."""
     try:
         first, _, second = zlib.decompress(data).partition(b"\n")
-        circumstances = msgspec.json.decode(first, type=Circumstances)
+        inputs = msgspec.json.decode(first, type=WrittenInputs)
         scenario = msgspec.json.decode(second, type=Scenario)
     except (zlib.error, msgspec.DecodeError) as error:
         raise InputError(f"the recording of the decision cannot be read: {error}") from None
     with codec.collector_paused():
         objects = list(_decoded(scenario.spec.objects))
-    return Recording(circumstances=circumstances, objects=objects)
+    return Recording(inputs=inputs, objects=objects)
 
 
 def replayed(recording: Recording) -> Plan:
-    """The plan that the same circumstances give now."""
-    told = recording.circumstances
-    cluster = gathering.cluster_of(recording.objects, told.config, told.features)
-    cluster = cluster._replace(groups=told.groups)
-    pods = cluster.snapshot.pods
-    found = looking.look(
-        cluster,
-        options=told.config,
-        now=told.now,
-        memory=told.memory,
-        live=True,
-        unplaced=[pods[key] for key in told.waiting if key in pods],
-    )
-    return deciding.decide_standing(
-        found,
-        options=told.config,
-        features=told.features,
-        skipped=told.skipped,
-        upcoming=told.upcoming,
-    )
+    """The plan that the same inputs give now."""
+    inputs = recording.inputs
+    cluster = ClusterState.of(recording.objects, inputs.features, inputs.options)
+    return decision.decide(inputs.on(cluster)).plan
 
 
 class _Head(msgspec.Struct, rename="camel"):

@@ -27,7 +27,7 @@ class Done(Record, frozen=True, kw_only=True, omit_defaults=False):
     dry_run: bool = False
 
 
-class Decision(Record, frozen=True, kw_only=True, omit_defaults=False):
+class LoggedDecision(Record, frozen=True, kw_only=True, omit_defaults=False):
     """A plan that asked for something or left somebody out, and what became of it.
 
     `recording` is what it came from, packed as `recordings` does it; without it,

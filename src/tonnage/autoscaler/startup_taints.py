@@ -17,10 +17,10 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client, PatchStyle
 from tonnage.errors import ClusterError
 from tonnage.groups import drivers, passing_taints
+from tonnage.groups.options import policy_of
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.storage import CSINode
-from tonnage.scaleup.options import policy_of
 
 _AT_ONCE = 10
 """Nodes that are changed at the same time."""

@@ -10,6 +10,10 @@ from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import Pace
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.groups import cluster_state
+from tonnage.groups.cluster_state import ClusterState
+from tonnage.groups.node_state import States
+from tonnage.groups.options import Options
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -24,8 +28,6 @@ from tonnage.objects.storage import (
 from tonnage.objects.workloads import DaemonSet
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
-from tonnage.scaleup import gathering
-from tonnage.scaleup.options import Options
 from tonnage.service.live_cluster import OF_SCHEDULING, StandingCluster
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
@@ -58,7 +60,7 @@ class World(StandingCluster):
             clock=clock,
             rng=rng,
             features=features,
-            counted=lambda pod: gathering.as_counted(pod, self._options),
+            counted=lambda pod: cluster_state.as_counted(pod, self._options),
             kinds=KINDS,
             pace=pace,
         )
@@ -71,6 +73,7 @@ class World(StandingCluster):
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
         self._enforcers: dict[str, str] = {}
+        self._states = States()
         self._noticing = Noticing(self.batch.call)
         self.cache(Pod).subscribe(self._take_pod)
         self.cache(Pod).subscribe(self._noticing.pod)
@@ -107,6 +110,21 @@ class World(StandingCluster):
         nodes = sorted(self.cache(Node), key=lambda node: rows.get(node.metadata.name, 0))
         others = (obj for kind in KINDS if kind is not Node for obj in self._caches[kind])
         return [one for one in (*nodes, *others) if not self.is_rejected(one)]
+
+    def state(self) -> ClusterState:
+        """The cluster as it is now, for a decision."""
+        return ClusterState(
+            snapshot=self.snapshot,
+            nodes=list(self.cache(Node)),
+            csinodes=list(self.cache(CSINode)),
+            daemon_sets=list(self.cache(DaemonSet)),
+            drivers=list(self.cache(CSIDriver)),
+            node_groups=(),
+            pods_by_node=PodsByNode(self.pods_by_node),
+            pod=self.pod,
+            pods_without_node=self.without_node,
+            states=self._states,
+        )
 
     def unplaced(self) -> list[PodRecord]:
         """The pods that wait, as the snapshot holds them; it leaves out those that do not count."""

@@ -9,6 +9,7 @@ import click
 
 from tonnage.cli import batches, plan_settings
 from tonnage.files import Loaded
+from tonnage.groups.inputs import Inputs
 
 
 @click.command()
@@ -35,10 +36,10 @@ def plan(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> No
 
 def plan_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
     """The plan of one scenario."""
-    made = plan_settings.decide(
+    inputs = Inputs.of_objects(
         loaded.objects,
         options=plan_settings.of_scenario(loaded, settings),
         features=plan_settings.features_of(loaded),
         now=time.time(),
     )
-    return {"plan": made}
+    return {"plan": plan_settings.decide(inputs).plan}

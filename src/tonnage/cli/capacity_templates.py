@@ -116,7 +116,7 @@ def capacity_templates(
     from tonnage.capacity.sources import FileGroups
     from tonnage.capacity.step_writer import Rate
     from tonnage.capacity.sync import Pace
-    from tonnage.scaleup import durations
+    from tonnage.objects import durations
 
     resync = durations.seconds(resync_interval)
     if resync is None or resync < 1:

@@ -8,7 +8,7 @@ from tonnage.cli import printing
 from tonnage.errors import InputError, TonnageError
 
 if TYPE_CHECKING:
-    from tonnage.autoscaler.report import Decision
+    from tonnage.autoscaler.report import LoggedDecision
 
 PATH = "/debug/decisions"
 DEFAULT_URL = "http://127.0.0.1:8086"
@@ -20,7 +20,7 @@ class NobodyListensError(TonnageError):
     """Nothing answers at the address."""
 
 
-def ask(url: str, path: str = PATH) -> "list[Decision]":
+def ask(url: str, path: str = PATH) -> "list[LoggedDecision]":
     """What a running autoscaler answers at its debug address."""
     if not url.startswith(("http://", "https://")):
         raise InputError(f"--url {url!r}: expected http://HOST:PORT or https://HOST:PORT")
@@ -50,7 +50,7 @@ def get(url: str, path: str) -> bytes:
         ) from None
 
 
-def read(file: str) -> "list[Decision]":
+def read(file: str) -> "list[LoggedDecision]":
     """What a decision file holds; a line that was cut off is left out with a note."""
     try:
         with click.open_file(file, "rb") as stream:
@@ -61,7 +61,7 @@ def read(file: str) -> "list[Decision]":
         return decoded(data, file)
     import msgspec
 
-    found: list[Decision] = []
+    found: list[LoggedDecision] = []
     cut_off: list[int] = []
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
@@ -80,12 +80,12 @@ def read(file: str) -> "list[Decision]":
     return found
 
 
-def decoded(data: bytes, where: str) -> "list[Decision]":
+def decoded(data: bytes, where: str) -> "list[LoggedDecision]":
     import msgspec
 
-    from tonnage.autoscaler.report import Decision
+    from tonnage.autoscaler.report import LoggedDecision
 
     try:
-        return msgspec.json.decode(data, type=list[Decision])
+        return msgspec.json.decode(data, type=list[LoggedDecision])
     except msgspec.DecodeError as error:
         raise InputError(f"{where}: not decisions of an autoscaler: {error}") from None

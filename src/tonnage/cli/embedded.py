@@ -65,7 +65,7 @@ def embedded(
 
     from tonnage.clock import SystemClock
     from tonnage.embedded.apiserver import ApiServer
-    from tonnage.scaleup import durations
+    from tonnage.objects import durations
     from tonnage.service import lifecycle
 
     seconds = durations.seconds(event_ttl)

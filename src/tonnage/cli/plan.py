@@ -13,11 +13,12 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tonnage.cli.plan_table import Background
+    from tonnage.groups.inputs import Inputs
     from tonnage.groups.memory import TemplateMemory
+    from tonnage.groups.options import Options
     from tonnage.objects.kinds import KubeObject
     from tonnage.rules.features import Features
-    from tonnage.scaleup.options import Options
+    from tonnage.scaleup.decision import Decision
     from tonnage.scaleup.plan import Plan
     from tonnage.scaleup.whatif import Change
 
@@ -130,13 +131,12 @@ def plan(
         memory = question.memory_of(whatif.apply(loaded.objects, _keeping(changes)).objects)
     made = question.ask(objects, memory=memory)
     if form in ("json", "yaml"):
-        _print_document(made, form)
+        _print_document(made.plan, form)
     else:
         before = question.ask(loaded.objects) if changes else None
-        background = question.background(made, objects, memory=memory)
-        _print_table(made, before, background, wide=form == "wide")
+        _print_table(made, before, wide=form == "wide")
     sys.stdout.flush()
-    failures = _failures(made, fail_on)
+    failures = _failures(made.plan, fail_on)
     if failures:
         printing.note(f"ends with code 1: {', '.join(failures)}")
         ctx.exit(1)
@@ -164,47 +164,25 @@ class _Question:
 
     def memory_of(self, objects: "Iterable[KubeObject]") -> "TemplateMemory":
         """What nodes of the groups look like, for when the last one of a group is gone."""
-        from tonnage.scaleup.inventory import Inventory
+        from tonnage.scaleup import assessment
 
-        return Inventory(objects).templates(options=self._options, now=self._now).memory
+        return assessment.assess(self._inputs(objects)).templates.memory
 
     def ask(
         self, objects: "Iterable[KubeObject]", *, memory: "TemplateMemory | None" = None
-    ) -> "Plan":
+    ) -> "Decision":
         from tonnage.objects.codec import collector_paused
 
         with waiting.shown("deciding"), collector_paused():
-            return plan_settings.decide(
-                objects,
-                options=self._options,
-                features=self.features,
-                now=self._now,
-                memory=memory,
-            )
+            return plan_settings.decide(self._inputs(objects, memory))
 
-    def background(
-        self,
-        made: "Plan",
-        objects: "Iterable[KubeObject]",
-        *,
-        memory: "TemplateMemory | None" = None,
-    ) -> "Background":
-        """What a table tells beside the plan itself."""
-        from tonnage.cli.plan_table import Background
-        from tonnage.scaleup import filling
-        from tonnage.scaleup.inventory import Inventory
+    def _inputs(
+        self, objects: "Iterable[KubeObject]", memory: "TemplateMemory | None" = None
+    ) -> "Inputs":
+        from tonnage.groups.inputs import Inputs
 
-        inventory = Inventory(objects)
-        built = inventory.templates(options=self._options, now=self._now, memory=memory)
-        return Background(
-            prices={
-                group.id: group.price_per_hour
-                for group in inventory.groups
-                if group.price_per_hour is not None
-            },
-            fillings=filling.fillings(made, inventory, built.by_group),
-            nodes=frozenset(node.metadata.name for node in inventory.nodes),
-            expander=self._options.expander,
+        return Inputs.of_objects(
+            objects, options=self._options, features=self.features, now=self._now, memory=memory
         )
 
 
@@ -265,18 +243,16 @@ def _print_document(made: "Plan", form: printing.Format) -> None:
     printing.print_document(fields.pop("kind"), form=form, **fields)
 
 
-def _print_table(
-    made: "Plan", before: "Plan | None", background: "Background", *, wide: bool
-) -> None:
+def _print_table(made: "Decision", before: "Decision | None", *, wide: bool) -> None:
     from tonnage.cli import diff_table, plan_table
     from tonnage.scaleup import comparing
 
-    plan_table.print_plan(made, background, wide=wide)
+    plan_table.print_plan(made, wide=wide)
     if before is not None:
-        found = comparing.compare(before, made)
+        found = comparing.compare(before.plan, made.plan)
         printing.echo()
         printing.echo(f"Against the cluster as it is: {diff_table.in_one_line(found)}.")
-    plan_table.print_warnings(made, wide=wide)
+    plan_table.print_warnings(made.plan, wide=wide)
 
 
 def _failures(made: "Plan", fail_on: tuple[str, ...]) -> list[str]:

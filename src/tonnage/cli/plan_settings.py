@@ -1,10 +1,9 @@
 """The options of every command that makes plans, and the making itself."""
 
-import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,12 +12,10 @@ from tonnage.cli import reading
 
 if TYPE_CHECKING:
     from tonnage.files import Loaded
-    from tonnage.groups.memory import TemplateMemory
-    from tonnage.objects.kinds import KubeObject
+    from tonnage.groups.inputs import Inputs
+    from tonnage.groups.options import Options
     from tonnage.rules.features import Features
-    from tonnage.scaleup.deciding import OutsideExpanders
-    from tonnage.scaleup.options import Options
-    from tonnage.scaleup.plan import Plan
+    from tonnage.scaleup.decision import Decision
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -109,7 +106,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 def of_scenario(loaded: "Loaded", settings: Mapping[str, object]) -> "Options":
     """The options of a decision: those of the Scenario, and what was given goes before them."""
-    from tonnage.scaleup import options
+    from tonnage.groups import options
 
     base = loaded.scenario.options if loaded.scenario is not None else {}
     return options.of({**base, **settings})
@@ -135,41 +132,14 @@ def features_of(
     )
 
 
-def decide(
-    objects: "Iterable[KubeObject]",
-    *,
-    options: "Options",
-    features: "Features",
-    now: float,
-    memory: "TemplateMemory | None" = None,
-) -> "Plan":
-    """The plan for a cluster, within its time budget."""
-    from tonnage.scaleup import deciding
+def decide(inputs: "Inputs") -> "Decision":
+    """The decision for a cluster, within its time budget."""
+    from tonnage.autoscaler import grpc_choice
+    from tonnage.scaleup import decision
 
-    end = time.monotonic() + (options.time_budget or math.inf)
-    with _outside(options) as outside:
-        return deciding.decide(
-            objects,
-            options=options,
-            features=features,
-            now=now,
-            memory=memory,
-            out_of_time=lambda: time.monotonic() >= end,
-            outside=outside,
-        )
-
-
-@contextlib.contextmanager
-def _outside(options: "Options") -> "Iterator[OutsideExpanders | None]":
-    """The `grpc` expander, if there is an address for it; its connection lasts one decision."""
-    if not options.grpc_expander_url:
-        yield None
-        return
-    from tonnage.providers.grpc_expander import Connection, GrpcExpander
-
-    certificate = options.grpc_expander_cert or None
-    with Connection(options.grpc_expander_url, ca_file=certificate) as connection:
-        yield lambda nodes, pods: {"grpc": GrpcExpander(connection, nodes=nodes, pods=pods)}
+    end = time.monotonic() + (inputs.options.time_budget or math.inf)
+    with grpc_choice.expanders(inputs.options) as asked:
+        return decision.decide(inputs, out_of_time=lambda: time.monotonic() >= end, outside=asked)
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -189,7 +159,7 @@ def _typed(texts: Mapping[str, str]) -> dict[str, object]:
     """
     import msgspec
 
-    from tonnage.scaleup.options import Options
+    from tonnage.groups.options import Options
 
     types = {field.encode_name: field.type for field in msgspec.structs.fields(Options)}
     values: dict[str, object] = {}

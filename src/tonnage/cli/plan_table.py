@@ -1,13 +1,15 @@
 """A plan for people: what to buy and why, who goes where, who is left out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tonnage.cli import podlists, printing
 from tonnage.cli.podlists import counted, listed
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
+from tonnage.scaleup import filling
 from tonnage.scaleup.candidates import storage_resource
+from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.filling import Filling
 from tonnage.scaleup.plan import GroupLimit, GroupReason, Nearest, NotHelped, Plan, ScaleUp
 
@@ -15,26 +17,18 @@ _ROWS = 20
 """Lines of a section, unless all are asked for."""
 
 
-class Background(NamedTuple):
-    """What a plan does not say itself: prices of groups, what its new nodes are full of, which
-    nodes are there already, and the expander that chose."""
-
-    prices: Mapping[str, float]
-    fillings: Mapping[str, Sequence[Filling]]
-    nodes: frozenset[str]
-    expander: str
-
-
-def print_plan(plan: Plan, background: Background, *, wide: bool) -> None:
+def print_plan(made: Decision, *, wide: bool) -> None:
     """Print a plan as tables; `wide` leaves nothing out."""
-    printing.echo(_summary(plan, background))
+    plan = made.plan
+    printing.echo(_summary(plan, made.inputs.nodes))
     if plan.partial:
         printing.echo(
             "The plan is partial: time ran out before all groups were looked at.", bold=True
         )
     if plan.scale_ups:
-        _print_purchases(plan, background)
-        _print_bounds(plan, background)
+        prices = {one.id: one.price_per_hour for one in made.inputs.groups}
+        _print_purchases(made, prices)
+        _print_bounds(plan, prices)
     if wide:
         _print_placements(plan)
     if plan.not_helped:
@@ -60,8 +54,8 @@ def money(price: float) -> str:
     return f"{price:,.4f}".rstrip("0").rstrip(".")
 
 
-def _summary(plan: Plan, background: Background) -> str:
-    there = sum(one.node in background.nodes for one in plan.all_on_existing)
+def _summary(plan: Plan, nodes: Container[str]) -> str:
+    there = sum(one.node in nodes for one in plan.all_on_existing)
     coming = len(plan.all_on_existing) - there
     bought = sum(len(node.pods) for one in plan.scale_ups for node in one.nodes)
     left = len(plan.not_helped)
@@ -81,12 +75,13 @@ def _nodes(plan: Plan) -> int:
     return sum(one.delta for one in plan.scale_ups)
 
 
-def _print_purchases(plan: Plan, background: Background) -> None:
-    priced = any(one.group in background.prices for one in plan.scale_ups)
+def _print_purchases(made: Decision, prices: Mapping[str, float | None]) -> None:
+    plan, full = made.plan, filling.fillings(made)
+    priced = any(prices.get(one.group) is not None for one in plan.scale_ups)
     headings = ["BUY", "NODES", "PODS", "FULLEST", *(["PRICE/H"] if priced else []), "WHY"]
     rows = []
     for one in plan.scale_ups:
-        price = background.prices.get(one.group)
+        price = prices.get(one.group)
         cost = [money(price * one.delta) if price is not None else "-"] if priced else []
         pods = sum(len(node.pods) for node in one.nodes)
         rows.append(
@@ -94,9 +89,9 @@ def _print_purchases(plan: Plan, background: Background) -> None:
                 one.group,
                 f"+{one.delta:,}",
                 f"{pods:,}",
-                _fullest(one, background.fillings.get(one.group, ())),
+                _fullest(one, full.get(one.group, ())),
                 *cost,
-                _why(one.group, plan, background.expander),
+                _why(one.group, plan, made.inputs.options.expander),
             ]
         )
     printing.echo()
@@ -129,7 +124,7 @@ def _first(texts: Sequence[str], others: str) -> str:
     return texts[0] + more if texts else "-"
 
 
-def _print_bounds(plan: Plan, background: Background) -> None:
+def _print_bounds(plan: Plan, prices: Mapping[str, float | None]) -> None:
     least = plan.bounds.nodes
     if not least:
         return
@@ -141,9 +136,11 @@ def _print_bounds(plan: Plan, background: Background) -> None:
         f", {plan.bounds.gap:.0%} more" if bought > least else ""
     )
     cheapest = plan.bounds.cost_per_hour
-    prices = [background.prices.get(one.group) for one in plan.scale_ups]
-    if cheapest is not None and None not in prices:
-        cost = sum(one.delta * background.prices[one.group] for one in plan.scale_ups)
+    costs = [
+        one.delta * price for one in plan.scale_ups if (price := prices.get(one.group)) is not None
+    ]
+    if cheapest is not None and len(costs) == len(plan.scale_ups):
+        cost = sum(costs)
         text += f", for {money(cost)} an hour where {money(cheapest)} is the least"
     printing.echo()
     printing.echo(f"{text}.")

@@ -57,7 +57,7 @@ def rescue(
     """
     from tonnage.cli.doctor import gathered
     from tonnage.doctor import rescue as rescuing
-    from tonnage.scaleup import durations
+    from tonnage.objects import durations
 
     if evict and filenames:
         raise InputError("--evict needs a live cluster; -f reads files")

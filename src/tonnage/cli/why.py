@@ -11,7 +11,7 @@ from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.autoscaler.report import Decision
+    from tonnage.autoscaler.report import LoggedDecision
     from tonnage.scaleup.plan import GroupReason, NotHelped
 
 BOUGHT = "bought"
@@ -127,7 +127,7 @@ class Outcome(NamedTuple):
     groups: "tuple[GroupReason, ...]"
 
 
-def _outcomes(pod: str, decision: "Decision") -> Iterator[Outcome]:
+def _outcomes(pod: str, decision: "LoggedDecision") -> Iterator[Outcome]:
     from tonnage.cli import plan_table
 
     plan = decision.plan
@@ -150,11 +150,11 @@ def _outcomes(pod: str, decision: "Decision") -> Iterator[Outcome]:
             yield Outcome(decision.time, LEFT_OUT, "", "", reason, "", left.reasons)
 
 
-def _reason_for(pod: str, decision: "Decision") -> str:
+def _reason_for(pod: str, decision: "LoggedDecision") -> str:
     return next((step.reason for step in decision.plan.steps if pod in step.pods), "")
 
 
-def _result(group: str, decision: "Decision") -> str:
+def _result(group: str, decision: "LoggedDecision") -> str:
     """What the provider was asked for the group, and what it said."""
     asked = [one for one in decision.done if one.deed == "increase" and one.group == group]
     if not asked:
@@ -223,7 +223,7 @@ def _news(one: Outcome, before: Outcome | None) -> bool:
     return before is None or one._replace(time="") != before._replace(time="")
 
 
-def _find(pod: str, decisions: "Iterable[Decision]", *, namespace: str, where: str) -> str:
+def _find(pod: str, decisions: "Iterable[LoggedDecision]", *, namespace: str, where: str) -> str:
     """`namespace/name` of the pod that is meant."""
     known = {name: None for decision in decisions for name in _pods(decision)}
     if "/" in pod and namespace and not pod.startswith(f"{namespace}/"):
@@ -244,7 +244,7 @@ def _find(pod: str, decisions: "Iterable[Decision]", *, namespace: str, where: s
     raise InputError(f"{where}: nothing was decided about pod {key!r}; {hint}")
 
 
-def _pods(decision: "Decision") -> Iterator[str]:
+def _pods(decision: "LoggedDecision") -> Iterator[str]:
     plan = decision.plan
     yield from (pod for one in plan.scale_ups for node in one.nodes for pod in node.pods)
     yield from (one.pod for one in plan.all_on_existing)

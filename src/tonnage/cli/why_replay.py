@@ -8,7 +8,7 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tonnage.autoscaler.report import Decision
+    from tonnage.autoscaler.report import LoggedDecision
     from tonnage.scaleup.plan import Plan
 
 
@@ -25,7 +25,7 @@ class Replay(NamedTuple):
         return self.then == self.now
 
 
-def replay(decisions: "Sequence[Decision]", *, pod: str) -> Replay:
+def replay(decisions: "Sequence[LoggedDecision]", *, pod: str) -> Replay:
     """The newest of the decisions that can be, made again."""
     from tonnage.autoscaler import recordings
 
@@ -41,7 +41,7 @@ def replay(decisions: "Sequence[Decision]", *, pod: str) -> Replay:
     doubts = []
     if newest.plan.partial:
         doubts.append("the plan of then is partial: time ran out")
-    if "grpc" in found.circumstances.config.expander:
+    if "grpc" in found.inputs.options.expander:
         doubts.append("an expander outside chose then, which is not asked now")
     return Replay(newest.time, newest.plan, now, tuple(doubts))
 

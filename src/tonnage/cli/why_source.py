@@ -9,7 +9,7 @@ from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import ClusterError, TonnageError
 
 if TYPE_CHECKING:
-    from tonnage.autoscaler.report import Decision
+    from tonnage.autoscaler.report import LoggedDecision
 
 _LEADER = "/debug/leader"
 
@@ -21,7 +21,7 @@ def decisions(
     kubeconfig: str | None,
     context: str | None,
     namespace: str | None,
-) -> "tuple[str, list[Decision]]":
+) -> "tuple[str, list[LoggedDecision]]":
     """From where, and the decisions there are."""
     if url is not None:
         return url, _of_url(url, path)
@@ -35,7 +35,7 @@ def decisions(
     )
 
 
-def _of_url(url: str, path: str) -> "list[Decision]":
+def _of_url(url: str, path: str) -> "list[LoggedDecision]":
     found = decision_files.ask(url, path)
     if not found:
         _refuse_follower(url)
@@ -60,7 +60,7 @@ def _refuse_follower(url: str) -> None:
 
 async def _of_leader(
     path: str, *, kubeconfig: str | None, context: str | None, namespace: str | None
-) -> "tuple[str, list[Decision]]":
+) -> "tuple[str, list[LoggedDecision]]":
     import random
 
     from tonnage.clock import SystemClock

@@ -15,7 +15,7 @@ from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, PersistentVol
 def without_templates(evidence: Evidence) -> Iterator[Finding]:
     """Of no concern where only our own autoscaler runs: it learns from live nodes."""
     others = [one for one in evidence.programs if one.does == "autoscaler" and not one.ours]
-    if not others and not evidence.request.groups:
+    if not others and not evidence.inputs.groups:
         return
     for one in checks.uncovered(_world(evidence), ((INSTANCE_TYPE,),)):
         yield Finding(
@@ -66,7 +66,7 @@ def not_published(evidence: Evidence) -> Iterator[Finding]:
 
 
 def label_on_real_nodes(evidence: Evidence) -> Iterator[Finding]:
-    for name, node in evidence.nodes.items():
+    for name, node in evidence.inputs.nodes.items():
         if TEMPLATE_NODE_LABEL in node.metadata.labels:
             yield Finding(
                 code="TON705",
@@ -78,7 +78,7 @@ def label_on_real_nodes(evidence: Evidence) -> Iterator[Finding]:
 
 def _in_use(evidence: Evidence, node: str, storage_class: str) -> bool:
     """Whether a volume of the class lies on the node."""
-    labels = evidence.nodes[node].metadata.labels
+    labels = evidence.inputs.nodes[node].metadata.labels
     return any(
         selectors.node_matches(affinity.required, labels, node)
         for volume in evidence.of(PersistentVolume)
@@ -92,8 +92,8 @@ def _world(evidence: Evidence) -> World:
     return World(
         classes=tuple(evidence.of(StorageClass)),
         drivers=tuple(evidence.of(CSIDriver)),
-        nodes=tuple(evidence.nodes.values()),
-        node_groups=tuple(evidence.request.groups),
+        nodes=tuple(evidence.inputs.nodes.values()),
+        node_groups=tuple(evidence.inputs.groups),
         capacities=tuple(evidence.of(CSIStorageCapacity)),
     )
 

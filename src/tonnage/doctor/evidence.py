@@ -1,21 +1,22 @@
 """All that the checks look at, gathered once so that each of them stays a plain question."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
 from tonnage.doctor import programs
 from tonnage.doctor.programs import Program
+from tonnage.groups.inputs import Inputs
+from tonnage.groups.model import Template
+from tonnage.groups.options import Options
 from tonnage.objects.kinds import KubeObject
-from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.objects.storage import CSIDriver, CSINode
+from tonnage.objects.storage import CSIDriver
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
-from tonnage.scaleup import deciding
-from tonnage.scaleup.options import Options
+from tonnage.scaleup import assessment, decision
+from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.plan import Plan
-from tonnage.scaleup.request import Request
 from tonnage.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -68,30 +69,32 @@ class Evidence:
         )
 
     @cached_property
-    def csinodes(self) -> dict[str, CSINode]:
-        return {one.metadata.name: one for one in self.of(CSINode)}
+    def inputs(self) -> Inputs:
+        """What a scale-up decision would be made from."""
+        features = opt_in.settled(self.features, "always" if self.enforced else "auto", seen="")
+        return Inputs.of_objects(
+            self.objects, options=self.options, features=features, now=self.now
+        )
 
     @cached_property
-    def nodes(self) -> dict[str, Node]:
-        return {one.metadata.name: one for one in self.of(Node)}
+    def assessed(self) -> Assessment:
+        return assessment.assess(self.inputs)
+
+    @property
+    def templates(self) -> Mapping[str, Template]:
+        """The next node of each group."""
+        return self.assessed.templates.by_group
 
     @cached_property
     def group_of(self) -> dict[str, str]:
         """The node group of each node that has one."""
-        return {node: group.id for group in self.request.groups for node in group.nodes}
-
-    @cached_property
-    def request(self) -> Request:
-        """What a scale-up decision would be made from."""
-        features = opt_in.settled(self.features, "always" if self.enforced else "auto", seen="")
-        return deciding.prepare(self.objects, options=self.options, features=features, now=self.now)
+        return {node: group.id for node, group in self.inputs.group_of.items()}
 
     @cached_property
     def plan(self) -> Plan:
         """What an autoscaler would do for the pods that wait."""
-        features = opt_in.settled(self.features, "always" if self.enforced else "auto", seen="")
-        return deciding.decide(self.objects, options=self.options, features=features, now=self.now)
+        return decision.decide_on(self.assessed).plan
 
     @property
     def snapshot(self) -> Snapshot:
-        return self.request.snapshot
+        return self.inputs.cluster.snapshot

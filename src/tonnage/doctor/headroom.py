@@ -51,7 +51,7 @@ def without_room(evidence: Evidence) -> Iterator[Finding]:
         return
     left = [one.pod for one in evidence.plan.not_helped if one.pod in with_volumes]
     if left:
-        groups = len(evidence.request.groups)
+        groups = len(evidence.inputs.groups)
         nor = f"and none of {groups:,} node groups can take" if groups else "can take"
         yield Finding(
             code="TON308",

@@ -20,7 +20,7 @@ def without_count(evidence: Evidence) -> Iterator[Finding]:
         one.metadata.name: one.spec.attach_required is not False for one in evidence.of(CSIDriver)
     }
     nodes: dict[str, list[str]] = defaultdict(list)
-    for name, csinode in evidence.csinodes.items():
+    for name, csinode in evidence.inputs.csinodes.items():
         for driver in csinode.spec.drivers:
             if driver.limit is None and attached.get(driver.name, True):
                 nodes[driver.name].append(name)
@@ -35,7 +35,7 @@ def without_count(evidence: Evidence) -> Iterator[Finding]:
 
 
 def not_positive(evidence: Evidence) -> Iterator[Finding]:
-    for name, csinode in evidence.csinodes.items():
+    for name, csinode in evidence.inputs.csinodes.items():
         for driver in csinode.spec.drivers:
             if driver.limit is not None and driver.limit <= 0:
                 yield Finding(
@@ -51,8 +51,8 @@ def not_positive(evidence: Evidence) -> Iterator[Finding]:
 def differing(evidence: Evidence) -> Iterator[Finding]:
     """Among nodes of one type in one group, the usual number is taken for the right one."""
     numbers: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
-    for name, csinode in evidence.csinodes.items():
-        node = evidence.nodes.get(name)
+    for name, csinode in evidence.inputs.csinodes.items():
+        node = evidence.inputs.nodes.get(name)
         if node is None:
             continue
         alike = (_instance_type(node), evidence.group_of.get(name, ""))
@@ -78,8 +78,8 @@ def differing(evidence: Evidence) -> Iterator[Finding]:
 
 
 def against_catalogue(evidence: Evidence) -> Iterator[Finding]:
-    for name, csinode in evidence.csinodes.items():
-        node = evidence.nodes.get(name)
+    for name, csinode in evidence.inputs.csinodes.items():
+        node = evidence.inputs.nodes.get(name)
         type_ = _instance_type(node) if node is not None else ""
         if node is None or not type_:
             continue
@@ -121,11 +121,11 @@ def exceeded(evidence: Evidence) -> Iterator[Finding]:
 
 
 def without_csinode(evidence: Evidence) -> Iterator[Finding]:
-    if not evidence.csinodes:
+    if not evidence.inputs.csinodes:
         # Nobody wrote them into the file, or the cluster has no CSI at all.
         return
-    for name in evidence.nodes:
-        if name not in evidence.csinodes:
+    for name in evidence.inputs.nodes:
+        if name not in evidence.inputs.csinodes:
             yield Finding(
                 code="TON306",
                 severity="warning",

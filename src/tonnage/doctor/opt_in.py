@@ -39,8 +39,8 @@ def unaware_autoscalers(evidence: Evidence) -> Iterator[Finding]:
 def templates_without_driver(evidence: Evidence) -> Iterator[Finding]:
     for driver in evidence.opted_in:
         name = driver.metadata.name
-        for group in evidence.request.groups:
-            template = evidence.request.templates.get(group.id)
+        for group in evidence.inputs.groups:
+            template = evidence.templates.get(group.id)
             if template is not None and name not in drivers.by_name(template.csinode):
                 yield Finding(
                     code="TON102",

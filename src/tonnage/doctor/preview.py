@@ -7,6 +7,7 @@ from tonnage.objects import volumes
 from tonnage.objects.meta import Record
 from tonnage.objects.storage import CSIDriver, CSINode, StorageClass
 from tonnage.rules import pipeline
+from tonnage.scaleup import decision
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
@@ -40,7 +41,7 @@ def opting_in(evidence: Evidence, driver: str) -> Preview:
     known = {one.metadata.name for one in evidence.of(CSIDriver)}
     named = known.union(
         (one.provisioner for one in evidence.of(StorageClass)),
-        (entry.name for one in evidence.csinodes.values() for entry in one.spec.drivers),
+        (entry.name for one in evidence.inputs.csinodes.values() for entry in one.spec.drivers),
     )
     if driver not in named:
         have = ", ".join(sorted(named)) or "none"
@@ -48,8 +49,8 @@ def opting_in(evidence: Evidence, driver: str) -> Preview:
     snapshot = evidence.snapshot
     lacking = [
         name
-        for name in evidence.nodes
-        if driver not in drivers.by_name(evidence.csinodes.get(name))
+        for name in evidence.inputs.nodes
+        if driver not in drivers.by_name(evidence.inputs.csinodes.get(name))
     ]
     users = [record for record in snapshot.pods.values() if _uses(snapshot, record, driver)]
     bare = set(lacking)
@@ -58,12 +59,12 @@ def opting_in(evidence: Evidence, driver: str) -> Preview:
         driver=driver,
         opted_in_already=any(one.metadata.name == driver for one in evidence.opted_in),
         nodes=tuple(lacking),
-        nodes_in_all=len(evidence.nodes),
+        nodes_in_all=len(evidence.inputs.nodes),
         waiting=tuple(_affected(evidence, waiting, bare)),
         running=tuple(one.key for one in users if one.node_name in bare),
         groups=tuple(
             group.id
-            for group in evidence.request.groups
+            for group in evidence.inputs.groups
             if driver not in drivers.by_name(_csinode(evidence, group.id))
         ),
     )
@@ -73,8 +74,9 @@ def _affected(evidence: Evidence, waiting: list[PodRecord], bare: set[str]) -> l
     """Opting in takes nodes without the driver away from a pod and changes nothing else."""
     found = []
     rows = [record.row for record in evidence.snapshot.ordered_nodes() if record.name in bare]
+    features = decision.as_decided(evidence.inputs.features, evidence.options)
     for record in waiting:
-        fits = pipeline.evaluate(evidence.snapshot, record, evidence.request.features).fits
+        fits = pipeline.evaluate(evidence.snapshot, record, features).fits
         now = int(fits.sum())
         lost = int(fits[rows].sum())
         if lost:
@@ -91,5 +93,5 @@ def _uses(snapshot: Snapshot, record: PodRecord, driver: str) -> bool:
 
 
 def _csinode(evidence: Evidence, group: str) -> CSINode | None:
-    template = evidence.request.templates.get(group)
+    template = evidence.templates.get(group)
     return template.csinode if template is not None else None

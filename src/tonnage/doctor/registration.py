@@ -7,16 +7,18 @@ from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding, listed
 from tonnage.doctor.limits import INSTANCE_TYPE
 from tonnage.groups import drivers, node_state
-from tonnage.scaleup.options import policy_of
+from tonnage.groups.options import policy_of
 
 
 def listed_by_templates_only(evidence: Evidence) -> Iterator[Finding]:
     """Where no node of a group had time to register anything, nothing is known yet."""
-    if not evidence.csinodes:
+    if not evidence.inputs.csinodes:
         return
     settled = set(_settled(evidence))
-    registered = {name for one in evidence.csinodes.values() for name in drivers.by_name(one)}
-    for group in evidence.request.groups:
+    registered = {
+        name for one in evidence.inputs.csinodes.values() for name in drivers.by_name(one)
+    }
+    for group in evidence.inputs.groups:
         template = group.provider_template
         told = drivers.by_name(template.csi_node if template is not None else None)
         nodes = [name for name in group.nodes if name in settled]
@@ -35,12 +37,12 @@ def lacking_what_siblings_have(evidence: Evidence) -> Iterator[Finding]:
     """Nodes without any CSINode are told of elsewhere, and speak for nobody."""
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name in _settled(evidence):
-        kind = evidence.nodes[name].metadata.labels.get(INSTANCE_TYPE, "")
+        kind = evidence.inputs.nodes[name].metadata.labels.get(INSTANCE_TYPE, "")
         key = (evidence.group_of.get(name, ""), kind)
-        if any(key) and name in evidence.csinodes:
+        if any(key) and name in evidence.inputs.csinodes:
             alike[key].append(name)
     for names in alike.values():
-        have = {name: drivers.by_name(evidence.csinodes[name]).keys() for name in names}
+        have = {name: drivers.by_name(evidence.inputs.csinodes[name]).keys() for name in names}
         votes = Counter(driver for listed_ in have.values() for driver in listed_)
         usual = {driver for driver, count in votes.items() if 2 * count > len(names)}
         for name in names:
@@ -60,7 +62,7 @@ def _settled(evidence: Evidence) -> Iterator[str]:
     """Nodes that are Ready and had time to register their drivers."""
     policy = policy_of(evidence.options)
     timeout = policy.driver_registration_timeout
-    for name, node in evidence.nodes.items():
+    for name, node in evidence.inputs.nodes.items():
         state = node_state.of(node, policy)
         if state.ready and not state.deleting and state.is_seasoned(evidence.now, timeout):
             yield name

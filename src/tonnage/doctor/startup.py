@@ -12,8 +12,8 @@ from tonnage.objects.storage import CSIDriver
 def left_over(evidence: Evidence) -> Iterator[Finding]:
     """The key of such a taint names the driver it waits for."""
     known = {one.metadata.name for one in evidence.of(CSIDriver)}
-    for name, node in evidence.nodes.items():
-        registered = drivers.by_name(evidence.csinodes.get(name))
+    for name, node in evidence.inputs.nodes.items():
+        registered = drivers.by_name(evidence.inputs.csinodes.get(name))
         for taint in node.spec.taints:
             driver = taint.key.removesuffix(AGENT_NOT_READY)
             if driver == taint.key:

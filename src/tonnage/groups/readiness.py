@@ -17,13 +17,11 @@ import msgspec
 from tonnage.groups import driver_outage, drivers, node_state
 from tonnage.groups.driver_outage import DriverOutage, LackingNode
 from tonnage.groups.drivers import Member
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.memory import Absences
 from tonnage.groups.model import LIVE, PROVIDER, REMEMBERED, Group, Template
-from tonnage.groups.node_state import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects.meta import Record
-from tonnage.objects.nodes import Node
-from tonnage.objects.storage import CSINode
 
 State: TypeAlias = Literal["ready", "coming-up", "unready", "deleting"]
 
@@ -96,42 +94,26 @@ class Readiness(Record, frozen=True, kw_only=True):
     absences: dict[str, dict[str, float]] = {}
 
 
-def assess(
-    groups: Sequence[Group],
-    templates: Mapping[str, Template],
-    *,
-    nodes: Iterable[Node],
-    csinodes: Iterable[CSINode],
-    policy: GroupPolicy,
-    now: float,
-    states: Mapping[str, NodeState] | None = None,
-    absences: Absences | None = None,
-) -> Readiness:
+def assess(inputs: Inputs, templates: Mapping[str, Template]) -> Readiness:
     """Sort the nodes by state and weigh the groups; `templates` are those of `templates.build`.
 
-    `states` are what the nodes say of themselves, for callers who have that at hand. `absences`
-    are those of the look before; `None`, as in a file, is that nobody has looked before: what a
-    node lacks it has lacked from its birth.
+    In a file nobody has looked before: what a node lacks it has lacked from its birth.
     """
-    nodes = list(nodes)
-    by_name = {csinode.metadata.name: csinode for csinode in csinodes}
-    group_of = {name: group for group in groups for name in group.nodes}
-    if states is None:
-        states = {node.metadata.name: node_state.of(node, policy) for node in nodes}
-    look = _Look(not by_name, policy, now, None if policy.as_upstream else absences)
+    policy = inputs.policy
+    before = inputs.memory.absences if inputs.live and not policy.as_upstream else None
+    look = _Look(not inputs.csinodes, policy, inputs.now, before)
     found: dict[str, NodeReadiness] = {}
-    for node in nodes:
-        name = node.metadata.name
-        group = group_of.get(name)
+    for name in inputs.nodes:
+        group = inputs.group_of.get(name)
         template = templates.get(group.id) if group is not None else None
-        found[name] = look.node(Member(node, states[name], by_name.get(name)), group, template)
+        found[name] = look.node(inputs.member(name), group, template)
     outages: tuple[DriverOutage, ...] = ()
     if not policy.as_upstream:
-        outages = driver_outage.find(look.lacking, by_name, states)
+        outages = driver_outage.find(look.lacking, inputs.csinodes, inputs.states)
     reason = _cluster_trouble(found.values(), _absent(outages), policy)
     return Readiness(
         nodes=found,
-        groups=_by_group(groups, found.values(), _absent(outages), policy),
+        groups=_by_group(inputs.groups, found.values(), _absent(outages), policy),
         outages=outages,
         healthy=not reason,
         reason=reason,
@@ -139,9 +121,10 @@ def assess(
     )
 
 
-def with_targets(found: Readiness, groups: Sequence[Group], *, policy: GroupPolicy) -> Readiness:
+def with_targets(found: Readiness, inputs: Inputs) -> Readiness:
     """The same nodes in the same groups, of which other sizes are wanted now."""
-    weighed = _by_group(groups, found.nodes.values(), _absent(found.outages), policy)
+    absent = _absent(found.outages)
+    weighed = _by_group(inputs.groups, found.nodes.values(), absent, inputs.policy)
     return msgspec.structs.replace(found, groups=weighed)
 
 

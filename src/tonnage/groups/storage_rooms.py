@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import (
     LIVE,
     PROVIDER,
@@ -34,31 +34,21 @@ from tonnage.snapshot.storage import StorageState
 from tonnage.snapshot.storage_ledger import POOL_ANNOTATION, Room
 
 
-def furnish(
-    built: Templates,
-    *,
-    groups: Sequence[Group],
-    nodes: Iterable[Node],
-    storage: StorageState,
-    memory: TemplateMemory,
-) -> Templates:
-    """The templates with the storage their nodes would have, also those to be remembered.
-
-    `memory` is what was remembered before this round.
-    """
+def furnish(built: Templates, inputs: Inputs) -> Templates:
+    """The templates with the storage their nodes would have, also those to be remembered."""
+    storage = inputs.cluster.snapshot.storage
     classes = storage_ledger.tracked(storage)
     if not classes:
         return built
     published = _Published(storage, classes)
-    by_name = {node.metadata.name: node for node in nodes}
     found = dict(built.by_group)
     remembered = dict(built.memory.groups)
-    for group in groups:
-        past = memory.groups.get(group.id)
+    for group in inputs.groups:
+        past = inputs.memory.groups.get(group.id)
         before = past.template.storage if past is not None else ()
         template = found.get(group.id)
         host_keys = (HOSTNAME, *(template.host_keys if template is not None else ()))
-        members = [by_name[name] for name in group.nodes if name in by_name]
+        members = [inputs.nodes[name] for name in group.nodes if name in inputs.nodes]
         live = _best(room for node in members for room in published.of_node(node, host_keys))
         if template is not None:
             sources = _sources(group, template, published, live, before)

@@ -6,7 +6,6 @@ letter, `template_completion` adds what is known of drivers, their limits and th
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -18,13 +17,12 @@ from tonnage.groups import (
     limit_votes,
     limits,
     node_sanitiser,
-    node_state,
     template_completion,
     topology,
 )
 from tonnage.groups import memory as memories
 from tonnage.groups.drivers import Evidence, Member, UsualDrivers
-from tonnage.groups.enforced_limits import ReadLimits
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.limit_votes import Vote
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.model import (
@@ -36,16 +34,11 @@ from tonnage.groups.model import (
     Limit,
     Template,
 )
-from tonnage.groups.node_state import NodeState
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.template_completion import Surroundings
 from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
-from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import GroupTemplate
-from tonnage.objects.storage import CSINode
-from tonnage.objects.workloads import DaemonSet
 
 
 class Templates(Record, frozen=True, kw_only=True):
@@ -62,73 +55,42 @@ class Templates(Record, frozen=True, kw_only=True):
     memory: TemplateMemory = TemplateMemory()
 
 
-def build(
-    groups: Sequence[Group],
-    *,
-    nodes: Iterable[Node],
-    csinodes: Iterable[CSINode],
-    pods_by_node: Mapping[str, Iterable[Pod]],
-    daemonsets: Iterable[DaemonSet],
-    memory: TemplateMemory,
-    policy: GroupPolicy,
-    now: float,
-    wanted: Iterable[str] = (),
-    states: Mapping[str, NodeState] | None = None,
-    own_keys: Mapping[str, str] = MappingProxyType({}),
-    enforced: ReadLimits | None = None,
-) -> Templates:
+def build(inputs: Inputs, *, wanted: Iterable[str] = ()) -> Templates:
     """The templates of all groups.
 
-    `pods_by_node` are the pods on nodes; only those of nodes that become templates are looked
-    at. `wanted` are the drivers that pending pods want, for which every template gets a limit;
-    in-tree plugins among them have one where `enforced` reads what nodes are judged by. `own_keys`
-    are the resources by which CSIDrivers name their limits.
-    `states` are those of the nodes, for callers who have them at hand.
+    Only pods of nodes that become templates are looked at. `wanted` are the drivers that pending
+    pods want, for which every template gets a limit; in-tree plugins among them have one where
+    nodes are judged by keys of their resources.
     """
-    by_name = {node.metadata.name: node for node in nodes}
-    if states is None:
-        states = node_state.States().of(by_name.values(), policy)
-    cluster = _Cluster(
-        nodes=by_name,
-        states=states,
-        csinodes={csinode.metadata.name: csinode for csinode in csinodes},
-        pods_by_node=pods_by_node,
-        daemon_sets=tuple(daemonsets),
-        group_of={name: group.id for group in groups for name in group.nodes},
-        policy=policy,
-        now=now,
-    )
-    names = set(wanted)
+    names, snapshot, memory = set(wanted), inputs.cluster.snapshot, inputs.memory
+    plugins = names & limit_keys.INTREE_KEYS.keys()
     surroundings = Surroundings(
-        cluster.registered,
-        tuple(sorted(names - limit_keys.INTREE_KEYS.keys())),
-        own_keys=own_keys,
+        lambda: _registered(inputs),
+        tuple(sorted(names - plugins)),
+        own_keys=snapshot.own_keys,
         lessons=memory.lessons,
-        usual=UsualDrivers(cluster.everybody(), policy=policy, now=now),
+        usual=UsualDrivers(inputs.everybody(), policy=inputs.policy, now=inputs.now),
     )
     made = {
-        group.id: _make(group, cluster, surroundings, past=memory.groups.get(group.id))
-        for group in groups
+        group.id: _make(group, inputs, surroundings, past=memory.groups.get(group.id))
+        for group in inputs.groups
     }
     problems = {
         group.id: (*group.problems, *(f"group {group.id}: {p}" for p in made[group.id].problems))
-        for group in groups
+        for group in inputs.groups
     }
-    return Templates(
-        by_group={
-            name: one.template
-            if enforced is None
-            else enforced_limits.stated(
-                one.template,
-                plugins=names & limit_keys.INTREE_KEYS.keys(),
-                own=own_keys,
-                read=enforced,
+    by_group = {name: one.template for name, one in made.items() if one.template is not None}
+    if snapshot.reads_keys:
+        by_group = {
+            name: enforced_limits.stated(
+                template, plugins=plugins, own=snapshot.own_keys, read=snapshot.limits_on
             )
-            for name, one in made.items()
-            if one.template is not None
-        },
+            for name, template in by_group.items()
+        }
+    return Templates(
+        by_group=by_group,
         problems={name: found for name, found in problems.items() if found},
-        warnings=tuple(_warnings(cluster, made)),
+        warnings=tuple(_warnings(inputs, made)),
         memory=TemplateMemory(
             groups={
                 name: one.remembered for name, one in made.items() if one.remembered is not None
@@ -161,33 +123,12 @@ def _without(template: Template, names: frozenset[str]) -> Template:
     return msgspec.structs.replace(template, csinode=csinode, limits=found)
 
 
-class _Cluster(NamedTuple):
-    """The cluster by name, and how it is to be looked at."""
-
-    nodes: Mapping[str, Node]
-    states: Mapping[str, NodeState]
-    csinodes: Mapping[str, CSINode]
-    pods_by_node: Mapping[str, Iterable[Pod]]
-    daemon_sets: tuple[DaemonSet, ...]
-    group_of: Mapping[str, str]
-    policy: GroupPolicy
-    now: float
-
-    def members(self, group: Group) -> list[Member]:
-        return [self._member(name) for name in group.nodes if name in self.nodes]
-
-    def everybody(self) -> Iterator[Member]:
-        """All nodes, of whatever group."""
-        return map(self._member, self.nodes)
-
-    def _member(self, name: str) -> Member:
-        return Member(self.nodes[name], self.states[name], self.csinodes.get(name))
-
-    def registered(self) -> Iterator[limits.Registered]:
-        """The ready nodes that have a CSINode."""
-        for name, csinode in self.csinodes.items():
-            if name in self.nodes and self.states[name].ready:
-                yield limits.Registered(self.nodes[name], csinode, self.group_of.get(name))
+def _registered(inputs: Inputs) -> Iterator[limits.Registered]:
+    """The ready nodes that have a CSINode."""
+    for name, csinode in inputs.csinodes.items():
+        if name in inputs.nodes and inputs.states[name].ready:
+            group = inputs.group_of.get(name)
+            yield limits.Registered(inputs.nodes[name], csinode, group.id if group else None)
 
 
 class _Made(NamedTuple):
@@ -199,27 +140,27 @@ class _Made(NamedTuple):
 
 
 def _make(
-    group: Group, cluster: _Cluster, surroundings: Surroundings, *, past: RememberedGroup | None
+    group: Group, inputs: Inputs, surroundings: Surroundings, *, past: RememberedGroup | None
 ) -> _Made:
-    policy = cluster.policy
+    policy = inputs.policy
     problems: list[str] = []
-    members = cluster.members(group)
+    members = inputs.members(group)
     past = _still_true(past, group, policy)
-    evidence = _evidence(group, members, cluster, surroundings, past)
-    live = _from_stable(group, members, evidence, cluster)
+    evidence = _evidence(group, members, inputs, surroundings, past)
+    live = _from_stable(group, members, evidence, inputs)
     chosen = (
         live
         or _recalled(past)
         or _declared(group, policy, problems)
-        or _from_unfit(group, members, evidence, cluster, problems)
+        or _from_unfit(group, members, evidence, inputs, problems)
     )
     seen = {**evidence.seen, **drivers.by_name(live.csinode if live is not None else None)}
-    shown = _votes(chosen, members, cluster, surroundings)
+    shown = _votes(chosen, members, inputs, surroundings)
     told = (
         drivers.with_count(driver, shown[name].slots) if name in shown else driver
         for name, driver in seen.items()
     )
-    remembered = memories.renewed(past, live, told, now=cluster.now)
+    remembered = memories.renewed(past, live, told, now=inputs.now)
     if chosen is None:
         problems.append(
             "no template: it has no node, had none before, and its provider describes none"
@@ -240,25 +181,25 @@ def _make(
             surroundings=surroundings,
         )
         problems.extend(unknown)
-    return _Made(_with_daemons(chosen, cluster), tuple(problems), remembered)
+    return _Made(_with_daemons(chosen, inputs), tuple(problems), remembered)
 
 
 def _evidence(
     group: Group,
     members: Sequence[Member],
-    cluster: _Cluster,
+    inputs: Inputs,
     surroundings: Surroundings,
     past: RememberedGroup | None,
 ) -> Evidence:
     provider = group.provider_template.csi_node if group.provider_template is not None else None
-    if cluster.policy.as_upstream or not cluster.policy.csi_aware:
+    if inputs.policy.as_upstream or not inputs.policy.csi_aware:
         return Evidence(frozenset(drivers.by_name(provider)), {}, conclusive=False)
     return drivers.evidence(
         members,
         provider=provider,
         remembered=past.drivers if past is not None else {},
-        policy=cluster.policy,
-        now=cluster.now,
+        policy=inputs.policy,
+        now=inputs.now,
         usual=lambda: surroundings.usual.of(limits.instance_type(members[0].node)),
     )
 
@@ -266,11 +207,11 @@ def _evidence(
 def _votes(
     chosen: Template | None,
     members: Sequence[Member],
-    cluster: _Cluster,
+    inputs: Inputs,
     surroundings: Surroundings,
 ) -> Mapping[str, Vote]:
     """What nodes like the chosen one say of limits; upstream goes by the one it copies."""
-    if cluster.policy.as_upstream or not cluster.policy.csi_aware:
+    if inputs.policy.as_upstream or not inputs.policy.csi_aware:
         return {}
     kind = limits.instance_type(chosen.node) if chosen is not None else ""
     return limit_votes.of_group(
@@ -278,7 +219,7 @@ def _votes(
         kind=kind,
         wanted=surroundings.wanted,
         own_keys=surroundings.own_keys,
-        now=cluster.now,
+        now=inputs.now,
     )
 
 
@@ -294,28 +235,28 @@ def _still_true(
 
 
 def _from_stable(
-    group: Group, members: Sequence[Member], evidence: Evidence, cluster: _Cluster
+    group: Group, members: Sequence[Member], evidence: Evidence, inputs: Inputs
 ) -> Template | None:
     """The group's first node that has been ready for a while and lacks no driver."""
     for member in members:
-        if not _unfit(member, evidence, cluster):
-            return _copied(group, member, members, cluster)
+        if not _unfit(member, evidence, inputs):
+            return _copied(group, member, members, inputs)
     return None
 
 
-def _unfit(member: Member, evidence: Evidence, cluster: _Cluster) -> str:
+def _unfit(member: Member, evidence: Evidence, inputs: Inputs) -> str:
     """Why a node cannot stand for its group, or nothing."""
     state = member.state
     if state.deleting or member.node.spec.unschedulable:
         return "it is being deleted" if state.deleting else "it is cordoned"
-    if not state.is_stable(cluster.now):
+    if not state.is_stable(inputs.now):
         return state.reason or "it is not ready for long"
     missing = drivers.missing_on(
         member,
         evidence.expected,
-        blind=not cluster.csinodes,
-        policy=cluster.policy,
-        now=cluster.now,
+        blind=not inputs.csinodes,
+        policy=inputs.policy,
+        now=inputs.now,
     )
     return f"it lacks {', '.join(missing)}" if missing else ""
 
@@ -324,7 +265,7 @@ def _from_unfit(
     group: Group,
     members: Sequence[Member],
     evidence: Evidence,
-    cluster: _Cluster,
+    inputs: Inputs,
     problems: list[str],
 ) -> Template | None:
     """A node that is not fit to be a template, rather than none; those being deleted last."""
@@ -333,24 +274,22 @@ def _from_unfit(
         return None
     problems.append(
         f"its template is copied from node {member.node.metadata.name} for want of a better one: "
-        f"{_unfit(member, evidence, cluster)}"
+        f"{_unfit(member, evidence, inputs)}"
     )
-    return _copied(group, member, members, cluster)
+    return _copied(group, member, members, inputs)
 
 
-def _copied(
-    group: Group, member: Member, siblings: Sequence[Member], cluster: _Cluster
-) -> Template:
+def _copied(group: Group, member: Member, siblings: Sequence[Member], inputs: Inputs) -> Template:
     name = node_sanitiser.template_name(group.id)
     csinode = member.csinode
     host_keys: tuple[str, ...] = ()
-    if csinode is not None and not cluster.policy.as_upstream:
+    if csinode is not None and not inputs.policy.as_upstream:
         nodes = (sibling.node for sibling in siblings)
         host_keys = topology.host_keys(member.node, csinode.spec.drivers, nodes)
-    pods = cluster.pods_by_node.get(member.node.metadata.name, ())
+    pods = inputs.cluster.pods_by_node.get(member.node.metadata.name, ())
     return Template(
         group=group.id,
-        node=node_sanitiser.node(member.node, name, host_keys=host_keys, policy=cluster.policy),
+        node=node_sanitiser.node(member.node, name, host_keys=host_keys, policy=inputs.policy),
         csinode=node_sanitiser.csinode(csinode, name) if csinode is not None else None,
         daemon_pods=tuple(daemons.moved(pod, name) for pod in daemons.staying(pods)),
         source=LIVE,
@@ -393,14 +332,14 @@ def _has_resources(declared: GroupTemplate, problems: list[str]) -> bool:
     return False
 
 
-def _with_daemons(template: Template, cluster: _Cluster) -> Template:
+def _with_daemons(template: Template, inputs: Inputs) -> Template:
     """The template with a pod of every DaemonSet that would run on it."""
-    policy = cluster.policy
+    policy = inputs.policy
     of_a_node = template.source in (LIVE, REMEMBERED)
     added = daemons.missing(
         template.node,
         template.daemon_pods,
-        cluster.daemon_sets,
+        inputs.cluster.daemon_sets,
         critical_only=policy.as_upstream and of_a_node and not policy.force_ds,
     )
     if not added:
@@ -408,17 +347,17 @@ def _with_daemons(template: Template, cluster: _Cluster) -> Template:
     return msgspec.structs.replace(template, daemon_pods=(*template.daemon_pods, *added))
 
 
-def _warnings(cluster: _Cluster, made: Mapping[str, _Made]) -> Iterator[str]:
-    for state in cluster.states.values():
+def _warnings(inputs: Inputs, made: Mapping[str, _Made]) -> Iterator[str]:
+    for state in inputs.states.values():
         yield from state.problems
-    policy = cluster.policy
+    policy = inputs.policy
     for name in policy.limits.groups:
         if name not in made:
             yield f"limits.groups: there is no node group {name}"
     expecting = any(
         one.template is not None and one.template.expected_drivers for one in made.values()
     )
-    if cluster.nodes and not cluster.csinodes and expecting and not policy.as_upstream:
+    if inputs.nodes and not inputs.csinodes and expecting and not policy.as_upstream:
         yield (
             "no CSINode is known, though drivers are expected: whether nodes have registered "
             "them is not checked, except on nodes that have only just been created"

@@ -13,8 +13,9 @@ from tonnage.errors import InputError
 from tonnage.migration import flags
 from tonnage.migration.documents import Followed, Migration, text_of
 from tonnage.migration.flags import ARGUMENT, NOT_SUPPORTED, SETTING, Flag
+from tonnage.objects import durations
 from tonnage.objects.scenarios import API_VERSION
-from tonnage.scaleup import durations, expanders
+from tonnage.scaleup import expanders
 from tonnage.scaleup.priorities import parse_priorities
 from tonnage.service import config_file, plain_yaml
 

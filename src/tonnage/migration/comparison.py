@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 
-from tonnage.autoscaler.report import Decision
+from tonnage.autoscaler.report import LoggedDecision
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
 
@@ -81,7 +81,7 @@ class Event(Record, frozen=True, kw_only=True):
 
 
 def compare(
-    decisions: Sequence[Decision], events: Sequence[Event], status: Mapping[str, Any]
+    decisions: Sequence[LoggedDecision], events: Sequence[Event], status: Mapping[str, Any]
 ) -> Comparison:
     """Where they differ; `status` is the document in the status ConfigMap, or empty."""
     theirs, ours = _their_words(events), _our_words(decisions)
@@ -148,7 +148,7 @@ def _their_words(events: Sequence[Event]) -> dict[str, Word]:
     return words
 
 
-def _our_words(decisions: Sequence[Decision]) -> dict[str, Word]:
+def _our_words(decisions: Sequence[LoggedDecision]) -> dict[str, Word]:
     words: dict[str, Word] = {}
 
     def say(pod: str, word: Word) -> None:
@@ -184,7 +184,7 @@ def _pod_row(pod: str, theirs: Word, ours: Word) -> PodRow:
 
 
 def _group_rows(
-    decisions: Sequence[Decision], events: Sequence[Event], status: Mapping[str, Any]
+    decisions: Sequence[LoggedDecision], events: Sequence[Event], status: Mapping[str, Any]
 ) -> Iterable[GroupRow]:
     ours: dict[str, int] = {}
     for decision in decisions:
@@ -235,7 +235,7 @@ def _group_row(
 
 
 def _warnings(
-    decisions: Sequence[Decision], events: Sequence[Event], status: Mapping[str, Any]
+    decisions: Sequence[LoggedDecision], events: Sequence[Event], status: Mapping[str, Any]
 ) -> Iterable[str]:
     if not decisions:
         yield "there is no decision of Tonnage to compare with"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tonnage.errors import InputError
-from tonnage.scaleup import durations
+from tonnage.objects import durations
 
 TIMEOUT = 5.0
 _FIELDS = ("address", "key", "cert", "cacert", "grpc_timeout")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from tonnage.groups.model import Group, Template
+from tonnage.groups.options import Options
 from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
-from tonnage.scaleup.options import Options
 
 MAX_SIZE_REACHED = "max node group size reached"
 MAX_NODES_REACHED = "max total nodes in cluster reached"

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from tonnage.groups.model import Group, Template
+from tonnage.groups.options import Options
 from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.storage import CSINode
@@ -16,7 +17,6 @@ from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code
 from tonnage.scaleup import balancing, expanders, packing, podgroups
 from tonnage.scaleup.bounds import Supply
-from tonnage.scaleup.options import Options
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import TemplateRow

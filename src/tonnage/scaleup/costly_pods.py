@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from typing import NamedTuple
 
-from tonnage.scaleup.options import Options
+from tonnage.groups.options import Options
 from tonnage.scaleup.plan import GroupReason, NotHelped, SetApart
 from tonnage.scaleup.podgroups import PodGroup
 

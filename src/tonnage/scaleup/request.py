@@ -5,10 +5,10 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from tonnage.groups.model import Group, Template
+from tonnage.groups.options import Options
 from tonnage.rules.features import Features
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
-from tonnage.scaleup.options import Options
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.scaleup.underway import Promise
 from tonnage.snapshot.snapshot import PodRecord, Snapshot

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import TEMPLATE_NODE_LABEL, Template
 from tonnage.groups.readiness import READY, Readiness
 from tonnage.objects import timestamps
@@ -112,12 +113,7 @@ def complete_coming_up(
 
 
 def not_published_yet(
-    nodes: Iterable[Node],
-    assessed: Readiness,
-    templates: Mapping[str, Template],
-    *,
-    now: float,
-    within: float,
+    inputs: Inputs, assessed: Readiness, templates: Mapping[str, Template]
 ) -> dict[str, str]:
     """Ready nodes, with their groups, that are so young that their storage may yet be published.
 
@@ -127,13 +123,14 @@ def not_published_yet(
     found: dict[str, str] = {}
     if not any(template.storage for template in templates.values()):
         return found
-    for node in nodes:
+    since = inputs.now - inputs.policy.driver_registration_timeout
+    for node in inputs.cluster.nodes:
         name, created = node.metadata.name, node.metadata.creation_timestamp
         one = assessed.nodes.get(name)
         template = templates.get(one.group or "") if one is not None else None
         if one is None or one.group is None or template is None or not template.storage:
             continue
-        if one.state == READY and created and _seconds(created) > now - within:
+        if one.state == READY and created and _seconds(created) > since:
             found[name] = one.group
     return found
 

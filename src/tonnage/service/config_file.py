@@ -23,10 +23,9 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.files import yamltext
-from tonnage.objects import codec, strictness
+from tonnage.objects import codec, durations, strictness
 from tonnage.objects.validation import Fault, describe
 from tonnage.objects.validation import Path as Steps
-from tonnage.scaleup import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
 

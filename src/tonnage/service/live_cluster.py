@@ -18,6 +18,7 @@ from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.reflector import Pace
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.groups import cluster_state
 from tonnage.objects import codec, oddities
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
@@ -33,7 +34,6 @@ from tonnage.objects.storage import (
 )
 from tonnage.objects.validation import describe
 from tonnage.rules.features import Features
-from tonnage.scaleup import gathering
 
 T = TypeVar("T", bound=Named)
 
@@ -99,7 +99,7 @@ class StandingCluster:
         self._features = features
         self._counted = counted
         self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
-        self.snapshot = gathering.empty_snapshot(features)
+        self.snapshot = cluster_state.empty_snapshot(features)
         self.rejected: dict[tuple[str, str], str] = {}
         self.odd: dict[tuple[str, str], str] = {}
         self._unbound: dict[str, dict[tuple[str, str], None]] = {}
@@ -274,7 +274,7 @@ class StandingCluster:
         _log.error("object not counted", extra={"kind": kind, "object": name, "error": str(error)})
 
     def _rebuild(self) -> None:
-        self.snapshot = gathering.empty_snapshot(self._features)
+        self.snapshot = cluster_state.empty_snapshot(self._features)
         self._rebuild_wanted = False
         left_out = dict(self.rejected)
         self.rejected = {}

@@ -15,9 +15,8 @@ import msgspec
 from tonnage.embedded.world import Delay
 from tonnage.errors import InputError
 from tonnage.files.yamltext import Document
-from tonnage.objects import codec, strictness
+from tonnage.objects import codec, durations, strictness
 from tonnage.objects.validation import Fault, describe
-from tonnage.scaleup import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
 Steps = tuple[str | int, ...]

@@ -1,7 +1,7 @@
 """How long a pod that does a piece of work takes for it, as its annotation says."""
 
+from tonnage.objects import durations
 from tonnage.objects.pods import Pod
-from tonnage.scaleup import durations
 
 RUNS_FOR = "tonnage.dev/runs-for"
 """Seconds, or a duration such as `90s`, `5m` or `1h30m`. For pods that are not always restarted."""

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tonnage.objects import quantities
+from tonnage.objects import durations, quantities
 from tonnage.objects.meta import Quantity
 from tonnage.objects.nodes import Taint
 from tonnage.providers.protocol import GroupOptions
-from tonnage.scaleup import durations
 
 TEMPLATE = "k8s.io/cluster-autoscaler/node-template/"
 LABEL, TAINT, RESOURCE = f"{TEMPLATE}label/", f"{TEMPLATE}taint/", f"{TEMPLATE}resources/"

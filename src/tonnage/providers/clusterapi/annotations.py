@@ -8,13 +8,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from tonnage.objects import quantities
+from tonnage.objects import durations, quantities
 from tonnage.objects.meta import ResourceList
 from tonnage.objects.nodes import Taint
 from tonnage.objects.storage import NodeDriver, NodeDriverAllocatable
 from tonnage.objects.validation import QUANTITY, describe
 from tonnage.providers.protocol import GroupOptions
-from tonnage.scaleup import durations
 
 T = TypeVar("T")
 

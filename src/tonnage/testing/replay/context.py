@@ -1,33 +1,28 @@
 """The cluster a plan starts from, as the reference sees it, and the nodes that may be added."""
 
 import itertools
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
 
-from tonnage.groups import node_group_objects, readiness, storage_rooms, templates
+from tonnage.groups import readiness, storage_rooms, templates
+from tonnage.groups.inputs import Inputs
 from tonnage.groups.memory import TemplateMemory
-from tonnage.groups.model import Group, Template
-from tonnage.groups.policy import GroupPolicy
-from tonnage.objects import limit_keys, timestamps, volumes
+from tonnage.groups.model import Template
+from tonnage.groups.options import Options
+from tonnage.objects import timestamps, volumes
 from tonnage.objects.meta import ObjectMeta, OwnerReference, Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import (
-    CSIDriver,
     CSINode,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
-from tonnage.objects.workloads import DaemonSet
 from tonnage.rules.features import Features
 from tonnage.scaleup import underway
-from tonnage.scaleup.options import Options
-from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.reference import Cluster, volume_choice
 from tonnage.testing.reference.inventory import Storage, key
 from tonnage.testing.replay.shared_slots import SharedSlots
@@ -76,12 +71,8 @@ class Stage:
         ]
         self.waiting = {key(pod.metadata): pod for pod in candidates if not _is_daemon(pod)}
         self.optional = {key(pod.metadata): pod for pod in candidates if _is_daemon(pod)}
-        nodes, csinodes = list(_of(held, Node)), list(_of(held, CSINode))
-        policy = _policy(options)
-        self.groups: dict[str, Group] = {
-            group.id: group
-            for group in node_group_objects.from_objects(_of(held, NodeGroup), nodes)
-        }
+        inputs = Inputs.of_objects(held, options=options, features=features, now=now, memory=memory)
+        self.groups = {group.id: group for group in inputs.groups}
         self.cluster = Cluster(
             (*(one for one in held if not isinstance(one, Pod)), *pods),
             kubernetes_version=features.version,
@@ -92,46 +83,17 @@ class Stage:
             },
             returning_volume_once=not options.as_upstream,
         )
-        pods_by_node: dict[str, list[Pod]] = defaultdict(list)
-        for pod in pods:
-            if pod.spec.node_name:
-                pods_by_node[pod.spec.node_name].append(pod)
-        memory = memory or TemplateMemory()
-        built = templates.build(
-            list(self.groups.values()),
-            nodes=nodes,
-            csinodes=csinodes,
-            pods_by_node=pods_by_node,
-            daemonsets=_of(held, DaemonSet),
-            memory=memory,
-            policy=policy,
-            now=now,
-            wanted=_wanted_drivers(candidates, self.cluster.storage),
-            own_keys=limit_keys.own_keys(_of(held, CSIDriver)),
-        )
+        built = templates.build(inputs, wanted=_wanted_drivers(candidates, self.cluster.storage))
         if not options.as_upstream:
-            built = storage_rooms.furnish(
-                built,
-                groups=list(self.groups.values()),
-                nodes=nodes,
-                storage=Snapshot.of(held).storage,
-                memory=memory,
-            )
-        self.readiness = readiness.assess(
-            list(self.groups.values()),
-            built.by_group,
-            nodes=nodes,
-            csinodes=csinodes,
-            policy=policy,
-            now=now,
-        )
-        built = templates.without_drivers(built, readiness.given_up(self.readiness, policy))
+            built = storage_rooms.furnish(built, inputs)
+        self.readiness = readiness.assess(inputs, built.by_group)
+        built = templates.without_drivers(built, readiness.given_up(self.readiness, inputs.policy))
         self.templates: dict[str, Template] = built.by_group
         coming_up = {} if options.as_upstream else dict(self._coming_up())
         for node, name in coming_up.items():
             self._complete(node, self.templates[name])
         counted = () if options.as_upstream else candidates
-        fresh = {} if options.as_upstream else dict(self._fresh(nodes, now))
+        fresh = {} if options.as_upstream else dict(self._fresh(inputs.cluster.nodes, now))
         self.stores = Stores(
             self.cluster, self.templates, counted, coming_up={**fresh, **coming_up}
         )
@@ -259,13 +221,6 @@ def _is_daemon(pod: Pod) -> bool:
     controller = pod.metadata.controller
     return (controller is not None and controller.kind == "DaemonSet") or (
         pod.metadata.annotations.get(DAEMON_ANNOTATION) == "true"
-    )
-
-
-def _policy(options: Options) -> GroupPolicy:
-    shared = set(GroupPolicy.__struct_fields__) & set(Options.__struct_fields__)
-    return GroupPolicy(
-        as_upstream=options.as_upstream, **{name: getattr(options, name) for name in shared}
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 import msgspec
 
 from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.options import Options
 from tonnage.objects.pods import Pod
 from tonnage.rules.features import Features
-from tonnage.scaleup.options import Options
 from tonnage.scaleup.plan import Plan, Step
 from tonnage.testing.reference import ReferenceVerdict, verdict
 from tonnage.testing.reference.outcomes import SUCCESS, UNSCHEDULABLE

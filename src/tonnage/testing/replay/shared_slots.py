@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 from tonnage.groups import slot_pools
 from tonnage.groups.model import Group, Template
+from tonnage.groups.options import Options
 from tonnage.objects import volumes
 from tonnage.objects.pods import Pod
 from tonnage.objects.volumes import StorageLookup, VolumeUse
-from tonnage.scaleup.options import Options
 from tonnage.snapshot.slot_pools import Pool
 from tonnage.testing.reference import Cluster
 

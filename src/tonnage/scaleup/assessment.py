@@ -7,26 +7,23 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonnage.groups import node_state, readiness, storage_rooms, templates
-from tonnage.groups.memory import Absences, TemplateMemory
-from tonnage.groups.node_state import NodeState
-from tonnage.groups.policy import GroupPolicy
+from tonnage.groups import readiness, storage_rooms, templates
+from tonnage.groups.inputs import Inputs
+from tonnage.groups.options import Options
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
-from tonnage.objects import timestamps, volumes
-from tonnage.scaleup import durations, underway
-from tonnage.scaleup.gathering import Cluster
-from tonnage.scaleup.options import Options, policy_of
+from tonnage.objects import durations, timestamps, volumes
+from tonnage.scaleup import underway
 from tonnage.scaleup.underway import Promise
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 _DELAY_ANNOTATION = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 
 
-class Look(NamedTuple):
+class Assessment(NamedTuple):
     """What was found before anything is decided."""
 
-    cluster: Cluster
+    inputs: Inputs
     pending: Sequence[PodRecord]
     templates: Templates
     readiness: Readiness
@@ -38,112 +35,57 @@ class Look(NamedTuple):
     not_published_yet: Mapping[str, str] = MappingProxyType({})
     """Nodes, with their groups, whose storage may be there before it is published."""
 
+    def told(self, *, skipped: dict[str, str], upcoming: dict[str, int]) -> "Assessment":
+        """The same with what whoever made the requests knows of the groups."""
+        inputs = msgspec.structs.replace(self.inputs, skipped=skipped, upcoming=upcoming)
+        return self._replace(inputs=inputs)
 
-def look(
-    cluster: Cluster,
-    *,
-    options: Options,
-    now: float,
-    memory: TemplateMemory,
-    live: bool = True,
-    unplaced: Iterable[PodRecord] | None = None,
-    without_node: Iterable[PodRecord] | None = None,
-    known: Iterable[Look] = (),
-    states: node_state.States | None = None,
-) -> Look:
+
+def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
     """Which pods count, what the next node of each group would be, how the nodes are.
 
-    `live` says that the objects come from an API server, not from a file. `unplaced` are the
-    pods to decide on, for callers who know better than "all that have no node"; `without_node` are
-    all, for callers who have them at hand. `known` are looks since which nothing has changed but
-    targets that templates and readiness come from: if one was for the same drivers, what it found
-    stays as it is. `states` keeps what was read of nodes from one look to the next.
+    `known` are assessments since which nothing has changed but targets that templates and
+    readiness come from: if one was for the same drivers, what it found stays as it is.
     """
-    snapshot = cluster.snapshot
-    without_node = snapshot.pending_pods() if without_node is None else without_node
-    unplaced = without_node if unplaced is None else unplaced
+    snapshot, options, now = inputs.cluster.snapshot, inputs.options, inputs.now
+    without_node = list(inputs.cluster.pods_without_node())
     counted = [
         record
-        for record in sorted(unplaced, key=attrgetter("order"))
+        for record in sorted(_unplaced(inputs, without_node), key=attrgetter("order"))
         if not record.pod_class.gates and not _too_young(record, options, now)
     ]
     waiting = _waiting(counted, snapshot, options, now)
     pending = [record for record in counted if record not in waiting] if waiting else counted
     wanted = frozenset(_wanted_drivers(snapshot, pending))
-    policy = policy_of(options, live=live)
     same = next((one for one in known if one.wanted == wanted), None)
     if same is None:
-        built, assessed = _surroundings(
-            cluster,
-            options,
-            policy=policy,
-            now=now,
-            memory=memory,
-            wanted=wanted,
-            states=(states or node_state.States()).of(cluster.nodes, policy),
-            absences=memory.absences if live else None,
-        )
-    elif same.cluster.groups == cluster.groups:
-        built, assessed = same.templates, same.readiness
+        built, assessed = _surroundings(inputs, wanted)
     else:
-        built = same.templates
-        assessed = readiness.with_targets(same.readiness, cluster.groups, policy=policy)
+        built, assessed = same.templates, same.readiness
+        if same.inputs.groups != inputs.groups:
+            assessed = readiness.with_targets(assessed, inputs)
+        inputs = msgspec.structs.replace(inputs, memory=same.inputs.memory)
     told = tuple(_about_waiting(waiting, options))
     promised = _promised(snapshot, without_node, pending, options)
-    fresh = underway.not_published_yet(
-        cluster.nodes,
-        assessed,
-        built.by_group,
-        now=now,
-        within=policy.driver_registration_timeout,
-    )
-    return Look(cluster, pending, built, assessed, told, wanted, promised, fresh)
+    fresh = underway.not_published_yet(inputs, assessed, built.by_group)
+    return Assessment(inputs, pending, built, assessed, told, wanted, promised, fresh)
 
 
-def _surroundings(
-    cluster: Cluster,
-    options: Options,
-    *,
-    policy: GroupPolicy,
-    now: float,
-    memory: TemplateMemory,
-    wanted: frozenset[str],
-    states: Mapping[str, NodeState],
-    absences: Absences | None,
-) -> tuple[Templates, Readiness]:
-    built = templates.build(
-        cluster.groups,
-        nodes=cluster.nodes,
-        csinodes=cluster.csinodes,
-        pods_by_node=cluster.pods_by_node,
-        daemonsets=cluster.daemonsets,
-        memory=memory,
-        policy=policy,
-        now=now,
-        wanted=wanted,
-        states=states,
-        own_keys=cluster.snapshot.own_keys,
-        enforced=cluster.snapshot.limits_on if cluster.snapshot.reads_keys else None,
-    )
-    if not options.as_upstream:
-        built = storage_rooms.furnish(
-            built,
-            groups=cluster.groups,
-            nodes=cluster.nodes,
-            storage=cluster.snapshot.storage,
-            memory=memory,
-        )
-    assessed = readiness.assess(
-        cluster.groups,
-        built.by_group,
-        nodes=cluster.nodes,
-        csinodes=cluster.csinodes,
-        policy=policy,
-        now=now,
-        states=states,
-        absences=absences,
-    )
-    built = templates.without_drivers(built, readiness.given_up(assessed, policy))
+def _unplaced(inputs: Inputs, without_node: Iterable[PodRecord]) -> Iterable[PodRecord]:
+    """The pods to decide on, as the snapshot holds them."""
+    if inputs.pending is None:
+        return without_node
+    known = inputs.cluster.snapshot.pods.get
+    records = map(known, inputs.pending)
+    return [record for record in records if record is not None and record.pending]
+
+
+def _surroundings(inputs: Inputs, wanted: frozenset[str]) -> tuple[Templates, Readiness]:
+    built = templates.build(inputs, wanted=wanted)
+    if not inputs.options.as_upstream:
+        built = storage_rooms.furnish(built, inputs)
+    assessed = readiness.assess(inputs, built.by_group)
+    built = templates.without_drivers(built, readiness.given_up(assessed, inputs.policy))
     kept = msgspec.structs.replace(built.memory, absences=assessed.absences)
     return msgspec.structs.replace(built, memory=kept), assessed
 

@@ -9,12 +9,11 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.groups.policy import GroupPolicy
-from tonnage.objects import codec, complexity, strictness, timestamps
+from tonnage.groups.scale_down_options import ScaleDownOptions
+from tonnage.objects import codec, complexity, durations, strictness, timestamps
 from tonnage.objects.scenarios import LimitOverrides, SlotPool
 from tonnage.objects.validation import describe
 from tonnage.rules.opt_in import Enforcement
-from tonnage.scaledown.options import ScaleDownOptions
-from tonnage.scaleup import durations
 
 NOW = "now"
 

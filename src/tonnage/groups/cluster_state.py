@@ -1,0 +1,97 @@
+"""The cluster that decisions are made on: the snapshot, and the objects that stand beside it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from tonnage.groups.node_state import States
+from tonnage.groups.options import Options
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.objects.scenarios import NodeGroup
+from tonnage.objects.storage import CSIDriver, CSINode
+from tonnage.objects.workloads import DaemonSet
+from tonnage.rules.features import Features
+from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
+
+T = TypeVar("T")
+
+
+class ClusterState(NamedTuple):
+    """The snapshot, and objects that templates are made from; made from objects, or by a watch.
+
+    `node_groups` are those among the objects; a live cluster has them from its provider.
+    `pods_by_node` and `pod`, by namespace/name, are asked for few pods only, `pods_without_node`
+    once for each decision. The snapshot holds no finished and no expendable pods; `as_counted`
+    says what it is fed. `states` keeps what was read of nodes from one decision to the next.
+    """
+
+    snapshot: Snapshot
+    nodes: Collection[Node]
+    csinodes: Collection[CSINode]
+    daemon_sets: Collection[DaemonSet]
+    drivers: Collection[CSIDriver]
+    node_groups: Collection[NodeGroup]
+    pods_by_node: Mapping[str, Iterable[Pod]]
+    pod: Callable[[str], Pod | None]
+    pods_without_node: Callable[[], Iterable[PodRecord]]
+    states: States
+
+    @classmethod
+    def of(
+        cls, objects: Sequence[object], features: Features, options: Options | None = None
+    ) -> "ClusterState":
+        """The objects of a file, sorted. Without options pods are held as they are."""
+        snapshot = empty_snapshot(features)
+        for obj in objects:
+            if not isinstance(obj, Pod):
+                snapshot.apply("ADDED", obj)
+        by_key: dict[str, Pod] = {}
+        pods_by_node: dict[str, list[Pod]] = defaultdict(list)
+        for pod in _of_kind(objects, Pod):
+            if pod.status.phase in FINISHED:
+                continue
+            by_key[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
+            node = pod.spec.node_name or pod.status.nominated_node_name
+            if node:
+                pods_by_node[node].append(pod)
+            counted = as_counted(pod, options) if options is not None else pod
+            if counted is not None:
+                snapshot.apply("ADDED", counted)
+        return cls(
+            snapshot=snapshot,
+            nodes=list(_of_kind(objects, Node)),
+            csinodes=list(_of_kind(objects, CSINode)),
+            daemon_sets=list(_of_kind(objects, DaemonSet)),
+            drivers=list(_of_kind(objects, CSIDriver)),
+            node_groups=list(_of_kind(objects, NodeGroup)),
+            pods_by_node=pods_by_node,
+            pod=by_key.get,
+            pods_without_node=snapshot.pending_pods,
+            states=States(),
+        )
+
+
+def as_counted(pod: Pod, options: Options) -> Pod | None:
+    """The pod as the snapshot is to hold it; `None` if it is finished or expendable.
+
+    A pod that preemption has promised a node counts as being there, as upstream counts it.
+    """
+    expendable = (pod.spec.priority or 0) < options.expendable_pods_priority_cutoff
+    if pod.status.phase in FINISHED or expendable:
+        return None
+    if pod.spec.node_name or not pod.status.nominated_node_name:
+        return pod
+    spec = msgspec.structs.replace(pod.spec, node_name=pod.status.nominated_node_name)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def empty_snapshot(features: Features) -> Snapshot:
+    """A snapshot to be fed, that reads limits as the features say."""
+    return Snapshot(version=features.version, limit_reader=features.limit_reader)
+
+
+def _of_kind(objects: Iterable[object], kind: type[T]) -> Iterator[T]:
+    return (obj for obj in objects if isinstance(obj, kind))

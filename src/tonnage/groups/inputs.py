@@ -1,0 +1,154 @@
+"""Everything that a decision is made from, as one value.
+
+Templates, readiness, scale-up and scale-down take `Inputs` and nothing else of the cluster. Of the
+objects in a file `Inputs.of_objects(objects, options=..., features=..., now=...)` makes one; a live
+caller puts the state that its watch feeds into `cluster`. Then:
+
+    assessed = assessment.assess(inputs)       # tonnage.scaleup: templates, readiness, who waits
+    inputs.cluster.snapshot                    # the cluster in columns; ask it inside a trial
+    inputs.groups, inputs.group_of             # node groups, and the group of each node
+    inputs.nodes, inputs.csinodes, inputs.states, inputs.policy
+
+`inputs.written()` is the same without the cluster and encodes to JSON; `written.on(cluster)` is
+the way back, so that a decision can be made again elsewhere.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+
+import msgspec
+
+from tonnage.groups import limit_lessons, node_group_objects
+from tonnage.groups.cluster_state import ClusterState
+from tonnage.groups.drivers import Member
+from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.model import Group
+from tonnage.groups.node_state import NodeState
+from tonnage.groups.options import Options, policy_of
+from tonnage.groups.policy import GroupPolicy
+from tonnage.objects.meta import Record
+from tonnage.objects.nodes import Node
+from tonnage.objects.storage import CSINode
+from tonnage.rules import opt_in
+from tonnage.rules.features import Features
+
+
+class WrittenInputs(Record, frozen=True, kw_only=True):
+    """What a decision is made from beside the cluster; it encodes to JSON as it is.
+
+    `pending` are the pods to decide on, by namespace/name; `None`: all that have no node.
+    `skipped` are groups not to be bought from, with the reason, and `upcoming` the nodes of each
+    group to count on beside those that are ready; `None`: as readiness has it, while whoever made
+    the requests knows better. `live` says that the objects come from an API server, not from a
+    file. `now`, in seconds since 1970, matters only to objects that carry a time.
+    """
+
+    now: float
+    options: Options
+    features: Features
+    groups: tuple[Group, ...] = ()
+    memory: TemplateMemory = TemplateMemory()
+    pending: tuple[str, ...] | None = None
+    skipped: dict[str, str] | None = None
+    upcoming: dict[str, int] | None = None
+    live: bool = False
+
+    def on(self, cluster: ClusterState) -> "Inputs":
+        return Inputs(
+            cluster=cluster, **{name: getattr(self, name) for name in self.__struct_fields__}
+        )
+
+
+class Inputs(WrittenInputs, frozen=True, kw_only=True, dict=True, gc=True):
+    """All that a decision is made from. A change is a new value (`msgspec.structs.replace`).
+
+    What is derived is worked out once, and by name: `nodes`, `csinodes`, `group_of`; `states` is
+    what nodes say of themselves, `policy` the part of the options that goes for all groups.
+    """
+
+    cluster: ClusterState
+
+    @classmethod
+    def of_objects(
+        cls,
+        objects: Iterable[object],
+        *,
+        options: Options,
+        features: Features,
+        now: float,
+        memory: TemplateMemory | None = None,
+    ) -> "Inputs":
+        """The inputs for a cluster of these objects, NodeGroups among them."""
+        held = list(objects)
+        features = opt_in.settled(features, options.enforcement, seen=opt_in.seen_in(held))
+        cluster = ClusterState.of(held, features, options)
+        return cls.of_cluster(cluster, options=options, features=features, now=now, memory=memory)
+
+    @classmethod
+    def of_cluster(
+        cls,
+        cluster: ClusterState,
+        *,
+        options: Options,
+        features: Features,
+        now: float,
+        memory: TemplateMemory | None = None,
+    ) -> "Inputs":
+        """The same of a cluster that was made from objects."""
+        before = memory or TemplateMemory()
+        # What attaches that were refused teach; live nodes speak for themselves.
+        lessons = limit_lessons.renewed(
+            before.lessons,
+            nodes=cluster.nodes,
+            csinodes=(),
+            attachments=cluster.snapshot.attachments.values(),
+            policy=policy_of(options),
+            now=now,
+            max_age=math.inf,
+        )
+        return cls(
+            cluster=cluster,
+            groups=tuple(node_group_objects.from_objects(cluster.node_groups, cluster.nodes)),
+            memory=msgspec.structs.replace(before, lessons=lessons),
+            options=options,
+            features=features,
+            now=now,
+        )
+
+    def written(self) -> WrittenInputs:
+        """All but the cluster, with the options of decisions alone."""
+        values = {name: getattr(self, name) for name in WrittenInputs.__struct_fields__}
+        settings = {name: getattr(self.options, name) for name in Options.__struct_fields__}
+        return WrittenInputs(**{**values, "options": Options(**settings)})
+
+    @cached_property
+    def policy(self) -> GroupPolicy:
+        return policy_of(self.options, live=self.live)
+
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
+        return {node.metadata.name: node for node in self.cluster.nodes}
+
+    @cached_property
+    def csinodes(self) -> Mapping[str, CSINode]:
+        return {csinode.metadata.name: csinode for csinode in self.cluster.csinodes}
+
+    @cached_property
+    def states(self) -> Mapping[str, NodeState]:
+        return self.cluster.states.of(self.nodes.values(), self.policy)
+
+    @cached_property
+    def group_of(self) -> Mapping[str, Group]:
+        return {name: group for group in self.groups for name in group.nodes}
+
+    def members(self, group: Group) -> list[Member]:
+        """The nodes of a group that are there."""
+        return [self.member(name) for name in group.nodes if name in self.nodes]
+
+    def everybody(self) -> Iterator[Member]:
+        """All nodes, of whatever group."""
+        return map(self.member, self.nodes)
+
+    def member(self, name: str) -> Member:
+        return Member(self.nodes[name], self.states[name], self.csinodes.get(name))
