@@ -36,6 +36,10 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.plan:plan",
             "Say which node groups to grow for the pending pods.",
         ),
+        "groups": LazyCommand(
+            "tonnage.cli.groups:groups",
+            "Say which node groups a cluster has.",
+        ),
         "limits": LazyCommand(
             "tonnage.cli.limits:limits",
             "Say how many volumes new nodes attach, and who says so.",

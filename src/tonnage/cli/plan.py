@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import plan_settings, printing, reading, waiting
+from tonnage.cli import group_discovery, plan_settings, printing, reading, waiting
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from tonnage.files import Loaded
     from tonnage.groups.inputs import Inputs
     from tonnage.groups.memory import TemplateMemory
     from tonnage.groups.options import Options
@@ -47,6 +48,12 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     multiple=True,
     help="NodeGroups that could be grown, if they are not among the manifests; repeatable.",
 )
+@click.option(
+    "--discover",
+    is_flag=True,
+    help="Take the node groups that labels of nodes show, as tonnage groups discover does.",
+)
+@group_discovery.options
 @reading.lenient_option
 @reading.version_option
 @reading.gates_option
@@ -81,6 +88,8 @@ def plan(
     kubeconfig: str | None,
     context: str | None,
     node_groups: tuple[str, ...],
+    discover: bool,
+    wanted: group_discovery.Wanted,
     lenient: bool,
     kubernetes_version: str,
     feature_gates: dict[str, bool],
@@ -100,6 +109,7 @@ def plan(
     \b
     Examples:
       tonnage plan -f cluster.json --node-groups groups.yaml
+      tonnage plan --context production --discover
       tonnage plan --context production --node-groups groups.yaml
       tonnage plan -f scenario.yaml --expander price,least-waste -o wide
       tonnage plan -f cluster/ --what-if limit=ebs.csi.aws.com:39 --what-if remove-node=node-7
@@ -116,6 +126,12 @@ def plan(
         loaded = reading.read(
             filenames, lenient=lenient, kubeconfig=kubeconfig, context=context, beside=node_groups
         )
+    if discover or wanted.source or wanted.label:
+        found = group_discovery.discover(
+            loaded.objects, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
+        )
+        group_discovery.warn_of(found)
+        loaded = _with_groups(loaded, found)
     _refuse_without_groups(loaded.objects)
     options = plan_settings.of_scenario(loaded, settings)
     features = plan_settings.features_of(
@@ -186,14 +202,32 @@ class _Question:
         )
 
 
+def _with_groups(loaded: "Loaded", found: group_discovery.Discovered) -> "Loaded":
+    """The cluster with the groups that were discovered; those that were written down stay."""
+    import msgspec
+
+    from tonnage.objects.scenarios import NodeGroup
+
+    written = {one.metadata.name for one in loaded.objects if isinstance(one, NodeGroup)}
+    new = [one for one in found.groups if one.group.metadata.name not in written]
+    if new and not any(one.group.spec.template for one in new):
+        printing.note(
+            f"{len(new)} node groups by labels of nodes; their maxSize is a guess: tonnage groups"
+            " discover > groups.yaml, correct it, and give --node-groups groups.yaml"
+        )
+    objects = [*loaded.objects, *(one.group for one in new)]
+    return msgspec.structs.replace(loaded, objects=objects)
+
+
 def _refuse_without_groups(objects: "Iterable[KubeObject]") -> None:
     from tonnage.objects.scenarios import API_VERSION, NodeGroup
 
     if not any(isinstance(one, NodeGroup) for one in objects):
         raise InputError(
-            "no NodeGroup in the input, so there is nothing to buy: describe the groups in a file "
-            f"(apiVersion: {API_VERSION}, kind: NodeGroup, with spec.maxSize and spec.template or "
-            "spec.nodes) and give it with --node-groups FILE"
+            "no NodeGroup in the input, so there is nothing to buy: give --discover, which finds "
+            "groups by labels of nodes, or --node-groups FILE with such groups (apiVersion: "
+            f"{API_VERSION}, kind: NodeGroup, with spec.maxSize and spec.template or spec.nodes), "
+            "which tonnage groups discover writes"
         )
 
 

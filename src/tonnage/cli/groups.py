@@ -1,0 +1,106 @@
+"""`tonnage groups`: which node groups a cluster has."""
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import click
+
+from tonnage.cli import group_discovery, printing, reading
+
+if TYPE_CHECKING:
+    from tonnage.cli.group_discovery import Discovered
+
+Format: TypeAlias = Literal["yaml", "json", "table"]
+
+
+@click.group()
+def groups() -> None:
+    """Say which node groups a cluster has.
+
+    \b
+    Examples:
+      tonnage groups discover > groups.yaml
+      tonnage plan --discover
+    """
+
+
+@groups.command(short_help="Write NodeGroups after nodes, a cloud or NodePools.")
+@reading.filename_option
+@reading.kubeconfig_option
+@reading.context_option
+@group_discovery.options
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["yaml", "json", "table"]),
+    default="yaml",
+    show_default=True,
+    help="How to print; yaml is a file for --node-groups, with remarks.",
+)
+def discover(
+    filenames: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    wanted: group_discovery.Wanted,
+    form: Format,
+) -> None:
+    """Write NodeGroups after what a cluster shows, as a file to look at.
+
+    Without --provider groups are recognised by labels of nodes (EKS, eksctl, GKE, AKS, kOps,
+    Karpenter, DigitalOcean) and annotations (Cluster API), else by instance type and zone; sizes
+    are guesses then. With --provider aws, clusterapi or externalgrpc they are those of the
+    provider, with its sizes and templates; with karpenter those of NodePools. Only reads.
+
+    \b
+    Examples:
+      tonnage groups discover > groups.yaml
+      tonnage groups discover -f cluster.json -o table
+      tonnage groups discover --provider aws > groups.yaml
+      tonnage groups discover --provider clusterapi --context management
+    """
+    loaded = reading.read(filenames, lenient=True, kubeconfig=kubeconfig, context=context)
+    found = group_discovery.discover(
+        loaded.objects, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
+    )
+    group_discovery.warn_of(found)
+    if form == "table":
+        _print_table(found)
+    elif form == "json":
+        printing.print_document("NodeGroupList", form="json", items=_documents(found))
+    else:
+        _print_file(found)
+
+
+def _documents(found: "Discovered") -> list[dict[str, Any]]:
+    import msgspec
+
+    from tonnage.files import scenario_writer
+
+    return [msgspec.json.decode(scenario_writer.manifest(one.group)) for one in found.groups]
+
+
+def _print_table(found: "Discovered") -> None:
+    printing.print_table(
+        ["GROUP", "NODES", "MIN", "MAX", "RECOGNISED BY"],
+        [
+            [
+                one.group.metadata.name,
+                str(one.nodes),
+                str(one.group.spec.min_size),
+                str(one.group.spec.max_size),
+                one.by,
+            ]
+            for one in found.groups
+        ],
+    )
+
+
+def _print_file(found: "Discovered") -> None:
+    import yaml
+
+    for one, document in zip(found.groups, _documents(found), strict=True):
+        printing.echo("---")
+        printing.echo(f"# {one.by}")
+        for remark in one.remarks:
+            printing.echo(f"# {remark}")
+        printing.print_lines(yaml.safe_dump(document, sort_keys=False, width=100))
