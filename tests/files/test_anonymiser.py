@@ -17,9 +17,10 @@ from tonnage.objects import kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import NodeSelectorRequirement, NodeSelectorTerm
+from tonnage.objects.pods import NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec
 from tonnage.objects.scenarios import Scenario
 from tonnage.objects.storage import CSIDriver
+from tonnage.objects.volume_sources import HostPathSource, VolumeSource
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules import features
 from tonnage.scaleup import decision
@@ -242,3 +243,18 @@ def test_a_selector_and_what_it_selects_are_renamed_alike() -> None:
     assert isinstance(other, PodDisruptionBudget)
     assert other.spec.selector is not None
     assert other.spec.selector.match_labels == renaming.renamed(pod).metadata.labels
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/var/lib/kubelet/plugins/ebs.csi.aws.com/", "/kubelet/plugins/ebs.csi.aws.com"),
+        ("/home/alice/secrets", ""),
+    ],
+)
+def test_of_paths_on_nodes_only_names_of_drivers_are_kept(path: str, kept: str) -> None:
+    volume = VolumeSource(name="v", host_path=HostPathSource(path=path))
+    pod = Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(volumes=(volume,)))
+    renamed = Renaming([pod]).renamed(pod)
+    assert isinstance(renamed, Pod)
+    assert renamed.spec.volumes[0].host_path == HostPathSource(path=kept)

@@ -11,6 +11,7 @@ from tonnage.objects.pods import (
     PodSpec,
     Toleration,
 )
+from tonnage.objects.volume_sources import HostPathSource, VolumeSource
 from tonnage.testing.builders import node, nodes_with, pod
 
 
@@ -138,3 +139,42 @@ CRITICAL = [
 def test_of_the_critical_alone_those_are_added_that_can_make_room(spec, added):
     found = daemons.missing(node("t"), [], [daemon_set("a", spec=spec)], critical_only=True)
     assert bool(found) is added
+
+
+# Drivers that come with a DaemonSet.
+
+EBS, EFS = "ebs.csi.aws.com", "efs.csi.aws.com"
+
+
+def mounting(*paths, **spec):
+    volumes = tuple(VolumeSource(host_path=HostPathSource(path=path)) for path in paths)
+    return daemon_set("ds", spec=PodSpec(volumes=volumes, **spec))
+
+
+def brought_by(daemon, drivers=(EBS, EFS)):
+    return daemons.registering(node("n"), [daemon], drivers)
+
+
+def test_a_daemon_set_brings_the_driver_whose_plugin_directory_it_mounts():
+    assert brought_by(mounting("/var/lib/kubelet/plugins/ebs.csi.aws.com/")) == {EBS}
+
+
+def test_wherever_the_kubelet_has_its_directory():
+    assert brought_by(mounting("/data/k0s/kubelet/plugins/ebs.csi.aws.com")) == {EBS}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/var/lib/kubelet/plugins_registry/", "/var/lib/kubelet/plugins", "/dev", "/ebs.csi.aws.com"],
+)
+def test_other_directories_name_no_driver(path):
+    assert brought_by(mounting(path)) == set()
+
+
+def test_a_directory_that_is_called_otherwise_than_any_driver_tells_nothing():
+    assert brought_by(mounting("/var/lib/kubelet/plugins/csi-ebs/")) == set()
+
+
+def test_a_daemon_set_for_other_nodes_brings_nothing():
+    path = "/var/lib/kubelet/plugins/ebs.csi.aws.com/"
+    assert brought_by(mounting(path, node_selector=SSD)) == set()

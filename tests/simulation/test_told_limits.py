@@ -12,7 +12,7 @@ import yaml
 
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.report.timeline import Timeline
-from tonnage.simulation import reading, running
+from tonnage.simulation import runner, scenario_files
 
 DRIVER = "ebs.csi.aws.com"
 LOCAL = "local.example.com"
@@ -119,7 +119,7 @@ def played(
         },
     }
     text = yaml.safe_dump(scenario).encode()
-    return running.simulate(reading.parse(text, file="told.yaml", beside=Path()))
+    return runner.simulate(scenario_files.parse(text, file="told.yaml", beside=Path()))
 
 
 def bought(timeline: Timeline) -> list[int]:

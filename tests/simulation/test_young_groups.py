@@ -6,7 +6,7 @@ from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.simulation import random_scenarios, runner, scenario
-from tonnage.simulation.scenario import Action, Simulation, Spec
+from tonnage.simulation.scenario import Action, Simulation, Spec, Tree
 from tonnage.testing import builders
 from tonnage.testing.provider_contract import declared
 
@@ -23,7 +23,23 @@ def a_group(name: str, *, nodes: int) -> NodeGroup:
     return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, target_size=nodes))
 
 
-def losing_the_state(*, elsewhere: int, at: float) -> Simulation:
+def driver_daemon() -> Tree:
+    """A DaemonSet that brings the driver to every node, as its registrar mounts its directory."""
+    labels = {"app": "driver"}
+    directory = {"name": "plugin", "hostPath": {"path": f"/var/lib/kubelet/plugins/{DRIVER}/"}}
+    pod = {"containers": [{"name": "registrar"}], "volumes": [directory]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "driver", "namespace": "kube-system"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def losing_the_state(*others: Tree, elsewhere: int, at: float) -> Simulation:
     """Ten databases for the group `db`, whose node has no driver yet when the state is lost."""
     workload = random_scenarios.workload("db", {DRIVER: "1Gi"})
     workload["spec"]["template"]["spec"]["nodeSelector"] = {POOL: "db"}
@@ -44,7 +60,11 @@ def losing_the_state(*, elsewhere: int, at: float) -> Simulation:
         name="young",
         spec=spec,
         groups=(a_group("db", nodes=0), a_group("web", nodes=elsewhere)),
-        objects=(*random_scenarios.storage(DRIVER, preventPodSchedulingIfMissing=True), workload),
+        objects=(
+            *random_scenarios.storage(DRIVER, preventPodSchedulingIfMissing=True),
+            workload,
+            *others,
+        ),
     )
 
 
@@ -57,3 +77,9 @@ def test_a_node_that_waits_for_the_driver_which_nodes_elsewhere_have_is_not_boug
 def test_nor_where_those_nodes_are_young_too() -> None:
     timeline = runner.simulate(losing_the_state(elsewhere=2, at=300))
     assert [(one.group, one.nodes) for one in timeline.decisions] == [("db", 1)]
+
+
+def test_nor_where_there_is_no_other_node_and_a_daemon_set_brings_the_driver() -> None:
+    timeline = runner.simulate(losing_the_state(driver_daemon(), elsewhere=0, at=300))
+    assert [(one.group, one.nodes) for one in timeline.decisions] == [("db", 1)]
+    assert timeline.summary.pending_at_end == 0

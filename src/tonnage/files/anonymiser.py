@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.groups.catalogue.formulas import GCE_OVERRIDE_LABEL
-from tonnage.groups.daemons import DAEMON_ANNOTATION, MIRROR_ANNOTATION
+from tonnage.groups.daemons import DAEMON_ANNOTATION, MIRROR_ANNOTATION, plugin_of
 from tonnage.objects import meta, nodes, pods, scenarios, storage, volume_sources, workloads
 from tonnage.objects.kinds import KubeObject
 
@@ -219,6 +219,12 @@ def _handle(rewriter: _Rewriter, value: str) -> str:
     )
 
 
+def _plugin_path(_: _Rewriter, value: str) -> str:
+    """The part of a path that names a CSI driver, as kept elsewhere; nothing of any other."""
+    driver = plugin_of(value)
+    return f"/kubelet/plugins/{driver}" if driver else ""
+
+
 def _host(rewriter: _Rewriter, value: str) -> str:
     return value if value in _EVERY_HOST else rewriter.text(value)
 
@@ -333,6 +339,7 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
     **_fields(_sources.VsphereVolumeSource, _handle, "volume_path"),
     **_fields(_sources.PortworxVolumeSource, _handle, "volume_id"),
     **_fields(_sources.ISCSISource, _name, "iqn"),
+    **_fields(_sources.HostPathSource, _plugin_path, "path"),
     **_fields(_sources.RBDSource, _name, "image", "pool"),
     **_fields(_sources.RBDSource, _names, "monitors"),
     **_fields(_sources.VolumeSource, _name, "name"),

@@ -1,6 +1,6 @@
 """Pods that come with a node: those of DaemonSets, and the kubelet's own (mirror pods)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -90,6 +90,33 @@ def missing(
         and (not critical_only or _makes_room(daemon_set))
         and runs_on(daemon_set, node)
     ]
+
+
+def registering(
+    node: Node, daemon_sets: Iterable[DaemonSet], drivers: Collection[str]
+) -> frozenset[str]:
+    """Of these CSI drivers those that a DaemonSet brings to the node.
+
+    Such a DaemonSet mounts the driver's directory among the kubelet's plugins.
+    """
+    return frozenset(
+        driver
+        for daemon_set in daemon_sets
+        for driver in set(map(plugin_of, _host_paths(daemon_set))).intersection(drivers)
+        if runs_on(daemon_set, node)
+    )
+
+
+def plugin_of(path: str) -> str:
+    """The directory among the kubelet's plugins that a path of a node leads to, if it does."""
+    _, _, below = path.partition("/kubelet/plugins/")
+    return below.partition("/")[0]
+
+
+def _host_paths(daemon_set: DaemonSet) -> Iterator[str]:
+    for volume in daemon_set.spec.template.spec.volumes:
+        if volume.host_path is not None:
+            yield volume.host_path.path
 
 
 def runs_on(daemon_set: DaemonSet, node: Node) -> bool:

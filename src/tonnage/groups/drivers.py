@@ -146,8 +146,8 @@ def evidence(
     and one that was uninstalled is forgotten.
 
     While no node had that time, nodes that have begun to register speak for the others, and so do
-    those that the group had last; if its provider lists no driver, what is `usual` elsewhere. If
-    that was wrong, it is over when the first of the nodes is old enough.
+    those that the group had last; if its provider lists no driver, what is `usual` elsewhere or
+    comes with a DaemonSet. If that was wrong, it is over when the first of the nodes is old enough.
     """
     timeout = policy.driver_registration_timeout
     showing = [member for member in members if member.counts]

@@ -200,7 +200,10 @@ def _evidence(
         remembered=past.drivers if past is not None else {},
         policy=inputs.policy,
         now=inputs.now,
-        usual=lambda: surroundings.usual.of(limits.instance_type(members[0].node)),
+        usual=lambda: (
+            surroundings.usual.of(limits.instance_type(members[0].node))
+            | daemons.registering(members[0].node, inputs.cluster.daemon_sets, surroundings.wanted)
+        ),
     )
 
 

@@ -92,6 +92,10 @@ class RBDSource(Record, frozen=True, kw_only=True):
     read_only: bool = False
 
 
+class HostPathSource(Record, frozen=True, kw_only=True):
+    path: str = ""
+
+
 class VolumeSource(Record, frozen=True, kw_only=True):
     """One entry of a pod's `spec.volumes`, or the source part of a PersistentVolume."""
 
@@ -108,3 +112,4 @@ class VolumeSource(Record, frozen=True, kw_only=True):
     portworx_volume: PortworxVolumeSource | None = None
     iscsi: ISCSISource | None = None
     rbd: RBDSource | None = None
+    host_path: HostPathSource | None = None
