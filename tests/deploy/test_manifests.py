@@ -54,13 +54,17 @@ def test_no_two_manifests_are_of_the_same_object(overlay: str) -> None:
 
 
 def test_what_an_overlay_may_add_to_the_base_is_nothing_it_has_already() -> None:
-    (component,) = [
+    components = sorted(
         path.parent.name
         for path in DEPLOY.glob("*/kustomization.yaml")
         if yaml.safe_load(path.read_text())["kind"] == "Component"
-    ]
-    assert component == "startup-taints"
-    added = {(one["kind"], one["metadata"]["name"]) for one in documents(component)}
+    )
+    assert components == ["scale-down", "startup-taints"]
+    added = {
+        (one["kind"], one["metadata"]["name"])
+        for component in components
+        for one in documents(component)
+    }
     for overlay in ("base", "kwok", "cluster-api"):
         assert not added & {(one["kind"], one["metadata"]["name"]) for one in documents(overlay)}
 

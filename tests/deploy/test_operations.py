@@ -16,7 +16,10 @@ from tonnage.testing.clock import VirtualClock
 
 DOCUMENT = (DEPLOY.parent / "docs" / "operations.md").read_text()
 PACKAGE = Path(tonnage.autoscaler.__file__).parent
-TREES = {path.name: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob("*.py"))}
+TREES = {
+    str(path.relative_to(PACKAGE)): ast.parse(path.read_text())
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 
 def metric_names() -> list[str]:

@@ -1,10 +1,11 @@
 """The shipped roles grant what the code uses, and nothing else."""
 
 from tests.deploy.manifests import Right, of_kind, rights
-from tests.deploy.usage import BASE, KWOK, STARTUP_TAINTS, rights_to_follow, rights_used
+from tests.deploy.usage import BASE, KWOK, SCALE_DOWN, STARTUP_TAINTS, rights_to_follow, rights_used
 from tonnage.autoscaler import state
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.program import Settings
+from tonnage.autoscaler.scaledown import workloads
 from tonnage.providers import kwok
 
 
@@ -25,6 +26,10 @@ def test_the_kwok_overlay_adds_what_its_provider_uses_and_no_more() -> None:
 def test_the_component_for_startup_taints_grants_what_taking_them_off_uses_and_no_more() -> None:
     assert set(rights("startup-taints")) == rights_used(STARTUP_TAINTS)
     assert not set(rights("startup-taints")) & set(rights("kwok"))
+
+
+def test_the_component_for_scale_down_grants_what_giving_nodes_back_uses_and_no_more() -> None:
+    assert set(rights("scale-down")) == rights_used(SCALE_DOWN) | rights_to_follow(workloads.KINDS)
 
 
 def test_nothing_is_granted_by_asterisk() -> None:
@@ -59,7 +64,7 @@ def test_the_names_in_the_roles_are_those_the_code_uses() -> None:
 
 
 def test_every_role_is_bound_to_the_account_of_the_deployment() -> None:
-    parts = ("kwok", "startup-taints")
+    parts = ("kwok", "startup-taints", "scale-down")
     kinds = ("ClusterRoleBinding", "RoleBinding")
     bindings = [one for part in parts for kind in kinds for one in of_kind(kind, part)]
     roles = [

@@ -21,6 +21,7 @@ VERBS = {
     "delete": "delete",
 }
 STARTUP_TAINTS = "autoscaler/startup_taints.py"
+SCALE_DOWN = "autoscaler/scaledown"
 BASE = (
     *sorted(
         str(path.relative_to(PACKAGE))
@@ -44,9 +45,9 @@ def rights_used(*parts: str) -> set[Right]:
     return {right for part in parts for path in _modules(part) for right in _rights(path)}
 
 
-def rights_to_follow() -> set[Right]:
+def rights_to_follow(kinds: tuple[type, ...] = world.KINDS) -> set[Right]:
     """Rights behind the caches the autoscaler keeps."""
-    return {_right(kind, verb) for kind in world.KINDS for verb in ("list", "watch")}
+    return {_right(kind, verb) for kind in kinds for verb in ("list", "watch")}
 
 
 def _modules(part: str) -> list[Path]:
@@ -61,9 +62,14 @@ def _rights(path: Path) -> Iterator[Right]:
         receiver = ast.unparse(node.func.value)
         if node.func.attr in VERBS and receiver.endswith("client"):
             kind = _TYPES[ast.unparse(node.args[0])]
-            yield _right(kind, VERBS[node.func.attr])
+            part = [
+                ast.literal_eval(one.value) for one in node.keywords if one.arg == "subresource"
+            ]
+            yield _right(kind, VERBS[node.func.attr], *part)
+        elif node.func.attr == "evict" and receiver.endswith("client"):
+            yield Right("", "pods/eviction", "create")
 
 
-def _right(kind: type, verb: str) -> Right:
+def _right(kind: type, verb: str, *subresource: str) -> Right:
     resource: resources.Resource[Any] = resources.of(kind)
-    return Right(resource.group, resource.plural, verb)
+    return Right(resource.group, "/".join((resource.plural, *subresource)), verb)

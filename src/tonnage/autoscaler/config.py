@@ -6,6 +6,8 @@ from typing import get_args
 
 import msgspec
 
+from tonnage.autoscaler.scaledown import drain_priority
+from tonnage.autoscaler.scaledown.windows import Window
 from tonnage.errors import InputError
 from tonnage.groups.options import TOTALS, UPSTREAM, Options
 from tonnage.groups.registry import Patience
@@ -36,6 +38,13 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     api_version: str = API_VERSION
     kind: str = KIND
+    scale_down_enabled: bool = False
+    """Unlike upstream's: who has never given nodes back does not begin by upgrading."""
+    volume_detach_timeout: float = 300.0
+    """Seconds that a node which goes is kept for its volumes to be detached; 0: not at all."""
+    replica_ready_timeout: float = 300.0
+    """Seconds that an evicted replica of a StatefulSet may take until the next one is evicted."""
+    scale_down_windows: tuple[Window, ...] = ()
     time_budget: float = 5.0
     """Others wait for the decision, so unlike elsewhere it has an end; what it finds until then is
     carried out."""
@@ -113,6 +122,9 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
             read_priorities(self.priorities)
         except InputError as error:
             raise InputError(str(error).replace("priorities", "`priorities`", 1)) from None
+        for position, window in enumerate(self.scale_down_windows):
+            window.check(f"scaleDownWindows[{position}]")
+        drain_priority.rounds(self.drain_priority_config, grace=0)
         if expanders.GRPC in self.expander and not self.grpc_expander_url:
             raise InputError("`expander`: grpc asks whom `grpcExpanderUrl` names: expected both")
         for name, texts in (

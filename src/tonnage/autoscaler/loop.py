@@ -4,6 +4,7 @@ No awaiting stands between looking and deciding, and what is decided on stands s
 plan is made from one state of the cluster.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from tonnage.autoscaler.provider_state import Asking, Provided
 from tonnage.autoscaler.remediation import Cleaner
 from tonnage.autoscaler.report import Report
 from tonnage.autoscaler.scale_up_executor import Buyer
+from tonnage.autoscaler.scaledown.scale_down import ScaleDown, Situation
 from tonnage.autoscaler.startup_taints import Untainter
 from tonnage.autoscaler.state import State, StateStore
 from tonnage.autoscaler.status_writer import Teller
@@ -47,6 +49,9 @@ TRANSIENT = "transientError"
 NO_GROUPS = "no node groups: nothing can be bought"
 
 _log = logging.getLogger(__name__)
+
+_KNOWN_WITHIN = 60.0
+"""Seconds for the caches of scale-down to fill when there is to be only one round."""
 
 _OVERTAKEN_AT_MOST = 3
 """Plans in a row that may be overtaken by events before the next scan is waited for."""
@@ -90,6 +95,18 @@ class Autoscaler:
         self._chooser = Chooser(world, clock=clock, worker=worker)
         self._keeper = Keeper(world, clock=clock)
         self._teller = Teller(client, metrics=metrics, namespace=namespace, mode=self._mode)
+        self._scale_down = ScaleDown(
+            world,
+            Hands(self._asking, leading=leading, recorder=recorder, dry_run=dry_run),
+            client=client,
+            clock=clock,
+            now=self._time.now,
+            registry=metrics.registry,
+            about=lambda: self._teller.about(self._config.current),
+            write_down=self._save,
+            worker=worker,
+        )
+        self._saving = asyncio.Lock()
         self._problems: list[str] = []
         self._state_refused: errors.Forbidden | None = None
         self._nodeless_since: float | None = None
@@ -118,6 +135,12 @@ class Autoscaler:
         """Loop until cancelled; to be called whenever we become leader."""
         self.active_at = self.succeeded_at = self._clock.monotonic()
         await self._load()
+        try:
+            await self._go_round()
+        finally:
+            await self._scale_down.stop()
+
+    async def _go_round(self) -> None:
         overtaken = 0
         while True:
             self._world.batch.begin()
@@ -130,7 +153,11 @@ class Autoscaler:
     async def once(self) -> None:
         """A single round, as somebody who looks in would want it; what goes wrong is raised."""
         await self._load()
-        await self.guarded_round()
+        try:
+            await self._scale_down.ready(self._config.current, within=_KNOWN_WITHIN)
+            await self.guarded_round()
+        finally:
+            await self._scale_down.stop()
         if self.failure is not None:
             raise self.failure
 
@@ -235,6 +262,10 @@ class Autoscaler:
                 plan = await self._plan(found)
                 self._keeper.note(plan, found.inputs)
                 settled = await self._carry_out(plan, provided, observation, config, now)
+        if settled:
+            situation = Situation(found, provided, trust, features, plan=plan, hold=hold)
+            with self._metrics.timed("scaleDown"):
+                self._problems.extend(await self._scale_down.round(situation, config))
         report = Report(
             now=now,
             held=hold,
@@ -243,13 +274,14 @@ class Autoscaler:
             readiness=found.readiness,
             observation=observation,
             plan=plan,
-            done=tuple(self._hands.done),
+            done=(*self._hands.done, *self._scale_down.done()),
             waiting=len(self._world.waiting),
             waiting_with_volumes=sum(bool(record.volumes) for record in found.pending),
             because_of_volumes=await self._chooser.because_of_volumes(config, features),
             problems=tuple(self._problems),
             slots=self._surveyor.slots(provided.groups),
             refused=self._refused(),
+            scale_down=self._scale_down.report,
         )
         await self._save()
         await self._finish(report, config)
@@ -325,6 +357,7 @@ class Autoscaler:
 
     def _begin(self, state: State) -> None:
         self._registry = Registry(restored(state.registry, now=self._time.now()))
+        self._scale_down.restore(state.scale_down)
         if state.memory != TemplateMemory():
             self._surveyor.memory = state.memory
 
@@ -360,8 +393,15 @@ class Autoscaler:
         if self._hands.dry_run:
             return
         try:
-            memory = self._surveyor.memory
-            await self._store.save(State(registry=self._registry.state, memory=memory))
+            # Removals write down where they are, too.
+            async with self._saving:
+                await self._store.save(
+                    State(
+                        registry=self._registry.state,
+                        memory=self._surveyor.memory,
+                        scale_down=self._scale_down.memory,
+                    )
+                )
             self._state_refused = None
             self._store.problem = ""
         except errors.Conflict as error:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from tonnage.autoscaler.provider_state import Provided
+from tonnage.autoscaler.scaledown.report import ScaleDownReport
 from tonnage.autoscaler.volume_causes import Blame
 from tonnage.cluster.errors import Forbidden
 from tonnage.groups.readiness import Readiness
@@ -59,6 +60,7 @@ class Report(NamedTuple):
     slots: "Mapping[tuple[str, str], SlotCount] | None" = None
     refused: tuple[Forbidden, ...] = ()
     """Rights to write that are missing; those to read are in `trust`."""
+    scale_down: ScaleDownReport = ScaleDownReport()
 
 
 class SlotCount(NamedTuple):

@@ -2,13 +2,15 @@
 
 The provider and the cluster tell almost everything; this is the rest: since when nodes are
 waited for, who is backed off, since when nodes lack drivers, what nodes of an empty group looked
-like, what instance types taught. Losing it costs patience, never a second purchase.
+like, what instance types taught, which nodes are going and since when others could. Losing it costs
+patience, never a second purchase.
 """
 
 import logging
 
 import msgspec
 
+from tonnage.autoscaler.scaledown.removals import RemovalMemory
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
@@ -39,6 +41,7 @@ class State(Record, frozen=True, kw_only=True):
     version: int = VERSION
     registry: RegistryState = RegistryState()
     memory: TemplateMemory = TemplateMemory()
+    scale_down: RemovalMemory = RemovalMemory()
 
 
 class StateStore:
@@ -88,7 +91,12 @@ class StateStore:
         """Write the state if it has changed; whether it was written."""
         known = self._known
         # To look closely takes longer than most rounds; memory that has changed is another object.
-        if known is not None and state.memory is known.memory and state.registry == known.registry:
+        if (
+            known is not None
+            and state.memory is known.memory
+            and state.registry == known.registry
+            and state.scale_down == known.scale_down
+        ):
             return False
         slim = _slim(state)
         if self._written is not None and not _differs(slim, self._written):
@@ -130,7 +138,8 @@ def _slim(state: State) -> State:
     kept: dict[str, RememberedGroup] = {}
     lessons = state.memory.lessons
     absences = _longest(state.memory.absences)
-    room = _LARGEST - len(msgspec.json.encode((state.registry, lessons, absences)))
+    kept_first = (state.registry, state.scale_down, lessons, absences)
+    room = _LARGEST - len(msgspec.json.encode(kept_first))
     for name, one in newest_first:
         room -= len(msgspec.json.encode(one))
         if room < 0:
@@ -138,7 +147,7 @@ def _slim(state: State) -> State:
             break
         kept[name] = one
     memory = TemplateMemory(groups=dict(sorted(kept.items())), lessons=lessons, absences=absences)
-    return State(registry=state.registry, memory=memory)
+    return State(registry=state.registry, memory=memory, scale_down=state.scale_down)
 
 
 def _longest(absences: Absences) -> dict[str, dict[str, float]]:
@@ -154,6 +163,8 @@ def _longest(absences: Absences) -> dict[str, dict[str, float]]:
 
 def _differs(new: State, old: State) -> bool:
     if new.memory.absences != old.memory.absences:
+        return True
+    if new.scale_down != old.scale_down:
         return True
     if new.registry != old.registry or new.memory.groups.keys() != old.memory.groups.keys():
         return True

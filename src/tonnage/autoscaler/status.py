@@ -1,13 +1,15 @@
 """The status ConfigMap: the format tools know of cluster-autoscaler, and a part of ours."""
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from tonnage.autoscaler.report import Done, Report
+from tonnage.autoscaler.scaledown.report import ScaleDownReport
+from tonnage.autoscaler.scaledown.status import scale_down_status
 from tonnage.cluster.cache import Obstacle
 from tonnage.cluster.errors import Forbidden
 from tonnage.groups.model import UNKNOWN
@@ -99,8 +101,19 @@ class StatusKeeper:
                 "nodeCounts": _sum(counts),
             },
             "scaleUp": self._part("scaleUp", "InProgress" if scaling else "NoActivity", time),
-            "scaleDown": self._part("scaleDown", _NO_SCALE_DOWN, time),
+            "scaleDown": self._scale_down("scaleDown", report.scale_down, None, time),
         }
+
+    def _scale_down(
+        self, name: str, given: ScaleDownReport, nodes: Collection[str] | None, time: str
+    ) -> dict[str, Any]:
+        """Candidates among the nodes, or among all; with scale-down off, nobody looks for any."""
+        if not given.enabled:
+            return self._part(name, _NO_SCALE_DOWN, time)
+        found = [node for node in given.unneeded if nodes is None or node in nodes]
+        if not found:
+            return self._part(name, "NoCandidates", time)
+        return {**self._part(name, "CandidatesPresent", time), "candidates": len(found)}
 
     def _groups(self, report: Report, time: str) -> list[dict[str, Any]]:
         if report.provided is None or report.readiness is None or report.observation is None:
@@ -124,7 +137,9 @@ class StatusKeeper:
                         "maxSize": group.max_size,
                     },
                     "scaleUp": scale_up,
-                    "scaleDown": self._part(f"{group.id}/scaleDown", _NO_SCALE_DOWN, time),
+                    "scaleDown": self._scale_down(
+                        f"{group.id}/scaleDown", report.scale_down, group.nodes, time
+                    ),
                 }
             )
         return found
@@ -262,6 +277,8 @@ def _ours(report: Report, mode: Mapping[str, object]) -> dict[str, Any]:
             "notHelped": len(plan.not_helped),
             "partial": plan.partial,
         }
+    if report.scale_down.enabled or report.scale_down.removals:
+        ours["scaleDown"] = scale_down_status(report.scale_down)
     ours["done"] = [_deed(one) for one in report.done]
     return ours
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tonnage.simulation import random_disks, random_scenarios, runner
+from tonnage.simulation import random_disks, random_removals, random_scenarios, runner
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.invariants import Invariants, Violation
 from tonnage.simulation.scenario import Simulation
@@ -24,6 +24,8 @@ class Outcome(NamedTuple):
     violations: tuple[Violation, ...]
     excused: Counter[str]
     changes: int
+    removed: int = 0
+    evicted: int = 0
 
 
 def explore(seeds: Iterable[int]) -> Iterator[Outcome]:
@@ -35,6 +37,8 @@ def explore(seeds: Iterable[int]) -> Iterator[Outcome]:
 def scenario(seed: int) -> Simulation:
     """The cluster of a seed; in every second one the first nodes are old when trouble begins."""
     made = random_disks.with_disks(random_scenarios.by_chance(seed))
+    if random_removals.is_chosen(seed):
+        made = random_removals.with_removals(made)
     return random_scenarios.aged(made) if random.Random(f"age {seed}").random() < 0.5 else made
 
 
@@ -43,11 +47,18 @@ def explored(seed: int) -> Outcome:
     found: list[Invariants] = []
 
     def listen(ensemble: Ensemble) -> None:
+        if random_removals.is_chosen(seed):
+            random_removals.Killer(ensemble)
         found.append(Invariants(ensemble, coming_within=COMING_WITHIN, settled=SETTLED))
 
     ensemble = runner.played(scenario(seed), prepare=listen)
     invariants = found[0]
     invariants.at_the_end()
     return Outcome(
-        seed, tuple(invariants.violations), invariants.excused, ensemble.accounts.changes
+        seed,
+        tuple(invariants.violations),
+        invariants.excused,
+        ensemble.accounts.changes,
+        invariants.removals.removed,
+        invariants.removals.evicted,
     )

@@ -4,7 +4,7 @@ The rules are in `checks`; here they are put together and told of what happens.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tonnage.autoscaler.config import Config
@@ -30,6 +30,7 @@ from tonnage.simulation.checks.findings import Findings, Violation
 from tonnage.simulation.checks.pending_pods import Waiting
 from tonnage.simulation.checks.places import Places
 from tonnage.simulation.checks.purchases import Purchases
+from tonnage.simulation.checks.removals import Removals
 from tonnage.simulation.checks.repeats import Repeats
 from tonnage.simulation.ensemble import Ensemble
 
@@ -72,12 +73,17 @@ class Invariants:
             places, cloud, groups, findings, now=lambda: accounts.now, behind=self._is_behind
         )
         purchases = Purchases(places, findings, self._repeats, behind=self._is_behind)
+        config = config_file.parse(
+            b"", Config, where="", given=scenario_files.autoscaler_options(spec)
+        )
         self._deletions = Deletions(
+            accounts, findings, patience=config.driver_registration_timeout, behind=self._is_behind
+        )
+        self.removals = Removals(
             accounts,
+            store,
             findings,
-            patience=config_file.parse(
-                b"", Config, where="", given=scenario_files.autoscaler_options(spec)
-            ).driver_registration_timeout,
+            detach_timeout=config.volume_detach_timeout,
             behind=self._is_behind,
         )
         self._waiting = Waiting(places, accounts, cloud, drivers, groups, findings)
@@ -89,7 +95,7 @@ class Invariants:
             for at in action.times(spec.duration)
         ]
         cloud.before_increase = purchases.check
-        cloud.before_delete = self._deletions.check
+        cloud.before_delete = self._before_delete
         accounts.listeners.append(self._changed)
 
     @property
@@ -104,6 +110,12 @@ class Invariants:
         """When trouble is long over: whoever has a place is there, whoever could have one too."""
         self._bounds.check()
         self._waiting.at_the_end(settled=self._settled)
+        self.removals.at_the_end()
+
+    def _before_delete(self, group: str, nodes: Sequence[str]) -> None:
+        given_back = [name for name in nodes if self.removals.is_marked(name)]
+        self.removals.check(given_back)
+        self._deletions.check(group, [name for name in nodes if name not in given_back])
 
     def _changed(self, collection: Collection, occurrence: Occurrence) -> None:
         kind = collection.kind.plural
@@ -111,6 +123,7 @@ class Invariants:
         self._bindings.changed(kind, occurrence)
         self._repeats.changed(kind, occurrence)
         self._deletions.changed(kind, occurrence)
+        self.removals.changed(kind, occurrence)
         self._waiting.changed(kind, occurrence)
         self._bounds.check()
         if kind in _PLURALS:

@@ -1,0 +1,19 @@
+"""Giving nodes back, live: from a plan to nodes that are gone, beside the loop.
+
+scale_down  a round: decide, taint softly, begin removals
+decision    what may go, decided on the live cluster
+windows     when nodes may be given back
+workloads   disruption budgets and controllers, watched while scale-down is on
+soft_taints the scheduler's preference for nodes that stay
+remover     a removal step by step, each of which looks anew; what goes wrong is rolled back
+taints      marks of nodes, written so that nobody's change is undone
+node_pods   the pods of a node, by what becomes of them
+evictions   evictions as budgets allow, one replica of a set at a time
+detachment  waiting for volumes to leave
+places      places of evicted pods, held for those that come in their stead
+drain_priority  who is evicted first
+removals    what is under way, as it is written down
+report      a round as data
+status      what operators read
+metrics     what monitoring reads
+"""

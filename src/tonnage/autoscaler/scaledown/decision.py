@@ -1,0 +1,43 @@
+"""What may go, decided on the live cluster."""
+
+from typing import NamedTuple
+
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.scaledown.removals import Removal
+from tonnage.autoscaler.scaledown.workloads import Workloads
+from tonnage.autoscaler.world import World
+from tonnage.clock import Clock
+from tonnage.rules.features import Features
+from tonnage.scaledown.plan import ScaleDownPlan
+from tonnage.scaledown.state import ScaleDownState
+from tonnage.scaleup.looking import Look
+from tonnage.service.workers import Worker
+
+
+class Verdict(NamedTuple):
+    """The plan, and what is to be remembered of it."""
+
+    plan: ScaleDownPlan
+    state: ScaleDownState
+
+
+class Decider:
+    """Decides nothing yet: every node stays."""
+
+    def __init__(self, world: World, workloads: Workloads, *, clock: Clock, worker: Worker) -> None:
+        self._world = world
+        self._workloads = workloads
+        self._clock = clock
+        self._worker = worker
+
+    async def decide(
+        self, look: Look, state: ScaleDownState, *, config: Config, features: Features, now: float
+    ) -> Verdict:
+        """The plan of this moment."""
+        del look, config, features, now
+        return Verdict(ScaleDownPlan(), ScaleDownState(cool_downs=state.cool_downs))
+
+    async def objection(self, removal: Removal) -> str:
+        """Why the node had better stay, by what is known now; empty if it may go."""
+        del removal
+        return ""

@@ -1,0 +1,100 @@
+"""Metrics of scale-down: cluster-autoscaler's names where the meaning is the same, and ours."""
+
+from collections import Counter as Tally
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from tonnage.autoscaler.scaledown.windows import REASONS, Reason
+from tonnage.scaledown.plan import ScaleDownPlan
+
+_UPSTREAM = "cluster_autoscaler"
+_OURS = "tonnage"
+_LATENCY = tuple(1.5**power for power in range(19))
+_DETACH = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+NO_DELAY = "none"
+
+
+class RemovalMetrics:
+    """What is counted of nodes that go or could."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str, *labels: str, prefix: str = _UPSTREAM) -> Gauge:
+            return Gauge(f"{prefix}_{name}", text, labels, registry=registry)
+
+        self._unneeded = gauge("unneeded_nodes_count", "Nodes that could go.")
+        self._unremovable = gauge("unremovable_nodes_count", "Nodes that stay, by why.", "reason")
+        self._cool_down = gauge("scale_down_in_cooldown", "Whether nothing goes for a while.")
+        self._pending = gauge("pending_node_deletions", "Nodes that are going.")
+        self._scaled_down = Counter(
+            f"{_UPSTREAM}_scaled_down_nodes", "Nodes removed.", ("reason",), registry=registry
+        )
+        for reason in REASONS:
+            self._scaled_down.labels(reason)
+        self._evicted = Counter(
+            f"{_UPSTREAM}_evicted_pods", "Pods evicted.", ("eviction_result",), registry=registry
+        )
+        for result in ("succeeded", "failed"):
+            self._evicted.labels(result)
+        self._latency = Histogram(
+            f"{_UPSTREAM}_node_removal_latency_seconds",
+            "From the moment a node could go to its end, or to the one at which it was needed.",
+            ("deleted", "delay_reason"),
+            buckets=_LATENCY,
+            registry=registry,
+        )
+        self._blocked = gauge("blocked_nodes", "Nodes that stay, by our code.", "code",
+                              prefix=_OURS)  # fmt: skip
+        self._failures = Counter(
+            f"{_OURS}_failed_removals", "Removals that were rolled back, by why.", ("outcome",),
+            registry=registry,
+        )  # fmt: skip
+        for outcome in ("cancelled", "failed"):
+            self._failures.labels(outcome)
+        self._detached = Histogram(
+            f"{_OURS}_volume_detach_wait_seconds",
+            "From the last pod that left a node to its last volume that did.",
+            ("detached",),
+            buckets=_DETACH,
+            registry=registry,
+        )
+        self._bound = gauge("nodes_needed_at_least", "Lower bound on the nodes that are needed.",
+                            prefix=_OURS)  # fmt: skip
+        self._reasons: set[str] = set()
+        self._codes: set[str] = set()
+
+    def evicted(self, pods: int, *, succeeded: bool) -> None:
+        self._evicted.labels("succeeded" if succeeded else "failed").inc(pods)
+
+    def removed(self, reason: Reason, *, seconds: float, delay_reason: str) -> None:
+        """A node is gone, so many seconds after it could have been."""
+        self._scaled_down.labels(reason).inc()
+        self._latency.labels("true", delay_reason).observe(seconds)
+
+    def needed_again(self, *, seconds: float, delay_reason: str) -> None:
+        self._latency.labels("false", delay_reason).observe(seconds)
+
+    def rolled_back(self, outcome: str) -> None:
+        self._failures.labels(outcome).inc()
+
+    def detached(self, seconds: float, *, all_of_them: bool) -> None:
+        self._detached.labels(str(all_of_them).lower()).observe(seconds)
+
+    def take(self, plan: ScaleDownPlan, *, unneeded: int, going: int) -> None:
+        """What a round has decided."""
+        self._unneeded.set(unneeded)
+        self._pending.set(going)
+        self._cool_down.set(plan.cool_down is not None)
+        self._bound.set(plan.bounds.nodes)
+        reasons = Tally(node.reason for node in plan.nodes if not node.goes and node.reason)
+        codes = Tally(node.code for node in plan.nodes if not node.goes and node.code)
+        self._reasons = _replaced(self._unremovable, self._reasons, reasons)
+        self._codes = _replaced(self._blocked, self._codes, codes)
+
+
+def _replaced(gauge: Gauge, before: set[str], values: Mapping[str, int]) -> set[str]:
+    for label in before - values.keys():
+        gauge.labels(label).set(0)
+    for label, value in values.items():
+        gauge.labels(label).set(value)
+    return before | values.keys()

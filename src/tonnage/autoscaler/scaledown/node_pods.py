@@ -1,0 +1,81 @@
+"""The pods of a node that goes, sorted by what becomes of them."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tonnage.groups import daemons
+from tonnage.objects import timestamps
+from tonnage.objects.pods import Pod
+from tonnage.snapshot.snapshot import FINISHED
+
+DEFAULT_GRACE = 30
+"""Seconds a pod has to end, if it does not say."""
+
+_DS_EVICTION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
+_LATE = 30.0
+"""Seconds past its grace after which a pod that is ending is no longer waited for."""
+_DRIVER_CONTAINERS = ("node-driver-registrar", "csi-node-driver-registrar", "driver-registrar")
+
+
+class NodePods(NamedTuple):
+    """`workload` has to be elsewhere before the node goes; the others go with it.
+
+    Of these, `drivers` serve volumes, so they are the last.
+    """
+
+    workload: tuple[Pod, ...]
+    daemons: tuple[Pod, ...]
+    drivers: tuple[Pod, ...]
+
+
+def sort(pods: Iterable[Pod], *, now: float) -> NodePods:
+    """Static pods, finished ones and those that do not end though they should are left out."""
+    workload: list[Pod] = []
+    served: list[Pod] = []
+    drivers: list[Pod] = []
+    for pod in pods:
+        if daemons.is_mirror(pod) or pod.status.phase in FINISHED or is_overdue(pod, now=now):
+            continue
+        if not daemons.is_daemon(pod):
+            workload.append(pod)
+        elif is_driver(pod):
+            drivers.append(pod)
+        else:
+            served.append(pod)
+    return NodePods(tuple(workload), tuple(served), tuple(drivers))
+
+
+def is_driver(pod: Pod) -> bool:
+    """Whether the pod registers a CSI driver with its node's kubelet."""
+    return any(container.name in _DRIVER_CONTAINERS for container in pod.spec.containers)
+
+
+def is_overdue(pod: Pod, *, now: float) -> bool:
+    """Whether the pod was to end so long ago that its node may go all the same."""
+    told = pod.metadata.deletion_timestamp
+    if told is None:
+        return False
+    try:
+        # The timestamp is the moment of the request and the grace together.
+        return now > timestamps.parse(told) + _LATE
+    except timestamps.TimestampError:
+        return False
+
+
+def grace(pod: Pod) -> int:
+    told = pod.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE if told is None else told
+
+
+def may_evict_daemon(pod: Pod, *, default: bool) -> bool:
+    """What the pod itself says goes before what is set for all."""
+    told = pod.metadata.annotations.get(_DS_EVICTION)
+    return told == "true" if told in ("true", "false") else default
+
+
+def key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def is_ready(pod: Pod) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)

@@ -1,0 +1,382 @@
+"""Removing nodes: marked, drained, their volumes detached, deleted. Each step looks anew.
+
+A removal runs beside the loop and never holds it up. Whatever makes its node stay takes the marks
+off again; whoever loses the lead in the middle leaves the rest to the next leader.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+import msgspec
+
+from tonnage.autoscaler.actuator import Hands, NotLeadingError
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.report import Done
+from tonnage.autoscaler.scaledown import detachment, drain_priority, node_pods, taints
+from tonnage.autoscaler.scaledown.evictions import Evictor, Patience
+from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
+from tonnage.autoscaler.scaledown.removals import (
+    Removal,
+    RemovalCancelled,
+    RemovalFailed,
+    RemovalMemory,
+    Stage,
+)
+from tonnage.autoscaler.scaledown.taints import NodeChanger
+from tonnage.autoscaler.world import World
+from tonnage.clock import Clock
+from tonnage.cluster import errors
+from tonnage.cluster.records import ObjectReference
+from tonnage.errors import ClusterError, TonnageError
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+
+_DELAY_DELETION = "delay-deletion.cluster-autoscaler.kubernetes.io/"
+_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+_LOOK = 5.0
+"""Seconds between two looks at what keeps a node."""
+
+_GONE_WITHIN = 300.0
+"""Seconds after which a node that was to be deleted and is still there is nobody's any more."""
+
+_log = logging.getLogger(__name__)
+
+
+class NodeRemover:
+    """`removals` are those under way, by node; `ended` tells the loop what became of others."""
+
+    def __init__(
+        self,
+        world: World,
+        hands: Hands,
+        evictor: Evictor,
+        changer: NodeChanger,
+        *,
+        clock: Clock,
+        now: Callable[[], float],
+        metrics: RemovalMetrics,
+        about: Callable[[], ObjectReference],
+        objection: Callable[[Removal], Awaitable[str]],
+        moving: Callable[[Pod, str], None],
+        write_down: Callable[[], Awaitable[None]],
+        delay_reason: Callable[[str], str],
+    ) -> None:
+        """`objection` says why a node had better stay, by what is known now; `delay_reason` why it
+        did not go earlier. `moving` is told of pods that are about to be evicted, and their places.
+        What is under way is written down before anything irrevocable happens.
+        """
+        self._world = world
+        self._hands = hands
+        self._evictor = evictor
+        self._changer = changer
+        self._clock = clock
+        self._now = now
+        self._metrics = metrics
+        self._about = about
+        self._objection = objection
+        self._moving = moving
+        self._write_down = write_down
+        self._delay_reason = delay_reason
+        self._config = Config()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.removals: dict[str, Removal] = {}
+        self.deleted: dict[str, float] = {}
+        self.failed: dict[str, float] = {}
+        """When a removal last ended well, and badly, by group."""
+        self.done: list[Done] = []
+        """What was asked of the provider since the list was last emptied."""
+        self.last_failure = ""
+
+    def restore(self, memory: RemovalMemory) -> None:
+        """Take over what was under way when it was last written down."""
+        self.removals = dict(memory.removals)
+        self.deleted = dict(memory.cool_downs.deleted)
+        self.failed = dict(memory.cool_downs.failed)
+
+    def start(self, removals: Sequence[Removal], config: Config) -> None:
+        """Begin to remove nodes, together: all of them go, or none."""
+        self._config = config
+        self.removals.update({one.node: one for one in removals})
+        task = asyncio.ensure_future(self._guarded(removals))
+        for one in removals:
+            self._tasks[one.node] = task
+
+    async def attend(self, config: Config, *, ours: Collection[str]) -> None:
+        """Once a round: go on with what nobody works on, forget what is over.
+
+        Nodes that are marked though they are not being removed are given back to the scheduler: of
+        those that are `ours` to remove all, of others only if the mark says that it is ours.
+        """
+        self._config = config
+        waiting: dict[str, list[Removal]] = {}
+        for removal in list(self.removals.values()):
+            if removal.node in self._tasks:
+                continue
+            node = self._world.cache(Node).get(removal.node)
+            if node is None or node.metadata.uid != removal.uid:
+                self.removals.pop(removal.node)
+            elif removal.stage is not Stage.DELETED:
+                unit = removal.group if removal.whole_group else f"node {removal.node}"
+                waiting.setdefault(unit, []).append(removal)
+            elif self._now() - removal.at > _GONE_WITHIN:
+                self.removals.pop(removal.node)
+        for together in waiting.values():
+            self.start(together, config)
+        for node in self._world.cache(Node):
+            name = node.metadata.name
+            if name in self.removals or taints.not_deleted(node) is None:
+                continue
+            if name in ours or taints.CORDONED in node.metadata.annotations:
+                await self.release(name)
+
+    async def release(self, name: str) -> None:
+        """Take the marks off a node that stays."""
+        if self._hands.dry_run:
+            return
+        self._hands.check(f"releasing node {name}")
+        try:
+            await self._changer.change(name, taints.not_deleted)
+        except ClusterError as error:
+            # It is tried again with the next round.
+            _log.warning("node not released", extra={"node": name, "error": str(error)})
+
+    async def stop(self) -> None:
+        """End all work at its next step; what is written down can be gone on with."""
+        tasks = set(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _guarded(self, removals: Sequence[Removal]) -> None:
+        try:
+            await self._remove(removals)
+        except NotLeadingError as error:
+            _log.warning("removal left to the next leader", extra={"error": str(error)})
+        except RemovalCancelled as cancelled:
+            await self._roll_back(removals, str(cancelled), failed=False)
+        except TonnageError as error:
+            await self._roll_back(removals, str(error), failed=True)
+        except Exception as error:
+            _log.exception("removal failed")
+            await self._roll_back(removals, f"{type(error).__name__}: {error}", failed=True)
+        finally:
+            for one in removals:
+                self._tasks.pop(one.node, None)
+
+    async def _remove(self, removals: Sequence[Removal]) -> None:
+        await self._write_down()
+        for removal in removals:
+            await self._mark(removal)
+        # Whoever was about to send a pod there has heard of the mark by then.
+        await self._clock.sleep(self._config.node_delete_delay_after_taint)
+        async with asyncio.TaskGroup() as tasks:
+            drains = [tasks.create_task(_kept(self._cleared(one))) for one in removals]
+        for drain in drains:
+            error = drain.result()
+            if error is not None:
+                raise error
+        for removal in removals:
+            self._check(removal, cleared=True)
+        await self._delete(removals)
+
+    async def _mark(self, removal: Removal) -> None:
+        self._check(removal)
+        now, cordon = self._now(), self._config.cordon_node_before_terminating
+        try:
+            node = await self._changer.change(
+                removal.node, lambda node: taints.to_be_deleted(node, now=now, cordon=cordon)
+            )
+        except errors.Forbidden as error:
+            raise RemovalFailed(f"node {removal.node} not marked: {error.right}") from error
+        if node is None or node.metadata.uid != removal.uid:
+            raise RemovalCancelled("the node is gone")
+        self._hands.tell(node, "ScaleDown", "marked the node as toBeDeleted/unschedulable")
+
+    async def _cleared(self, removal: Removal) -> None:
+        """Bring the node to where it can be deleted without harm to anybody."""
+        self._check(removal)
+        pods = self._pods(removal.node)
+        if not removal.drain and pods.workload:
+            names = _some([node_pods.key(pod) for pod in pods.workload])
+            raise RemovalCancelled(f"it is no longer empty: {names}")
+        if pods.workload:
+            await self._drain(removal, pods.workload)
+        await self._detach(self.removals[removal.node])
+        await self._evict_daemons(removal)
+        await self._wait_for_others(removal)
+
+    async def _drain(self, removal: Removal, pods: Sequence[Pod]) -> None:
+        objection = await self._objection(removal)
+        if objection:
+            raise RemovalCancelled(objection)
+        self._reached(removal, Stage.DRAINING)
+        await self._write_down()
+        config = self._config
+        patience = Patience(
+            eviction=config.max_pod_eviction_time, replica=config.replica_ready_timeout
+        )
+        among = drain_priority.rounds(
+            config.drain_priority_config, grace=config.max_graceful_termination_sec
+        )
+        for one, some in drain_priority.sorted_into(pods, among):
+            await self._evictor.evict(
+                some,
+                grace=one.grace,
+                patience=patience,
+                before=lambda pod: self._before(removal, pod),
+            )
+
+    def _before(self, removal: Removal, pod: Pod) -> None:
+        """Before each single eviction."""
+        self._check(removal)
+        place = removal.moves.get(node_pods.key(pod))
+        if place is not None:
+            self._moving(pod, place)
+
+    async def _detach(self, removal: Removal) -> None:
+        within = self._config.volume_detach_timeout
+        if not within:
+            return
+        node = removal.node
+
+        def left() -> list[str]:
+            pods = self._pods(node)
+            return detachment.attached(self._world, node, staying=(*pods.daemons, *pods.drivers))
+
+        if not left():
+            return
+        self._reached(removal, Stage.DETACHING)
+        began = self._clock.monotonic()
+        names = await detachment.wait(
+            left, within=within, clock=self._clock, check=lambda: self._check(removal)
+        )
+        self._metrics.detached(self._clock.monotonic() - began, all_of_them=not names)
+        if names:
+            message = f"still attached after {within:g} s, deleting the node anyway: {_some(names)}"
+            self._hands.tell(self._node(removal), "VolumesStillAttached", message, warning=True)
+
+    async def _evict_daemons(self, removal: Removal) -> None:
+        """Pods that go with the node may end in order; those that serve volumes come last."""
+        config = self._config
+        default = (
+            config.daemon_set_eviction_for_occupied_nodes
+            if removal.drain
+            else config.daemon_set_eviction_for_empty_nodes
+        )
+        pods = self._pods(removal.node)
+        for some in (pods.daemons, pods.drivers):
+            going = [pod for pod in some if node_pods.may_evict_daemon(pod, default=default)]
+            await self._evictor.try_to_evict(going, grace=config.max_graceful_termination_sec)
+
+    async def _wait_for_others(self, removal: Removal) -> None:
+        """Others may ask for a while by an annotation of the node."""
+        end = self._clock.monotonic() + self._config.node_deletion_delay_timeout
+        while self._clock.monotonic() < end:
+            node = self._check(removal)
+            if not any(key.startswith(_DELAY_DELETION) for key in node.metadata.annotations):
+                return
+            await self._clock.sleep(_LOOK)
+
+    async def _delete(self, removals: Sequence[Removal]) -> None:
+        group, names = removals[0].group, [one.node for one in removals]
+        nodes = [node for name in names if (node := self._world.cache(Node).get(name)) is not None]
+        # Written down first: who comes after us must not take the marks off what is going.
+        for removal in removals:
+            self._reached(removal, Stage.DELETED)
+        await self._write_down()
+        try:
+            await self._hands.delete(group, names, reason=f"scale-down: {removals[0].reason}")
+        finally:
+            self.done, self._hands.done = [*self.done, *self._hands.done], []
+        now = self._now()
+        self.deleted[group] = now
+        for removal in removals:
+            self._metrics.removed(
+                removal.reason,
+                seconds=now - removal.since,
+                delay_reason=self._delay_reason(removal.node),
+            )
+            if removal.drain:
+                self._hands.tell(
+                    self._about(),
+                    "ScaleDown",
+                    f"Scale-down: node {removal.node} removed with drain",
+                )
+            else:
+                self._hands.tell(
+                    self._about(),
+                    "ScaleDownEmpty",
+                    f"Scale-down: empty node {removal.node} removed",
+                )
+        for node in nodes:
+            self._hands.tell(node, "ScaleDown", "nodes removed by cluster autoscaler")
+
+    def _check(self, removal: Removal, *, cleared: bool = False) -> Node:
+        """Look at the node anew, before every step; `cleared`, nobody may be on it any more."""
+        self._hands.check(f"removing node {removal.node}")
+        config = self._config
+        trust = self._world.trust(csi_aware=config.csi_aware)
+        if trust.hold:
+            raise RemovalCancelled(f"what is known of the cluster cannot be trusted: {trust.hold}")
+        if not config.scale_down_enabled:
+            raise RemovalCancelled("scale-down was turned off")
+        node = self._world.cache(Node).get(removal.node)
+        if node is None or node.metadata.uid != removal.uid:
+            raise RemovalCancelled("the node is gone")
+        if node.metadata.annotations.get(_DISABLED) == "true":
+            raise RemovalCancelled(f"its annotation {_DISABLED} says so")
+        if cleared and (pods := self._pods(removal.node).workload):
+            raise RemovalCancelled(f"pods are on it: {_some([node_pods.key(pod) for pod in pods])}")
+        return node
+
+    async def _roll_back(self, removals: Sequence[Removal], why: str, *, failed: bool) -> None:
+        self._metrics.rolled_back("failed" if failed else "cancelled")
+        for removal in removals:
+            self.removals.pop(removal.node, None)
+            if failed:
+                self.failed[removal.group] = self._now()
+                self.last_failure = f"node {removal.node}: {why}"
+                message = f"failed to remove the node: {why}"
+                self._hands.tell(self._node(removal), "ScaleDownFailed", message, warning=True)
+            else:
+                _log.info("node stays", extra={"node": removal.node, "why": why})
+                self._hands.tell(
+                    self._node(removal), "ScaleDownCancelled", f"the node stays: {why}"
+                )
+            try:
+                await self.release(removal.node)
+            except NotLeadingError as error:
+                _log.warning("node not released", extra={"error": str(error)})
+        try:
+            await self._write_down()
+        except ClusterError as error:
+            _log.warning("removal not written down", extra={"error": str(error)})
+
+    def _reached(self, removal: Removal, stage: Stage) -> None:
+        self.removals[removal.node] = msgspec.structs.replace(removal, stage=stage, at=self._now())
+
+    def _pods(self, node: str) -> node_pods.NodePods:
+        return node_pods.sort(self._world.pods_by_node.get(node, {}).values(), now=self._now())
+
+    def _node(self, removal: Removal) -> Node | ObjectReference:
+        """What is said of the node is said of, also if it is gone."""
+        node = self._world.cache(Node).get(removal.node)
+        return node or ObjectReference(
+            api_version="v1", kind="Node", name=removal.node, uid=removal.uid
+        )
+
+
+async def _kept(work: Awaitable[None]) -> TonnageError | None:
+    """The error that ended the work, for who waits for several."""
+    try:
+        await work
+    except TonnageError as error:
+        return error
+    return None
+
+
+def _some(names: Sequence[str], *, most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,364 @@
+"""A round of scale-down: decide, taint softly, begin to remove what has been unneeded for long."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from tonnage.autoscaler.actuator import Hands
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.provider_state import Provided
+from tonnage.autoscaler.report import Done
+from tonnage.autoscaler.scaledown import windows
+from tonnage.autoscaler.scaledown.decision import Decider
+from tonnage.autoscaler.scaledown.evictions import Evictor
+from tonnage.autoscaler.scaledown.metrics import NO_DELAY, RemovalMetrics
+from tonnage.autoscaler.scaledown.places import Places
+from tonnage.autoscaler.scaledown.removals import Removal, RemovalMemory
+from tonnage.autoscaler.scaledown.remover import NodeRemover
+from tonnage.autoscaler.scaledown.report import ScaleDownReport
+from tonnage.autoscaler.scaledown.soft_taints import SoftTaints
+from tonnage.autoscaler.scaledown.taints import NodeChanger
+from tonnage.autoscaler.scaledown.windows import REASONS, Reason
+from tonnage.autoscaler.scaledown.workloads import Workloads
+from tonnage.autoscaler.world import World
+from tonnage.clock import Clock
+from tonnage.cluster.client import Client
+from tonnage.cluster.records import ObjectReference
+from tonnage.groups.model import Group
+from tonnage.groups.readiness import UNREADY
+from tonnage.objects.nodes import Node
+from tonnage.rules.features import Features
+from tonnage.scaledown.codes import NODE_REASONS, Code
+from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
+from tonnage.scaledown.state import CoolDowns, ScaleDownState
+from tonnage.scaleup.looking import Look
+from tonnage.scaleup.plan import Plan
+from tonnage.service.live_cluster import Trust
+from tonnage.service.workers import Worker
+
+NEEDED_AGAIN = "node_became_needed_again"
+
+_log = logging.getLogger(__name__)
+
+_TIMERS = frozenset(
+    NODE_REASONS[code].upstream for code in (Code.NOT_LONG_ENOUGH, Code.NOT_UNREADY_LONG_ENOUGH)
+)
+"""Reasons that are no delay: every node has to wait so long."""
+
+
+class Situation(NamedTuple):
+    """What a round of the loop hands over. `hold` says why nothing may be decided, if so."""
+
+    look: Look
+    provided: Provided
+    trust: Trust
+    features: Features
+    plan: Plan | None = None
+    hold: str = ""
+
+    @property
+    def blocked(self) -> str:
+        """Why nothing is decided."""
+        blind = ", ".join(self.trust.blind_to_volumes)
+        return self.hold or (f"no {blind} objects" if blind else "")
+
+    @property
+    def busy(self) -> str:
+        """Why nothing new may begin: something else is on its way."""
+        if self.plan is not None and self.plan.scale_ups:
+            return "nodes are being bought"
+        if self.look.promised or (self.plan is not None and self.plan.fit_on_existing):
+            return "pods are about to get the place that was found for them"
+        return ""
+
+
+class ScaleDown:
+    """Knows since when nodes are unneeded and which are going; all else is looked up anew."""
+
+    def __init__(
+        self,
+        world: World,
+        hands: Hands,
+        *,
+        client: Client,
+        clock: Clock,
+        now: Callable[[], float],
+        registry: CollectorRegistry,
+        about: Callable[[], ObjectReference],
+        write_down: Callable[[], Awaitable[None]],
+        worker: Worker,
+    ) -> None:
+        self._world = world
+        self._hands = hands
+        self._now = now
+        self._clock = clock
+        self._about = about
+        self._metrics = RemovalMetrics(registry)
+        self._workloads = Workloads(client, world, clock=clock, rng=random.Random(0))
+        self._decider = Decider(world, self._workloads, clock=clock, worker=worker)
+        self._watching: asyncio.Task[None] | None = None
+        self._unneeded: dict[str, float] = {}
+        self._added: dict[str, float] = {}
+        self._delays: dict[str, str] = {}
+        self.report = ScaleDownReport()
+        self._places = Places(
+            world, hands, client=client, clock=clock, now=now, write_down=write_down
+        )
+        changer = NodeChanger(client, world.cache(Node), clock=clock)
+        self._soft_taints = SoftTaints(world, hands, changer, clock=clock)
+        self._remover = NodeRemover(
+            world,
+            hands,
+            Evictor(
+                world, self._workloads, hands, client=client, clock=clock, metrics=self._metrics
+            ),
+            changer,
+            clock=clock,
+            now=now,
+            metrics=self._metrics,
+            about=about,
+            objection=self._decider.objection,
+            moving=self._places.hold,
+            write_down=write_down,
+            delay_reason=lambda node: self._delays.get(node, NO_DELAY),
+        )
+
+    @property
+    def memory(self) -> RemovalMemory:
+        """What has to survive a restart."""
+        return RemovalMemory(
+            unneeded=dict(sorted(self._unneeded.items())),
+            cool_downs=self._cool_downs,
+            removals=dict(sorted(self._remover.removals.items())),
+            nominated=dict(sorted(self._places.nominated.items())),
+        )
+
+    def restore(self, memory: RemovalMemory) -> None:
+        self._unneeded = dict(memory.unneeded)
+        self._added = dict(memory.cool_downs.added)
+        self._remover.restore(memory)
+        self._places.restore(memory.nominated)
+
+    async def stop(self) -> None:
+        """End all work at its next step."""
+        await self._remover.stop()
+        await self._places.stop()
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+            self._watching = None
+
+    async def ready(self, config: Config, *, within: float) -> None:
+        """Wait until all is known that a decision needs, for who decides only once."""
+        if not config.scale_down_enabled:
+            return
+        self._watch()
+        end = self._clock.monotonic() + within
+        while self._workloads.hold() and self._clock.monotonic() < end:
+            await self._clock.sleep(0.1)
+
+    async def round(self, situation: Situation, config: Config) -> tuple[str, ...]:
+        """Decide, and begin what is to be done; what was begun before goes on beside.
+
+        What could not be done is told.
+        """
+        if situation.plan is not None:
+            now = self._now()
+            self._added.update({one.group: now for one in situation.plan.scale_ups})
+        ours = {name for group in situation.provided.groups for name in group.nodes}
+        await self._places.expire()
+        if config.scale_down_enabled:
+            self._watch()
+            await self._remover.attend(config, ours=ours)
+            self.report = await self._decided(situation, config, ours)
+        else:
+            await self._remover.attend(config, ours=())
+            await self._forget(config)
+            self.report = ScaleDownReport(removals=dict(self._remover.removals))
+        return self.report.problems
+
+    def done(self) -> tuple[Done, ...]:
+        """What was asked of the provider since this was last asked."""
+        done, self._remover.done = tuple(self._remover.done), []
+        return done
+
+    async def _decided(
+        self, situation: Situation, config: Config, ours: set[str]
+    ) -> ScaleDownReport:
+        hold = situation.blocked or self._workloads.hold()
+        report = ScaleDownReport(
+            enabled=True,
+            held=hold,
+            unneeded=dict(self._unneeded),
+            removals=dict(self._remover.removals),
+            last_failure=self._remover.last_failure,
+        )
+        if hold:
+            return report
+        now = self._now()
+        self._load_candidates(config, ours, now=now)
+        plan, state = await self._decider.decide(
+            situation.look, self._state(), config=config, features=situation.features, now=now
+        )
+        self._note(plan, state, now=now)
+        problem = await self._soft_taints.update(
+            self._unneeded.keys() - self._remover.removals.keys(), config, ours=ours, now=now
+        )
+        allowed = windows.allowed(config.scale_down_windows, now=now)
+        if not situation.busy:
+            groups = {group.id: group for group in situation.provided.groups}
+            self._begin(plan, situation.look, groups, config, allowed, now=now)
+        self._metrics.take(plan, unneeded=len(self._unneeded), going=len(self._remover.removals))
+        return report._replace(
+            plan=plan,
+            unneeded=dict(self._unneeded),
+            removals=dict(self._remover.removals),
+            closed=tuple(reason for reason in REASONS if reason not in allowed),
+            problems=tuple(filter(None, (problem, self._places.problem))),
+        )
+
+    def _begin(
+        self,
+        plan: ScaleDownPlan,
+        look: Look,
+        groups: dict[str, Group],
+        config: Config,
+        allowed: frozenset[Reason],
+        *,
+        now: float,
+    ) -> None:
+        """Begin the first wave, as far as others that are under way leave room for it."""
+        going = [one for one in plan.going if one.group in groups]
+        if not going:
+            return
+        first = min(one.wave or 1 for one in going)
+        running = self._remover.removals.values()
+        room = config.max_scale_down_parallelism - len(running)
+        drains = config.max_drain_parallelism - sum(one.drain for one in running)
+        for unit in _units([one for one in going if (one.wave or 1) == first], groups):
+            removals = [self._removal(one, look, groups, now=now) for one in unit]
+            draining = sum(one.drain for one in removals)
+            # Where all have to go or none, the first may go beyond what is allowed at once.
+            fits = len(unit) <= room or (removals[0].whole_group and not running)
+            if not fits or draining > max(drains, draining if removals[0].whole_group else 0):
+                continue
+            if any(one.reason not in allowed for one in removals):
+                continue
+            room -= len(unit)
+            drains -= draining
+            self._tell_start(unit)
+            if self._hands.dry_run:
+                _log.info("would remove nodes", extra={"nodes": [one.node for one in unit]})
+            else:
+                self._remover.start(removals, config)
+
+    def _removal(
+        self, one: NodeDecision, look: Look, groups: dict[str, Group], *, now: float
+    ) -> Removal:
+        node = self._world.cache(Node).get(one.node)
+        assert node is not None
+        assert one.group is not None
+        state = look.readiness.nodes.get(one.node)
+        reason: Reason = "empty" if one.action is Action.DELETE else "underutilized"
+        if state is not None and state.state == UNREADY:
+            reason = "unready"
+        return Removal(
+            node=one.node,
+            uid=node.metadata.uid,
+            group=one.group,
+            reason=reason,
+            drain=one.action is Action.DRAIN,
+            since=self._unneeded.get(one.node, now),
+            started=now,
+            at=now,
+            moves={move.pod: move.to for move in one.moves},
+            saves=one.saves,
+            whole_group=groups[one.group].all_or_nothing,
+        )
+
+    def _tell_start(self, unit: Sequence[NodeDecision]) -> None:
+        for one in unit:
+            if one.action is Action.DELETE:
+                message = f"Scale-down: removing empty node {one.node!r}"
+                self._hands.tell(self._about(), "ScaleDownEmpty", message.replace("'", '"'))
+                continue
+            used = one.utilisation
+            told = f"{{{used.resource} {used.value:.3f}}}" if used is not None else "unknown"
+            pods = ",".join(move.pod for move in one.moves)
+            message = (
+                f"Scale-down: removing node {one.node}, utilization: {told}, "
+                f"pods to reschedule: {pods}"
+            )
+            self._hands.tell(self._about(), "ScaleDown", message)
+
+    def _note(self, plan: ScaleDownPlan, state: ScaleDownState, *, now: float) -> None:
+        """Remember what was decided, and why what could have gone stays meanwhile."""
+        for name, since in self._unneeded.items():
+            if name not in state.unneeded and self._world.cache(Node).get(name) is not None:
+                self._metrics.needed_again(seconds=now - since, delay_reason=NEEDED_AGAIN)
+        self._unneeded = dict(state.unneeded)
+        self._delays = {
+            **{name: why for name, why in self._delays.items() if name in self._unneeded},
+            **{
+                one.node: one.reason
+                for one in plan.nodes
+                if one.node in self._unneeded and one.reason and one.reason not in _TIMERS
+            },
+        }
+
+    def _state(self) -> ScaleDownState:
+        return ScaleDownState(
+            unneeded=dict(self._unneeded),
+            removing={
+                name: Action.DRAIN if one.drain else Action.DELETE
+                for name, one in self._remover.removals.items()
+            },
+            cool_downs=self._cool_downs,
+        )
+
+    @property
+    def _cool_downs(self) -> CoolDowns:
+        return CoolDowns(
+            added=dict(sorted(self._added.items())),
+            deleted=dict(sorted(self._remover.deleted.items())),
+            failed=dict(sorted(self._remover.failed.items())),
+        )
+
+    def _load_candidates(self, config: Config, ours: set[str], *, now: float) -> None:
+        """What soft taints tell of nodes that nothing is remembered of."""
+        if config.node_deletion_candidate_ttl and not self._unneeded:
+            found = self._soft_taints.since(ours)
+            oldest = now - config.node_deletion_candidate_ttl
+            self._unneeded = {name: at for name, at in found.items() if oldest <= at <= now}
+
+    async def _forget(self, config: Config) -> None:
+        """Scale-down was turned off: what is left of it goes, soft taints first."""
+        if self._unneeded:
+            await self._soft_taints.update((), config, ours=self._unneeded.keys(), now=self._now())
+            if not self._soft_taints.since(self._unneeded.keys()):
+                self._unneeded = {}
+
+    def _watch(self) -> None:
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.ensure_future(self._workloads.mirror.run())
+
+
+def _units(going: Sequence[NodeDecision], groups: dict[str, Group]) -> Iterator[list[NodeDecision]]:
+    """Nodes that go together: all of a group that has all or none, and else each alone.
+
+    Empty ones come first.
+    """
+    whole: dict[str, list[NodeDecision]] = {}
+    single: list[NodeDecision] = []
+    for one in going:
+        if one.group is not None and groups[one.group].all_or_nothing:
+            whole.setdefault(one.group, []).append(one)
+        else:
+            single.append(one)
+    yield from whole.values()
+    for action in (Action.DELETE, Action.DRAIN):
+        yield from ([one] for one in single if one.action is action)

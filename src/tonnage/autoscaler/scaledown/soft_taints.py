@@ -1,0 +1,75 @@
+"""Soft taints: the scheduler prefers other nodes to those that may go soon."""
+
+import logging
+from collections.abc import Collection
+
+from tonnage.autoscaler.actuator import Hands
+from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.scaledown import taints
+from tonnage.autoscaler.scaledown.taints import NodeChanger
+from tonnage.autoscaler.world import World
+from tonnage.clock import Clock
+from tonnage.cluster import errors
+from tonnage.errors import ClusterError
+from tonnage.groups.passing_taints import DELETION_CANDIDATE
+from tonnage.objects.nodes import Node
+
+_log = logging.getLogger(__name__)
+
+
+class SoftTaints:
+    """A few nodes in a round, those that are needed after all first."""
+
+    def __init__(self, world: World, hands: Hands, changer: NodeChanger, *, clock: Clock) -> None:
+        self._world = world
+        self._hands = hands
+        self._changer = changer
+        self._clock = clock
+
+    async def update(
+        self, unneeded: Collection[str], config: Config, *, ours: Collection[str], now: float
+    ) -> str:
+        """Bring the taints of `ours` to what is unneeded now; what could not be done is told."""
+        if self._hands.dry_run:
+            return ""
+        nodes = self._world.cache(Node)
+        needed = [
+            node.metadata.name
+            for node in nodes
+            if taints.has(node, DELETION_CANDIDATE)
+            and node.metadata.name in ours
+            and node.metadata.name not in unneeded
+        ]
+        fresh = [
+            name
+            for name in sorted(unneeded)
+            if (node := nodes.get(name)) is not None and not taints.has(node, DELETION_CANDIDATE)
+        ]
+        end = self._clock.monotonic() + config.max_bulk_soft_taint_time
+        left = config.max_bulk_soft_taint_count
+        for name in (*needed, *fresh)[:left]:
+            if self._clock.monotonic() >= end:
+                break
+            self._hands.check(f"soft taint of node {name}")
+            change = (
+                taints.no_candidate
+                if name in needed
+                else lambda node: taints.candidate(node, now=now)
+            )
+            try:
+                await self._changer.change(name, change)
+            except errors.Forbidden as error:
+                return f"soft taints are not set: {error.right}"
+            except ClusterError as error:
+                _log.warning("soft taint not set", extra={"node": name, "error": str(error)})
+        return ""
+
+    def since(self, names: Collection[str]) -> dict[str, float]:
+        """When these nodes got their taint, as it tells."""
+        found = {}
+        for name in names:
+            node = self._world.cache(Node).get(name)
+            at = taints.since(node, DELETION_CANDIDATE) if node is not None else None
+            if at is not None:
+                found[name] = at
+        return found

@@ -1,0 +1,132 @@
+"""The taints of nodes that may go or are going, and the cordon: keys and values are upstream's.
+
+Changes are made to the version of the node that was seen, so nobody's change is ever undone.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tonnage.clock import Clock
+from tonnage.cluster import errors
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.client import Client
+from tonnage.groups.passing_taints import DELETION_CANDIDATE, TO_BE_DELETED
+from tonnage.objects.nodes import Node, Taint
+
+CORDONED = "tonnage.dev/cordoned-for-removal"
+"""Says that the cordon is ours: what somebody else has cordoned stays so."""
+
+_PAUSE = 0.75
+_PATIENCE = 5.0
+"""Seconds between two attempts to change a node that others change too, and for all of them."""
+
+Change: TypeAlias = dict[str, object]
+"""A merge patch."""
+
+
+def has(node: Node, key: str) -> bool:
+    return any(taint.key == key for taint in node.spec.taints)
+
+
+def since(node: Node, key: str) -> float | None:
+    """When the taint was set, as its value tells."""
+    for taint in node.spec.taints:
+        if taint.key == key and taint.value.isdecimal():
+            return float(taint.value)
+    return None
+
+
+def to_be_deleted(node: Node, *, now: float, cordon: bool) -> Change | None:
+    """Keep pods off a node that is going; `None` if it is marked already."""
+    if has(node, TO_BE_DELETED):
+        return None
+    taint = Taint(key=TO_BE_DELETED, value=str(int(now)), effect="NoSchedule")
+    spec: dict[str, object] = {"taints": [*_written(node), _entry(taint)]}
+    if not cordon or node.spec.unschedulable:
+        return {"spec": spec}
+    return {
+        "metadata": {"annotations": {CORDONED: "true"}},
+        "spec": {**spec, "unschedulable": True},
+    }
+
+
+def not_deleted(node: Node) -> Change | None:
+    """Let pods come back to a node that stays after all; `None` if nothing keeps them off."""
+    cordoned = CORDONED in node.metadata.annotations
+    if not has(node, TO_BE_DELETED) and not cordoned:
+        return None
+    spec: dict[str, object] = {"taints": _without(node, TO_BE_DELETED)}
+    if not cordoned:
+        return {"spec": spec}
+    return {
+        "metadata": {"annotations": {CORDONED: None}},
+        "spec": {**spec, "unschedulable": None},
+    }
+
+
+def candidate(node: Node, *, now: float) -> Change | None:
+    """Have the scheduler prefer others to a node that may go."""
+    if has(node, DELETION_CANDIDATE):
+        return None
+    taint = Taint(key=DELETION_CANDIDATE, value=str(int(now)), effect="PreferNoSchedule")
+    return {"spec": {"taints": [*_written(node), _entry(taint)]}}
+
+
+def no_candidate(node: Node) -> Change | None:
+    if not has(node, DELETION_CANDIDATE):
+        return None
+    return {"spec": {"taints": _without(node, DELETION_CANDIDATE)}}
+
+
+class NodeChanger:
+    """Changes one node at a time; against others who change it too, again for a few seconds."""
+
+    def __init__(self, client: Client, nodes: Cache[Node], *, clock: Clock) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._clock = clock
+
+    async def change(self, name: str, change: Callable[[Node], Change | None]) -> Node | None:
+        """The node as it is afterwards; `None` if it is gone."""
+        node = self._nodes.get(name)
+        end = self._clock.monotonic() + _PATIENCE
+        try:
+            while True:
+                if node is None or change(node) is None:
+                    # What is known may be old: whether there is nothing to do is asked for once.
+                    node = await self._client.get(Node, name)
+                    if change(node) is None:
+                        return node
+                try:
+                    return await self._client.patch(Node, name, _guarded(node, change(node) or {}))
+                except errors.Conflict:
+                    if self._clock.monotonic() >= end:
+                        raise
+                await self._clock.sleep(_PAUSE)
+                node = await self._client.get(Node, name)
+        except errors.NotFound:
+            return None
+
+
+def _guarded(node: Node, change: Change) -> Change:
+    told = change.get("metadata", {})
+    assert isinstance(told, dict)
+    meta = {**told, "uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
+    return {**change, "metadata": meta}
+
+
+def _written(node: Node) -> list[dict[str, object]]:
+    return [_entry(taint) for taint in node.spec.taints]
+
+
+def _without(node: Node, key: str) -> list[dict[str, object]] | None:
+    return [_entry(taint) for taint in node.spec.taints if taint.key != key] or None
+
+
+def _entry(taint: Taint) -> dict[str, object]:
+    entry: dict[str, object] = {"key": taint.key, "effect": taint.effect}
+    if taint.value:
+        entry["value"] = taint.value
+    if taint.time_added:
+        entry["timeAdded"] = taint.time_added
+    return entry

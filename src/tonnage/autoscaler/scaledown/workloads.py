@@ -1,0 +1,103 @@
+"""What stands behind pods: disruption budgets and controllers, watched while scale-down is on.
+
+Beside the caches of the world, so that who gives no nodes back needs no rights to them.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from tonnage.autoscaler.scaledown import node_pods
+from tonnage.autoscaler.world import World
+from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache
+from tonnage.cluster.client import Client
+from tonnage.cluster.mirror import Mirror
+from tonnage.cluster.reflector import Pace
+from tonnage.cluster.resources import Named
+from tonnage.objects.pods import Pod
+from tonnage.objects.workloads import (
+    Job,
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+T = TypeVar("T", bound=Named)
+
+KINDS: tuple[type, ...] = (
+    PodDisruptionBudget,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    Job,
+)
+
+
+class Workloads:
+    """Caches of these kinds, as good as their watch while `mirror` runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        pace: Pace | None = None,
+    ) -> None:
+        self._world = world
+        self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
+        self._caches: dict[type, Cache[Any]] = {kind: self.mirror.add(kind) for kind in KINDS}
+
+    def cache(self, kind: type[T]) -> Cache[T]:
+        return self._caches[kind]
+
+    def objects(self) -> Iterator[object]:
+        """Everything that is known."""
+        for cache in self._caches.values():
+            yield from cache
+
+    def hold(self) -> str:
+        """Why nothing may be removed: without budgets and controllers nobody knows what is safe."""
+        for kind, cache in self._caches.items():
+            if cache.obstacle is not None:
+                return f"{kind.__name__} objects cannot be read"
+            if not cache.synced:
+                return f"{kind.__name__} objects are not all known yet"
+            if cache.stale:
+                return f"nothing was heard of {kind.__name__} objects for too long"
+        return ""
+
+    def others_are_ready(self, pod: Pod) -> bool:
+        """Whether all replicas of the pod's StatefulSet but itself are there and ready."""
+        controller = pod.metadata.controller
+        assert controller is not None
+        others = [
+            other
+            for other in self._world.cache(Pod)
+            if other.metadata.namespace == pod.metadata.namespace
+            and other.metadata.uid != pod.metadata.uid
+            and (owner := other.metadata.controller) is not None
+            and owner.uid == controller.uid
+        ]
+        if any(not node_pods.is_ready(one) or one.metadata.deletion_timestamp for one in others):
+            return False
+        replicas = self._replicas(pod)
+        return replicas is None or len(others) >= replicas - 1
+
+    def wants(self, pod: Pod) -> bool:
+        """Whether the StatefulSet will bring a pod of this name back."""
+        replicas = self._replicas(pod)
+        ordinal = pod.metadata.name.rpartition("-")[2]
+        return replicas is None or not ordinal.isdecimal() or int(ordinal) < replicas
+
+    def _replicas(self, pod: Pod) -> int | None:
+        controller = pod.metadata.controller
+        if controller is None:
+            return None
+        found = self.cache(StatefulSet).get(controller.name, namespace=pod.metadata.namespace)
+        if found is None:
+            return 0
+        return 1 if found.spec.replicas is None else found.spec.replicas

@@ -1,0 +1,166 @@
+"""A removal step by step: marked, drained, detached, deleted; and back where it is not to be."""
+
+import msgspec
+import pytest
+
+from tests.autoscaler.scaledown.stage import (
+    BEGIN,
+    WORLD,
+    Course,
+    ScriptedDecider,
+    budget,
+    marks,
+    nodes,
+    play,
+    running_pods,
+)
+from tonnage.clock.virtual import START
+from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
+from tonnage.embedded.world import Delay
+from tonnage.simulation.ensemble import Ensemble
+from tonnage.simulation.scenario import Action, Cut, Tree
+
+
+def evictions(course: Course) -> list[str]:
+    return [word for word in course.words() if word.startswith("evicted")]
+
+
+def pod_on(node: Stored) -> Tree:
+    """A pod that lands where none should, as one that tolerates everything may."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "late", "namespace": "default"},
+        "spec": {"nodeName": node.name, "containers": [{"name": "main"}]},
+    }
+
+
+def test_an_empty_node_is_marked_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ensemble, course = play(monkeypatch)
+    assert (course.words(), len(nodes(ensemble))) == (["marked", "gone"], 2)
+
+
+def test_a_node_is_marked_as_upstream_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Tree] = []
+    play(monkeypatch, when_marked=lambda _, node: seen.append(node.tree["spec"]), duration=110)
+    taint = seen[0]["taints"][-1]
+    assert (taint["key"], taint["effect"]) == ("ToBeDeletedByClusterAutoscaler", "NoSchedule")
+    assert BEGIN <= int(taint["value"]) - START.timestamp() <= BEGIN + 10
+    assert seen[0]["unschedulable"] is True
+
+
+def test_a_pod_moves_and_its_volume_is_detached_before_the_node_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ensemble, course = play(monkeypatch, sets=3)
+    assert course.words() == [
+        "marked", "evicted db-0", "ended db-0", "detached", "ready db-0", "gone",
+    ]  # fmt: skip
+    assert running_pods(ensemble) == 3
+
+
+def test_replicas_of_a_set_move_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, course = play(monkeypatch, sets=6)
+    moves = [word for word in course.words() if word.startswith(("evicted", "ready"))]
+    assert len(moves) == 4
+    assert [word.split()[0] for word in moves] == ["evicted", "ready"] * 2
+
+
+def test_pods_of_a_deployment_move_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, course = play(monkeypatch, pods=6)
+    assert [word.split()[0] for word in course.words()[:3]] == ["marked", "evicted", "evicted"]
+
+
+def test_a_budget_that_allows_nothing_keeps_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    ensemble, course = play(monkeypatch, sets=3, objects=(budget("db", maxUnavailable=0),))
+    assert (course.words(), marks(ensemble)) == (["marked", "released"], 0)
+
+
+def test_an_eviction_is_tried_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed = Action(at=BEGIN + 30, apply=(budget("db", maxUnavailable=1),))
+    ensemble, course = play(
+        monkeypatch, sets=3, objects=(budget("db", maxUnavailable=0),), script=(freed,)
+    )
+    assert (course.words()[-1], len(nodes(ensemble))) == ("gone", 2)
+
+
+def test_a_pod_that_lands_on_an_empty_node_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ensemble, course = play(
+        monkeypatch, when_marked=lambda ensemble, node: ensemble.manifests.apply(pod_on(node)),
+        duration=110,
+    )  # fmt: skip
+    words = [word for word in course.words() if "late" not in word]
+    assert (words, len(nodes(ensemble)), marks(ensemble)) == (["marked", "released"], 3, 0)
+
+
+def test_what_speaks_against_it_now_keeps_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Objecting(ScriptedDecider):
+        objecting = "its pods have no other place any more"
+
+    _, course = play(monkeypatch, sets=3, decider=Objecting, duration=109)
+    assert course.words() == ["marked", "released"]
+
+
+def test_volumes_that_stay_attached_are_waited_for_no_longer_than_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = msgspec.structs.replace(WORLD, detach=Delay(500.0))
+    _, course = play(
+        monkeypatch,
+        sets=3,
+        world=world,
+        options={"volumeDetachTimeout": 60, "replicaReadyTimeout": 900},
+        duration=900,
+    )
+    waited = course.at("gone") - course.at("ended db-0")
+    assert waited >= 60
+
+
+def test_killed_in_the_middle_the_drain_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = Action(at=BEGIN + 12, restart="autoscaler")
+    ensemble, course = play(monkeypatch, sets=6, script=(killed,))
+    assert (course.words()[-1], len(nodes(ensemble)), running_pods(ensemble)) == ("gone", 2, 6)
+    assert len(evictions(course)) == 2
+
+
+def test_marks_nobody_knows_of_are_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(ensemble: Ensemble, _: Stored) -> None:
+        ensemble.manifests.delete("ConfigMap", "tonnage-state", namespace="kube-system")
+        ensemble.restart("autoscaler")
+
+    _, course = play(monkeypatch, when_marked=forget, duration=BEGIN + 30)
+    assert course.words()[:2] == ["marked", "released"]
+
+
+def test_a_node_whose_annotation_forbids_it_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(ensemble: Ensemble, node: Stored) -> None:
+        key = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+        meta = {**node.meta, "annotations": {**node.meta.get("annotations", {}), key: "true"}}
+        store = ensemble.server.store
+        store.put(store.built_in("nodes"), {**node.tree, "metadata": meta}, node)
+
+    _, course = play(monkeypatch, when_marked=forbid, duration=109)
+    assert course.words() == ["marked", "released"]
+
+
+def test_nothing_goes_on_what_is_not_to_be_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = Action(at=0.0, cut=Cut(kinds=("PodDisruptionBudget",), lasts=300.0))
+    _, course = play(monkeypatch, sets=3, script=(cut,), duration=200)
+    assert course.words() == []
+
+
+def test_the_pod_that_comes_is_nominated_for_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def listen(ensemble: Ensemble) -> None:
+        def note(collection: Collection, occurrence: Occurrence) -> None:
+            status = occurrence.after.tree.get("status", {}) if occurrence.after else {}
+            if collection.kind.plural == "pods" and status.get("nominatedNodeName"):
+                said.append(occurrence.subject.name)
+
+        ensemble.accounts.listeners.append(note)
+
+    # Nobody is in a hurry: the pod has to wait for the only scheduler to come back.
+    away = Action(at=BEGIN + 7, restart="scheduler")
+    play(monkeypatch, sets=3, prepare=listen, script=(away,))
+    assert set(said) <= {"db-0"}
