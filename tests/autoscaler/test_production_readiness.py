@@ -233,7 +233,7 @@ FAILURES = {
         "autoscaler.test_faults:test_a_forgotten_version_is_listed_anew"
     ),
     "the API server asks to be left alone for hours (`Retry-After`)": (
-        "hostile.test_misleading"
+        "hostile.test_misleading_input"
         ":test_a_watch_is_asked_for_again_within_minutes_whatever_the_server_advises"
     ),
     "the API server tells events late or twice, or loses some": (

@@ -50,9 +50,6 @@ NO_GROUPS = "no node groups: nothing can be bought"
 
 _log = logging.getLogger(__name__)
 
-_KNOWN_WITHIN = 60.0
-"""Seconds for the caches of scale-down to fill when there is to be only one round."""
-
 _OVERTAKEN_AT_MOST = 3
 """Plans in a row that may be overtaken by events before the next scan is waited for."""
 
@@ -135,10 +132,8 @@ class Autoscaler:
         """Loop until cancelled; to be called whenever we become leader."""
         self.active_at = self.succeeded_at = self._clock.monotonic()
         await self._load()
-        try:
+        async with self._scale_down:
             await self._go_round()
-        finally:
-            await self._scale_down.stop()
 
     async def _go_round(self) -> None:
         overtaken = 0
@@ -153,11 +148,9 @@ class Autoscaler:
     async def once(self) -> None:
         """A single round, as somebody who looks in would want it; what goes wrong is raised."""
         await self._load()
-        try:
-            await self._scale_down.ready(self._config.current, within=_KNOWN_WITHIN)
+        async with self._scale_down:
+            await self._scale_down.ready(self._config.current)
             await self.guarded_round()
-        finally:
-            await self._scale_down.stop()
         if self.failure is not None:
             raise self.failure
 
@@ -263,7 +256,7 @@ class Autoscaler:
                 self._keeper.note(plan, found.inputs)
                 settled = await self._carry_out(plan, provided, observation, config, now)
         if settled:
-            situation = Situation(found, provided, trust, features, plan=plan, hold=hold)
+            situation = Situation(found, provided, trust, plan=plan, hold=hold)
             with self._metrics.timed("scaleDown"):
                 self._problems.extend(await self._scale_down.round(situation, config))
         report = Report(

@@ -46,11 +46,11 @@ class ScriptedDecider:
         self._world = world
         self._clock = clock
 
-    async def decide(self, look: Any, state: ScaleDownState, **_: Any) -> Verdict:
+    async def decide(self, assessed: Any, state: ScaleDownState, **_: Any) -> Verdict:
         going: list[NodeDecision] = []
         tried = {*state.cool_downs.deleted, *state.cool_downs.failed, *state.removing}
         if self._clock.monotonic() >= BEGIN and not tried:
-            first, *_others, last = self._nodes(look)
+            first, *_others, last = self._nodes(assessed)
             going = [self._gone(first, to=last)]
         unneeded = {one.node: BEGIN for one in going}
         return Verdict(ScaleDownPlan(nodes=tuple(going)), ScaleDownState(unneeded=unneeded))
@@ -58,8 +58,8 @@ class ScriptedDecider:
     async def objection(self, _: Removal) -> str:
         return self.objecting
 
-    def _nodes(self, look: Any) -> list[str]:
-        names = sorted(look.cluster.groups[0].nodes)
+    def _nodes(self, assessed: Any) -> list[str]:
+        names = sorted(assessed.inputs.groups[0].nodes)
         first = next((pod.spec.node_name for pod in self._world.cache(Pod)), names[0])
         return [first, *(name for name in names if name != first)]
 

@@ -7,10 +7,9 @@ from tonnage.autoscaler.scaledown.removals import Removal
 from tonnage.autoscaler.scaledown.workloads import Workloads
 from tonnage.autoscaler.world import World
 from tonnage.clock import Clock
-from tonnage.rules.features import Features
 from tonnage.scaledown.plan import ScaleDownPlan
 from tonnage.scaledown.state import ScaleDownState
-from tonnage.scaleup.looking import Look
+from tonnage.scaleup.assessment import Assessment
 from tonnage.service.workers import Worker
 
 
@@ -31,10 +30,10 @@ class Decider:
         self._worker = worker
 
     async def decide(
-        self, look: Look, state: ScaleDownState, *, config: Config, features: Features, now: float
+        self, assessed: Assessment, state: ScaleDownState, *, config: Config, now: float
     ) -> Verdict:
         """The plan of this moment."""
-        del look, config, features, now
+        del assessed, config, now
         return Verdict(ScaleDownPlan(), ScaleDownState(cool_downs=state.cool_downs))
 
     async def objection(self, removal: Removal) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from prometheus_client import CollectorRegistry
 
@@ -31,11 +31,10 @@ from tonnage.cluster.records import ObjectReference
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import UNREADY
 from tonnage.objects.nodes import Node
-from tonnage.rules.features import Features
 from tonnage.scaledown.codes import NODE_REASONS, Code
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 from tonnage.scaledown.state import CoolDowns, ScaleDownState
-from tonnage.scaleup.looking import Look
+from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.plan import Plan
 from tonnage.service.live_cluster import Trust
 from tonnage.service.workers import Worker
@@ -43,6 +42,9 @@ from tonnage.service.workers import Worker
 NEEDED_AGAIN = "node_became_needed_again"
 
 _log = logging.getLogger(__name__)
+
+_KNOWN_WITHIN = 60.0
+"""Seconds for caches to fill when there is to be only one round."""
 
 _TIMERS = frozenset(
     NODE_REASONS[code].upstream for code in (Code.NOT_LONG_ENOUGH, Code.NOT_UNREADY_LONG_ENOUGH)
@@ -53,10 +55,9 @@ _TIMERS = frozenset(
 class Situation(NamedTuple):
     """What a round of the loop hands over. `hold` says why nothing may be decided, if so."""
 
-    look: Look
+    assessed: Assessment
     provided: Provided
     trust: Trust
-    features: Features
     plan: Plan | None = None
     hold: str = ""
 
@@ -71,7 +72,7 @@ class Situation(NamedTuple):
         """Why nothing new may begin: something else is on its way."""
         if self.plan is not None and self.plan.scale_ups:
             return "nodes are being bought"
-        if self.look.promised or (self.plan is not None and self.plan.fit_on_existing):
+        if self.assessed.promised or (self.plan is not None and self.plan.fit_on_existing):
             return "pods are about to get the place that was found for them"
         return ""
 
@@ -143,8 +144,11 @@ class ScaleDown:
         self._remover.restore(memory)
         self._places.restore(memory.nominated)
 
-    async def stop(self) -> None:
-        """End all work at its next step."""
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End all work at its next step; what is written down can be gone on with."""
         await self._remover.stop()
         await self._places.stop()
         if self._watching is not None:
@@ -152,12 +156,12 @@ class ScaleDown:
             await asyncio.gather(self._watching, return_exceptions=True)
             self._watching = None
 
-    async def ready(self, config: Config, *, within: float) -> None:
+    async def ready(self, config: Config) -> None:
         """Wait until all is known that a decision needs, for who decides only once."""
         if not config.scale_down_enabled:
             return
         self._watch()
-        end = self._clock.monotonic() + within
+        end = self._clock.monotonic() + _KNOWN_WITHIN
         while self._workloads.hold() and self._clock.monotonic() < end:
             await self._clock.sleep(0.1)
 
@@ -202,7 +206,7 @@ class ScaleDown:
         now = self._now()
         self._load_candidates(config, ours, now=now)
         plan, state = await self._decider.decide(
-            situation.look, self._state(), config=config, features=situation.features, now=now
+            situation.assessed, self._state(), config=config, now=now
         )
         self._note(plan, state, now=now)
         problem = await self._soft_taints.update(
@@ -211,7 +215,7 @@ class ScaleDown:
         allowed = windows.allowed(config.scale_down_windows, now=now)
         if not situation.busy:
             groups = {group.id: group for group in situation.provided.groups}
-            self._begin(plan, situation.look, groups, config, allowed, now=now)
+            self._begin(plan, situation.assessed, groups, config, allowed, now=now)
         self._metrics.take(plan, unneeded=len(self._unneeded), going=len(self._remover.removals))
         return report._replace(
             plan=plan,
@@ -224,7 +228,7 @@ class ScaleDown:
     def _begin(
         self,
         plan: ScaleDownPlan,
-        look: Look,
+        assessed: Assessment,
         groups: dict[str, Group],
         config: Config,
         allowed: frozenset[Reason],
@@ -240,7 +244,7 @@ class ScaleDown:
         room = config.max_scale_down_parallelism - len(running)
         drains = config.max_drain_parallelism - sum(one.drain for one in running)
         for unit in _units([one for one in going if (one.wave or 1) == first], groups):
-            removals = [self._removal(one, look, groups, now=now) for one in unit]
+            removals = [self._removal(one, assessed, groups, now=now) for one in unit]
             draining = sum(one.drain for one in removals)
             # Where all have to go or none, the first may go beyond what is allowed at once.
             fits = len(unit) <= room or (removals[0].whole_group and not running)
@@ -257,12 +261,12 @@ class ScaleDown:
                 self._remover.start(removals, config)
 
     def _removal(
-        self, one: NodeDecision, look: Look, groups: dict[str, Group], *, now: float
+        self, one: NodeDecision, assessed: Assessment, groups: dict[str, Group], *, now: float
     ) -> Removal:
         node = self._world.cache(Node).get(one.node)
         assert node is not None
         assert one.group is not None
-        state = look.readiness.nodes.get(one.node)
+        state = assessed.readiness.nodes.get(one.node)
         reason: Reason = "empty" if one.action is Action.DELETE else "underutilized"
         if state is not None and state.state == UNREADY:
             reason = "unready"
