@@ -5,11 +5,13 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 from tonnage.autoscaler.config import Config
 from tonnage.autoscaler.loop import NO_GROUPS, Autoscaler
 from tonnage.autoscaler.metrics import Metrics
+from tonnage.autoscaler.scaledown.report import ScaleDownDocument, document
 from tonnage.autoscaler.world import KINDS, World
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
@@ -125,6 +127,7 @@ class Program:
             documents={
                 "/debug/decisions": self.autoscaler.decisions.without_recordings,
                 "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
+                "/debug/scale-down": self.scale_down,
                 "/debug/snapshot": self.snapshot,
                 "/debug/leader": lambda: self.leadership.document,
             },
@@ -180,6 +183,13 @@ class Program:
                 "groups": len(report.provided.groups),
             },
         )
+
+    def scale_down(self) -> object:
+        """What was last decided about each node, for `tonnage why`."""
+        last = self.autoscaler.report
+        if last is None:
+            return ScaleDownDocument()
+        return document(last.scale_down, time=f"{datetime.fromtimestamp(last.now, UTC):%FT%TZ}")
 
     def unhealthy(self) -> str:
         """Whether the process had better be started again."""

@@ -22,9 +22,14 @@ class NobodyListensError(TonnageError):
 
 def ask(url: str, path: str = PATH) -> "list[LoggedDecision]":
     """What a running autoscaler answers at its debug address."""
+    return decoded(get(url, path), address(url, path))
+
+
+def address(url: str, path: str) -> str:
+    """Of a document at the debug address."""
     if not url.startswith(("http://", "https://")):
         raise InputError(f"--url {url!r}: expected http://HOST:PORT or https://HOST:PORT")
-    return decoded(get(url, path), url.rstrip("/") + path)
+    return url.rstrip("/") + path
 
 
 def get(url: str, path: str) -> bytes:
@@ -32,20 +37,20 @@ def get(url: str, path: str) -> bytes:
     import urllib.error
     import urllib.request
 
-    address = url.rstrip("/") + path
+    where = address(url, path)
     # No proxy of the environment: the autoscaler is on this machine or in the cluster.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(address, timeout=_SECONDS) as answer:
+        with opener.open(where, timeout=_SECONDS) as answer:
             data: bytes = answer.read()
             return data
     except urllib.error.HTTPError as error:
         hint = "; is that its --debug-address?" if error.code in (403, 404) else ""
-        raise TonnageError(f"{address}: answered {error.code} {error.reason}{hint}") from None
+        raise TonnageError(f"{where}: answered {error.code} {error.reason}{hint}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise NobodyListensError(
-            f"{address}: {reason}; is an autoscaler listening there? --url says where it does, its"
+            f"{where}: {reason}; is an autoscaler listening there? --url says where it does, its"
             " --debug-address that it does"
         ) from None
 

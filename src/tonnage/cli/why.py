@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import decision_files, printing, reading, why_replay, why_source
+from tonnage.cli import decision_files, printing, reading, why_node, why_replay, why_source
 from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import InputError
 
@@ -22,7 +22,7 @@ _RECORDED_PATH = "/debug/recorded-decisions"
 
 
 @click.command()
-@click.argument("pod")
+@click.argument("pod", metavar="POD|node/NAME")
 @click.option(
     "--url",
     metavar="URL",
@@ -72,11 +72,11 @@ def why(
     replay: bool,
     form: printing.Format,
 ) -> None:
-    """Say what the autoscaler decided about a pod, and what came of it.
+    """Say what the autoscaler decided about a pod, or node/NAME, and what came of it.
 
     Reads the last decisions of the running autoscaler, or those in a file that it writes
     (decisionFile of its configuration). The newest decision comes last, and what every node
-    group said of the pod in it.
+    group said of the pod in it. Of a node it says whether it is given back, and what keeps it.
 
     Without --url and -f, the replica that leads is found by its Lease, and a port is forwarded to
     it by way of the API server; that takes the right to create pods/portforward.
@@ -88,7 +88,22 @@ def why(
       tonnage why orders-3 -n shop --url http://127.0.0.1:9000
       tonnage why shop/orders-3 -f decisions.jsonl.1 -f decisions.jsonl -o json
       tonnage why shop/orders-3 --replay
+      tonnage why node/worker-7
     """
+    if why_node.is_node(pod):
+        if files or replay:
+            raise InputError(
+                "node/NAME: only the running autoscaler knows: expected no -f, no --replay"
+            )
+        why_node.why(
+            pod.removeprefix(why_node.PREFIX),
+            url=url,
+            kubeconfig=kubeconfig,
+            context=context,
+            namespace=autoscaler_namespace,
+            form=form,
+        )
+        return
     path = _RECORDED_PATH if replay else decision_files.PATH
     if files:
         where = ", ".join(files)

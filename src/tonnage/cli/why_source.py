@@ -23,11 +23,28 @@ def decisions(
     namespace: str | None,
 ) -> "tuple[str, list[LoggedDecision]]":
     """From where, and the decisions there are."""
+    where, data = document(url, path, kubeconfig=kubeconfig, context=context, namespace=namespace)
+    found = decision_files.decoded(data, where)
+    if not found and where.startswith("http"):
+        refuse_follower(where.removesuffix(path))
+    return where.removesuffix(path), found
+
+
+def document(
+    url: str | None,
+    path: str,
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+) -> tuple[str, bytes]:
+    """From where, and what is answered there."""
     if url is not None:
-        return url, _of_url(url, path)
+        return decision_files.address(url, path), decision_files.get(url, path)
     if not kubeconfig and not context and not namespace:
         try:
-            return DEFAULT_URL, _of_url(DEFAULT_URL, path)
+            data = decision_files.get(DEFAULT_URL, path)
+            return decision_files.address(DEFAULT_URL, path), data
         except decision_files.NobodyListensError:
             pass
     return asyncio.run(
@@ -35,14 +52,7 @@ def decisions(
     )
 
 
-def _of_url(url: str, path: str) -> "list[LoggedDecision]":
-    found = decision_files.ask(url, path)
-    if not found:
-        _refuse_follower(url)
-    return found
-
-
-def _refuse_follower(url: str) -> None:
+def refuse_follower(url: str) -> None:
     """A replica that does not lead decides nothing: say who does."""
     import msgspec
 
@@ -60,7 +70,7 @@ def _refuse_follower(url: str) -> None:
 
 async def _of_leader(
     path: str, *, kubeconfig: str | None, context: str | None, namespace: str | None
-) -> "tuple[str, list[LoggedDecision]]":
+) -> tuple[str, bytes]:
     import random
 
     from tonnage.clock import SystemClock
@@ -91,5 +101,4 @@ async def _of_leader(
             ) from None
     finally:
         await transport.close()
-    where = f"pod {found.namespace}/{found.pod}"
-    return where, decision_files.decoded(data, where)
+    return f"pod {found.namespace}/{found.pod}", data

@@ -20,7 +20,8 @@ class Stage(StrEnum):
 
 
 class Removal(Record, frozen=True, kw_only=True):
-    """One node that goes. `moves` are the places of its pods, by namespace/name.
+    """One node that goes. `moves` are the places of its pods, by namespace/name, and `waves` in
+    which of them each is evicted.
 
     `since` is when it was first unneeded, `at` when the removal, or its last stage, began.
     """
@@ -35,6 +36,7 @@ class Removal(Record, frozen=True, kw_only=True):
     at: float
     stage: Stage = Stage.MARKED
     moves: dict[str, str] = {}
+    waves: dict[str, int] = {}
     saves: str | None = None
     whole_group: bool = False
     """Its group has all of its nodes or none: they are deleted together."""

@@ -6,7 +6,8 @@ off again; whoever loses the lead in the middle leaves the rest to the next lead
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+import math
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -221,12 +222,13 @@ class NodeRemover:
             config.drain_priority_config, grace=config.max_graceful_termination_sec
         )
         for one, some in drain_priority.sorted_into(pods, among):
-            await self._evictor.evict(
-                some,
-                grace=one.grace,
-                patience=patience,
-                before=lambda pod: self._before(removal, pod),
-            )
+            for wave in _waves(removal, some):
+                await self._evictor.evict(
+                    wave,
+                    grace=one.grace,
+                    patience=patience,
+                    before=lambda pod: self._before(removal, pod),
+                )
 
     def _before(self, removal: Removal, pod: Pod) -> None:
         """Before each single eviction."""
@@ -366,6 +368,14 @@ class NodeRemover:
         return node or ObjectReference(
             api_version="v1", kind="Node", name=removal.node, uid=removal.uid
         )
+
+
+def _waves(removal: Removal, pods: Iterable[Pod]) -> list[list[Pod]]:
+    """The pods in the order of the plan's waves; those that it does not know come last."""
+    found: dict[float, list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(removal.waves.get(node_pods.key(pod), math.inf), []).append(pod)
+    return [some for _, some in sorted(found.items())]
 
 
 async def _kept(work: Awaitable[None]) -> TonnageError | None:

@@ -5,7 +5,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tonnage.autoscaler.scaledown.removals import Removal
-from tonnage.scaledown.plan import ScaleDownPlan
+from tonnage.objects.meta import Record
+from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 
 
 class ScaleDownReport(NamedTuple):
@@ -20,3 +21,42 @@ class ScaleDownReport(NamedTuple):
     """Reasons for which nodes may not go now, because no window is open."""
     last_failure: str = ""
     problems: tuple[str, ...] = ()
+
+
+class NodeReport(Record, frozen=True, kw_only=True):
+    """What was last decided about a node, and how far its removal is, if it is going."""
+
+    decision: NodeDecision
+    removal: Removal | None = None
+
+
+class ScaleDownDocument(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """A round as it is told to who asks about nodes; without a time there was none yet."""
+
+    time: str = ""
+    enabled: bool = False
+    held: str = ""
+    cool_down: str | None = None
+    outside_windows: tuple[str, ...] = ()
+    nodes: tuple[NodeReport, ...] = ()
+
+
+def document(given: ScaleDownReport, *, time: str) -> ScaleDownDocument:
+    """The round for who asks about nodes; those that are going are told of also if it was held."""
+    plan = given.plan or ScaleDownPlan()
+    decided = {one.node: one for one in plan.nodes}
+    for name, removal in given.removals.items():
+        decided.setdefault(
+            name, NodeDecision(node=name, group=removal.group, candidate=True, action=Action.KEEP)
+        )
+    return ScaleDownDocument(
+        time=time,
+        enabled=given.enabled,
+        held=given.held,
+        cool_down=plan.cool_down,
+        outside_windows=given.closed,
+        nodes=tuple(
+            NodeReport(decision=one, removal=given.removals.get(name))
+            for name, one in decided.items()
+        ),
+    )

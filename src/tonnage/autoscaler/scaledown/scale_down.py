@@ -239,11 +239,11 @@ class ScaleDown:
         going = [one for one in plan.going if one.group in groups]
         if not going:
             return
-        first = min(one.wave or 1 for one in going)
+        first = min(map(_begins, going))
         running = self._remover.removals.values()
         room = config.max_scale_down_parallelism - len(running)
         drains = config.max_drain_parallelism - sum(one.drain for one in running)
-        for unit in _units([one for one in going if (one.wave or 1) == first], groups):
+        for unit in _units([one for one in going if _begins(one) == first], groups):
             removals = [self._removal(one, assessed, groups, now=now) for one in unit]
             draining = sum(one.drain for one in removals)
             # Where all have to go or none, the first may go beyond what is allowed at once.
@@ -280,6 +280,7 @@ class ScaleDown:
             started=now,
             at=now,
             moves={move.pod: move.to for move in one.moves},
+            waves={move.pod: move.wave for move in one.moves},
             saves=one.saves,
             whole_group=groups[one.group].all_or_nothing,
         )
@@ -349,6 +350,11 @@ class ScaleDown:
     def _watch(self) -> None:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.ensure_future(self._workloads.mirror.run())
+
+
+def _begins(one: NodeDecision) -> int:
+    """The wave in which the first of its pods is evicted, or an empty node goes."""
+    return min((move.wave for move in one.moves), default=one.wave or 1)
 
 
 def _units(going: Sequence[NodeDecision], groups: dict[str, Group]) -> Iterator[list[NodeDecision]]:

@@ -1,0 +1,96 @@
+"""`tonnage why node/NAME`: whether a node goes, since when it could, and what keeps it."""
+
+import difflib
+from typing import TYPE_CHECKING
+
+from tonnage.cli import printing, why_source
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.autoscaler.scaledown.report import NodeReport
+
+PREFIX = "node/"
+_PATH = "/debug/scale-down"
+
+
+def why(
+    name: str,
+    *,
+    url: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    form: printing.Format,
+) -> None:
+    """Ask the autoscaler that leads about a node, and print what it says."""
+    import msgspec
+
+    from tonnage.autoscaler.scaledown.report import ScaleDownDocument
+
+    where, data = why_source.document(
+        url, _PATH, kubeconfig=kubeconfig, context=context, namespace=namespace
+    )
+    try:
+        told = msgspec.json.decode(data, type=ScaleDownDocument)
+    except msgspec.DecodeError as error:
+        raise InputError(f"{where}: not what an autoscaler tells of nodes: {error}") from None
+    if not told.time and where.startswith("http"):
+        why_source.refuse_follower(where.removesuffix(_PATH))
+    found = next((one for one in told.nodes if one.decision.node == name), None)
+    if found is None and not told.enabled:
+        raise InputError(
+            f"node {name}: nodes are not given back: scaleDownEnabled is false in the configuration"
+        )
+    if found is None:
+        known = [one.decision.node for one in told.nodes]
+        held = f"; nothing was decided: {told.held}" if told.held else ""
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"near matches: {', '.join(near)}" if near else f"there are {len(known):,}"
+        raise InputError(f"{where}: no node {name!r}; {hint}{held}")
+    if form in ("json", "yaml"):
+        printing.print_document(
+            "Why", form=form, node=name, time=told.time, held=told.held, coolDown=told.cool_down,
+            decision=msgspec.to_builtins(found.decision),
+            removal=msgspec.to_builtins(found.removal),
+        )  # fmt: skip
+        return
+    printing.echo(f"{name}: {_headline(found, told.outside_windows)}")
+    printing.echo()
+    printing.print_table(
+        ["", ""], [[key, value] for key, value in _lines(found, told.held) if value]
+    )
+
+
+def _headline(found: "NodeReport", closed: tuple[str, ...]) -> str:
+    one = found.decision
+    if found.removal is not None:
+        return f"is going ({found.removal.stage.value}), {found.removal.reason}"
+    if one.goes:
+        outside = f", once a window is open for {' or '.join(closed)}" if closed else ""
+        return f"goes in wave {one.wave}{outside}"
+    blamed = f", {one.pod}" if one.pod else ""
+    because = f" ({one.pod_reason})" if one.pod_reason else ""
+    return f"stays, {one.code}{blamed}{because}"
+
+
+def _lines(found: "NodeReport", held: str) -> list[tuple[str, str]]:
+    one, removal = found.decision, found.removal
+    used = one.utilisation
+    moves = ", ".join(f"{move.pod} to {move.to}" for move in one.moves)
+    return [
+        ("group", one.group or ""),
+        ("upstream calls it", one.reason or ""),
+        ("utilisation", f"{used.resource} {used.value:.0%}" if used is not None else ""),
+        ("unneeded since", one.since or ""),
+        ("not before", one.until or ""),
+        ("says", one.message or ""),
+        ("would free it", one.frees or ""),
+        ("moves", moves),
+        ("saves an hour", one.saves or ""),
+        ("removal", f"{removal.stage.value}, {removal.reason}" if removal is not None else ""),
+        ("nothing goes", held),
+    ]
+
+
+def is_node(text: str) -> bool:
+    return text.startswith(PREFIX)
