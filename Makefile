@@ -33,6 +33,7 @@ bench: $(READY) ## run the benchmarks
 
 e2e: $(READY) ## run against a real control plane, which is built the first time
 	$(BIN)/python tools/control-plane build
+	$(BIN)/python tools/go-tools build
 	$(BIN)/python -m pytest tests/e2e -n 2 --dist loadfile --durations=5 $(ARGS)
 
 attack: $(READY) ## attack run and extender on a real control plane, and print what came of it

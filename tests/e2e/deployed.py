@@ -55,7 +55,14 @@ def install(
     told = cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
     if all(line.endswith(" unchanged") for line in told.splitlines()):
         return
-    rights = [right for one in objects for right in _rights(one)]
+    wait_for_rights(cluster, objects, account=account, namespace=namespace)
+
+
+def wait_for_rights(
+    cluster: ControlPlane, roles: Iterable[Manifest], *, account: str, namespace: str
+) -> None:
+    """Servers hear of roles late: until the account may do what these allow."""
+    rights = [right for one in roles for right in _rights(one)]
     user = _user(account, namespace)
     wait_until(lambda: all(_allowed(cluster, user, rights)), what=f"{user} has its rights")
 

@@ -63,6 +63,10 @@ class Metrics:
         self._min = rows("node_group_min_count", "Smallest size of a group.", "node_group")
         self._max = rows("node_group_max_count", "Largest size of a group.", "node_group")
         self._target = rows("node_group_target_count", "Nodes wanted of a group.", "node_group")
+        self._price = rows(
+            "node_group_price_per_hour", "Price of a node of the group, where it is known.",
+            "node_group", prefix=_OURS,
+        )  # fmt: skip
         self._healthy = rows("node_group_healthiness", "Whether a group is healthy.", "node_group")
         self._backoff = rows(
             "node_group_backoff_status", "Whether a group is backed off.", "node_group", "reason"
@@ -260,6 +264,8 @@ class Metrics:
         self._min.replace({(group.id,): group.min_size for group in groups})
         self._max.replace({(group.id,): group.max_size for group in groups})
         self._target.replace({(group.id,): group.target for group in groups})
+        priced = {group.id: group.price_per_hour for group in groups}
+        self._price.replace({(name,): one for name, one in priced.items() if one is not None})
 
     def _take_nodes(self, report: Report) -> None:
         if report.readiness is None or report.observation is None:

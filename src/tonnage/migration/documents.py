@@ -6,7 +6,8 @@ from tonnage.errors import InputError
 from tonnage.migration.flags import Outcome
 from tonnage.objects.meta import Record
 
-SOURCES = ("cluster-autoscaler", "karpenter")
+DECLARED = ("declarative", "kwok")
+"""Providers whose groups are written down."""
 
 
 class Followed(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -38,16 +39,24 @@ class Migration(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 def chart_values(migration: Migration) -> dict[str, Any]:
     """Values of the Helm chart that run what was migrated, in dry-run until the hand-over."""
-    own = {"--provider": "provider", "--namespace": "stateNamespace"}
+    own = {
+        "--provider": "provider",
+        "--namespace": "stateNamespace",
+        "--leader-elect-resource-name": "leaseName",
+    }
     split = [one.partition("=") for one in migration.arguments]
     autoscaler: dict[str, Any] = {"enabled": True, "dryRun": True}
+    if migration.node_groups and not migration.provider:
+        autoscaler["provider"] = "declarative"
     autoscaler |= {own[name]: value for name, _, value in split if name in own}
-    rest = [one for one in migration.arguments if one.partition("=")[0] not in own]
+    # The chart itself says where node groups are.
+    left_out = (*own, "--node-groups")
+    rest = [one for one in migration.arguments if one.partition("=")[0] not in left_out]
     if rest:
         autoscaler["extraArgs"] = rest
     head = ("apiVersion", "kind")
     autoscaler["config"] = {k: v for k, v in migration.config.items() if k not in head}
-    if migration.node_groups:
+    if migration.node_groups and autoscaler.get("provider") in DECLARED:
         autoscaler["nodeGroups"] = list(migration.node_groups)
     return {"autoscaler": autoscaler}
 
