@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tonnage
+from tests.scaleup.groups import group
 from tonnage.objects.kinds import KubeObject
 from tonnage.testing import builders as make
 
@@ -51,6 +52,49 @@ def test_the_documented_example_prints_what_the_documentation_says(
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "docs/python-api.md", "exec"), {})
     assert printed.getvalue() == shown
+
+
+def growing() -> list[KubeObject]:
+    """Two nodes of a group, which are full, and a pod that waits."""
+    claim = make.pvc("new-data", storage_class="fast")
+    more: list[KubeObject] = [
+        make.storage_class("fast", DRIVER),
+        claim,
+        make.pod("new", pvcs=["new-data"]),
+    ]
+    return [*two_nodes(), *bound("other", "n2"), *more, group("g", nodes=["n1", "n2"])]
+
+
+def test_a_cluster_is_planned_for() -> None:
+    (bought,) = tonnage.Cluster(growing()).plan().scale_ups
+    assert (bought.group, bought.delta) == ("g", 1)
+
+
+def test_options_of_a_plan_go_before_those_of_the_cluster() -> None:
+    cluster = tonnage.Cluster(growing(), options={"maxNodesTotal": 2})
+    assert cluster.plan().scale_ups == ()
+    assert cluster.plan({"maxNodesTotal": 3}).scale_ups
+
+
+def test_a_decision_has_what_it_came_from() -> None:
+    made = tonnage.Cluster(growing()).decide(now=0.0)
+    assert (list(made.templates.by_group), list(made.readiness.groups)) == (["g"], ["g"])
+    assert (list(made.inputs.nodes), made.inputs.now) == (["n1", "n2"], 0.0)
+
+
+def test_planning_leaves_a_cluster_as_it_was() -> None:
+    cluster = tonnage.Cluster(growing())
+    before = cluster.explain("new")
+    assert cluster.plan(now=0.0) == cluster.plan(now=0.0)
+    assert cluster.explain("new") == before
+
+
+def test_other_objects_are_asked_about_in_the_same_way() -> None:
+    cluster = tonnage.Cluster(growing(), options={"maxNodesTotal": 2})
+    cluster.explain("new")
+    fewer = cluster.with_objects(one for one in growing() if one.metadata.name != "new")
+    assert (cluster.pending, fewer.pending) == (("default/new",), ())
+    assert fewer.inputs().options.max_nodes_total == 2
 
 
 @pytest.mark.parametrize("name", tonnage.__all__)

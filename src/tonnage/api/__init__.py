@@ -1,4 +1,4 @@
-"""What a program may ask of Tonnage: load a cluster, explain its pods, count its slots.
+"""What a program may ask of Tonnage: load a cluster, explain its pods, count its slots, plan.
 
 The command line asks through here too, so that both give the same answers.
 """

@@ -1,29 +1,39 @@
-"""A cluster that can be asked questions: the facade over files, snapshot and filters."""
+"""A cluster that can be asked questions: the facade over files, rules and decisions."""
 
+import copy
 import difflib
+import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from tonnage import files
 from tonnage.api import slots, stranded_capacity
 from tonnage.errors import InputError
-from tonnage.groups import options
 from tonnage.groups.cluster_state import ClusterState
 from tonnage.groups.inputs import Inputs
+from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.options import Options
+from tonnage.groups.options import of as options_of
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
 from tonnage.objects.pods import Pod
 from tonnage.objects.volumes import VolumeUse
 from tonnage.rules import features, opt_in, pipeline
+from tonnage.rules.features import Features
 from tonnage.rules.framework import Code
 from tonnage.rules.opt_in import Enforcement
 from tonnage.rules.pipeline import Verdict
-from tonnage.snapshot.snapshot import FINISHED, PodRecord
+from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
+
+if TYPE_CHECKING:
+    from tonnage.scaleup.decision import Decision
+    from tonnage.scaleup.plan import Plan
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
@@ -120,30 +130,26 @@ class Cluster:
         max_pd_vols: int | None = None,
         count_returning_volumes_once: bool = False,
         enforce_opt_in: Enforcement = "auto",
+        options: Mapping[str, object] | None = None,
     ) -> None:
-        """Take the objects as they are: nothing is assumed beside them."""
-        held = list(objects)
+        """Take the objects as they are: nothing is assumed beside them.
+
+        `options` are those of decisions, by the names they have in a Scenario.
+        """
+        self._objects = list(objects)
         self.problems: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.unread: frozenset[str] = frozenset()
         """Kinds that could not be read, so that their absence says nothing."""
-        self._features = features.of_version(
+        self._options = dict(options or {})
+        self._enforcement = enforce_opt_in
+        self._version = features.of_version(
             kubernetes_version,
             feature_gates,
             legacy_attach_limits=legacy_attach_limits,
             max_pd_vols=max_pd_vols,
             returning_volume_once=count_returning_volumes_once,
         )
-        self.enforcement_remark = opt_in.remark(held, self._features, enforce_opt_in)
-        """Why drivers count as opted in that kube-scheduler alone would not look at."""
-        self._features = opt_in.settled(self._features, enforce_opt_in, seen=opt_in.seen_in(held))
-        self._state = ClusterState.of(held, self._features)
-        self._snapshot = self._state.snapshot
-        self._finished = {
-            f"{one.metadata.namespace}/{one.metadata.name}": one.status.phase
-            for one in held
-            if isinstance(one, Pod) and one.status.phase in FINISHED
-        }
 
     @classmethod
     def of(
@@ -166,12 +172,43 @@ class Cluster:
             legacy_attach_limits=legacy_attach_limits,
             max_pd_vols=max_pd_vols,
             count_returning_volumes_once=count_returning_volumes_once,
-            enforce_opt_in=enforce_opt_in or options.of(scenario.options).enforcement,
+            enforce_opt_in=enforce_opt_in or options_of(scenario.options).enforcement,
+            options=scenario.options,
         )
         cluster.problems = tuple(map(str, loaded.problems))
         cluster.notes = tuple(loaded.notes)
         cluster.unread = loaded.unread
         return cluster
+
+    def with_objects(self, objects: Iterable[KubeObject]) -> "Cluster":
+        """Other objects, say after a change, that are asked about in the same way."""
+        other = copy.copy(self)
+        other._objects = list(objects)
+        other._seen = self._seen
+        other.__dict__.pop("_state", None)
+        return other
+
+    @cached_property
+    def enforcement_remark(self) -> str:
+        """Why drivers count as opted in that kube-scheduler alone would not look at."""
+        return opt_in.remark(self._objects, self._version, self._enforcement)
+
+    @cached_property
+    def _seen(self) -> str:
+        return opt_in.seen_in(self._objects)
+
+    @property
+    def features(self) -> Features:
+        """The version and gates that pods are judged by."""
+        return opt_in.settled(self._version, self._enforcement, seen=self._seen)
+
+    @cached_property
+    def _state(self) -> ClusterState:
+        return ClusterState.of(self._objects, self.features)
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self._state.snapshot
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -205,6 +242,52 @@ class Cluster:
             snapshot.drop_pod(record.meta.namespace, record.meta.name)
             return self._explained(record.moved_to(""), node=record.node_name)
 
+    def plan(
+        self, options: Mapping[str, object] | None = None, *, now: float | None = None
+    ) -> "Plan":
+        """What to buy for the pods that wait, with NodeGroups among the objects.
+
+        `options` go before those of the cluster. `now`, in seconds since 1970, decides what is
+        young; without it, it is the present.
+        """
+        return self.decide(options, now=now).plan
+
+    def decide(
+        self,
+        options: Mapping[str, object] | None = None,
+        *,
+        now: float | None = None,
+        memory: TemplateMemory | None = None,
+    ) -> "Decision":
+        """The plan with the templates, readiness and inputs it came from."""
+        # The planner is not loaded to explain a pod or to count slots.
+        from tonnage.autoscaler import grpc_choice
+        from tonnage.scaleup import decision
+
+        inputs = self.inputs(options, now=now, memory=memory)
+        end = time.monotonic() + (inputs.options.time_budget or math.inf)
+        with grpc_choice.expanders(inputs.options) as asked:
+            return decision.decide(
+                inputs, out_of_time=lambda: time.monotonic() >= end, outside=asked
+            )
+
+    def inputs(
+        self,
+        options: Mapping[str, object] | None = None,
+        *,
+        now: float | None = None,
+        memory: TemplateMemory | None = None,
+    ) -> Inputs:
+        """What a decision would be made from; `memory` is what nodes of groups were like before."""
+        chosen = options_of({**self._options, **(options or {})})
+        return Inputs.of_objects(
+            self._objects,
+            options=chosen,
+            features=opt_in.settled(self._version, chosen.enforcement, seen=self._seen),
+            now=time.time() if now is None else now,
+            memory=memory,
+        )
+
     def slots(self) -> slots.SlotReport:
         """The attach slots of every node and driver."""
         return slots.report(self._snapshot)
@@ -219,7 +302,7 @@ class Cluster:
         if by not in get_args(stranded_capacity.By):
             choices = ", ".join(get_args(stranded_capacity.By))
             raise InputError(f"slots by {by!r}: expected one of {choices}")
-        inputs = Inputs.of_cluster(self._state, options=Options(), features=self._features, now=now)
+        inputs = Inputs.of_cluster(self._state, options=Options(), features=self.features, now=now)
         return stranded_capacity.report(inputs, by=by)
 
     def find(self, pod: str, *, namespace: str = "") -> str:
@@ -240,7 +323,7 @@ class Cluster:
         raise InputError(self._unknown(key))
 
     def _explained(self, record: PodRecord, *, node: str) -> Explanation:
-        verdicts = pipeline.evaluate(self._snapshot, record, self._features)
+        verdicts = pipeline.evaluate(self._snapshot, record, self.features)
         return Explanation(
             pod=record.key, node=node, summary=verdicts.summary(), verdicts=tuple(verdicts)
         )
@@ -259,8 +342,10 @@ class Cluster:
         return found
 
     def _unknown(self, pod: str) -> str:
-        for key, phase in self._finished.items():
-            if pod in (key, key.partition("/")[2]):
+        for one in self._objects:
+            name, key = one.metadata.name, f"{one.metadata.namespace}/{one.metadata.name}"
+            if isinstance(one, Pod) and one.status.phase in FINISHED and pod in (key, name):
+                phase = one.status.phase
                 return f"pod {key} has finished ({phase}): there is nothing left to schedule"
         keys = list(self._snapshot.pods)
         if not keys:

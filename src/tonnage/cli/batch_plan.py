@@ -1,7 +1,6 @@
 """`tonnage batch plan`: what to buy, for many scenarios."""
 
 import functools
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +8,6 @@ import click
 
 from tonnage.cli import batches, plan_settings
 from tonnage.files import Loaded
-from tonnage.groups.inputs import Inputs
 
 
 @click.command()
@@ -36,10 +34,4 @@ def plan(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> No
 
 def plan_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
     """The plan of one scenario."""
-    inputs = Inputs.of_objects(
-        loaded.objects,
-        options=plan_settings.of_scenario(loaded, settings),
-        features=plan_settings.features_of(loaded),
-        now=time.time(),
-    )
-    return {"plan": plan_settings.decide(inputs).plan}
+    return {"plan": plan_settings.cluster_of(loaded, settings).plan()}

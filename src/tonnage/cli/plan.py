@@ -13,12 +13,10 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from tonnage.api import Cluster
     from tonnage.files import Loaded
-    from tonnage.groups.inputs import Inputs
     from tonnage.groups.memory import TemplateMemory
-    from tonnage.groups.options import Options
     from tonnage.objects.kinds import KubeObject
-    from tonnage.rules.features import Features
     from tonnage.scaleup.decision import Decision
     from tonnage.scaleup.plan import Plan
     from tonnage.scaleup.whatif import Change
@@ -133,23 +131,24 @@ def plan(
         group_discovery.warn_of(found)
         loaded = _with_groups(loaded, found)
     _refuse_without_groups(loaded.objects)
-    options = plan_settings.of_scenario(loaded, settings)
-    features = plan_settings.features_of(
+    cluster = plan_settings.cluster_of(
         loaded,
-        version=kubernetes_version,
-        gates=feature_gates,
+        settings,
+        kubernetes_version=kubernetes_version,
+        feature_gates=feature_gates,
         legacy_attach_limits=legacy_attach_limits,
     )
-    question = _Question(options, _enforced(loaded.objects, options, features), now)
-    objects, memory = loaded.objects, None
+    if cluster.enforcement_remark:
+        printing.note(cluster.enforcement_remark)
+    asked, memory = cluster, None
     if changes:
-        objects = _changed(loaded.objects, changes, question.features)
-        memory = question.memory_of(whatif.apply(loaded.objects, _keeping(changes)).objects)
-    made = question.ask(objects, memory=memory)
+        asked = cluster.with_objects(_changed(cluster, loaded.objects, changes))
+        memory = _memory(cluster.with_objects(_kept(loaded.objects, changes)), now)
+    made = _decided(asked, now, memory)
     if form in ("json", "yaml"):
         _print_document(made.plan, form)
     else:
-        before = question.ask(loaded.objects) if changes else None
+        before = _decided(cluster, now) if changes else None
         _print_table(made, before, wide=form == "wide")
     sys.stdout.flush()
     failures = _failures(made.plan, fail_on)
@@ -158,48 +157,18 @@ def plan(
         ctx.exit(1)
 
 
-def _enforced(
-    objects: "Iterable[KubeObject]", options: "Options", features: "Features"
-) -> "Features":
-    """The features with the opt-in enforced by whoever is seen to; said if that is not obvious."""
-    from tonnage.rules import opt_in
+def _decided(cluster: "Cluster", now: float, memory: "TemplateMemory | None" = None) -> "Decision":
+    from tonnage.objects.codec import collector_paused
 
-    remark = opt_in.remark(objects, features, options.enforcement)
-    if remark:
-        printing.note(remark)
-    return opt_in.settled(features, options.enforcement, seen=opt_in.seen_in(objects))
+    with waiting.shown("deciding"), collector_paused():
+        return cluster.decide(now=now, memory=memory)
 
 
-class _Question:
-    """What is asked of a cluster: the same before and after a change."""
+def _memory(cluster: "Cluster", now: float) -> "TemplateMemory":
+    """What nodes of the groups look like, for when the last one of a group is gone."""
+    from tonnage.scaleup import assessment
 
-    def __init__(self, options: "Options", features: "Features", now: float) -> None:
-        self.features = features
-        self._options = options
-        self._now = now
-
-    def memory_of(self, objects: "Iterable[KubeObject]") -> "TemplateMemory":
-        """What nodes of the groups look like, for when the last one of a group is gone."""
-        from tonnage.scaleup import assessment
-
-        return assessment.assess(self._inputs(objects)).templates.memory
-
-    def ask(
-        self, objects: "Iterable[KubeObject]", *, memory: "TemplateMemory | None" = None
-    ) -> "Decision":
-        from tonnage.objects.codec import collector_paused
-
-        with waiting.shown("deciding"), collector_paused():
-            return plan_settings.decide(self._inputs(objects, memory))
-
-    def _inputs(
-        self, objects: "Iterable[KubeObject]", memory: "TemplateMemory | None" = None
-    ) -> "Inputs":
-        from tonnage.groups.inputs import Inputs
-
-        return Inputs.of_objects(
-            objects, options=self._options, features=self.features, now=self._now, memory=memory
-        )
+    return assessment.assess(cluster.inputs(now=now)).templates.memory
 
 
 def _with_groups(loaded: "Loaded", found: group_discovery.Discovered) -> "Loaded":
@@ -246,13 +215,14 @@ def _reader(*, lenient: bool) -> "Callable[[str], Iterable[KubeObject]]":
 
 
 def _changed(
-    objects: "list[KubeObject]", changes: "Sequence[Change]", features: "Features"
+    cluster: "Cluster", objects: "list[KubeObject]", changes: "Sequence[Change]"
 ) -> "list[KubeObject]":
     from tonnage.scaleup import whatif
 
     changed = whatif.apply(objects, changes)
     for text in changed.notes:
         printing.note(text)
+    features = cluster.features
     enforced = features.volume_limit_scaling or features.enforce_opt_in
     if any(isinstance(one, whatif.OptIn) for one in changes) and not enforced:
         printing.note(
@@ -262,11 +232,12 @@ def _changed(
     return changed.objects
 
 
-def _keeping(changes: "Sequence[Change]") -> "list[Change]":
-    """The changes without those that take nodes away."""
+def _kept(objects: "list[KubeObject]", changes: "Sequence[Change]") -> "list[KubeObject]":
+    """The objects after the changes but for those that take nodes away."""
     from tonnage.scaleup import whatif
 
-    return [one for one in changes if not isinstance(one, whatif.RemoveNode)]
+    keeping = [one for one in changes if not isinstance(one, whatif.RemoveNode)]
+    return whatif.apply(objects, keeping).objects
 
 
 def _print_document(made: "Plan", form: printing.Format) -> None:

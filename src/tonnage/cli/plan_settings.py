@@ -1,8 +1,6 @@
-"""The options of every command that makes plans, and the making itself."""
+"""The options of every command that makes plans."""
 
 import functools
-import math
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +9,8 @@ import click
 from tonnage.cli import reading
 
 if TYPE_CHECKING:
+    from tonnage.api import Cluster
     from tonnage.files import Loaded
-    from tonnage.groups.inputs import Inputs
-    from tonnage.groups.options import Options
-    from tonnage.rules.features import Features
-    from tonnage.scaleup.decision import Decision
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -104,42 +99,23 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     return settled
 
 
-def of_scenario(loaded: "Loaded", settings: Mapping[str, object]) -> "Options":
-    """The options of a decision: those of the Scenario, and what was given goes before them."""
-    from tonnage.groups import options
+def cluster_of(loaded: "Loaded", settings: Mapping[str, object], **version: Any) -> "Cluster":
+    """The cluster with the options of its Scenario; what was given goes before them.
 
-    base = loaded.scenario.options if loaded.scenario is not None else {}
-    return options.of({**base, **settings})
+    `version` are those of `Cluster.of` that say how kube-scheduler is.
+    """
+    import msgspec
 
-
-def features_of(
-    loaded: "Loaded",
-    *,
-    version: str = "",
-    gates: Mapping[str, bool] | None = None,
-    legacy_attach_limits: bool = False,
-) -> "Features":
-    """The Kubernetes version and gates of the Scenario, and what was given goes before them."""
+    from tonnage.api import Cluster
     from tonnage.files import ScenarioOptions
-    from tonnage.rules import features
 
     scenario = loaded.scenario or ScenarioOptions()
-    return features.of_version(
-        version or scenario.kubernetes_version,
-        {**scenario.feature_gates, **(gates or {})},
-        legacy_attach_limits=legacy_attach_limits,
+    given = msgspec.structs.replace(scenario, options={**scenario.options, **settings})
+    return Cluster.of(
+        msgspec.structs.replace(loaded, scenario=given),
         max_pd_vols=reading.max_pd_vols(),
+        **version,
     )
-
-
-def decide(inputs: "Inputs") -> "Decision":
-    """The decision for a cluster, within its time budget."""
-    from tonnage.autoscaler import grpc_choice
-    from tonnage.scaleup import decision
-
-    end = time.monotonic() + (inputs.options.time_budget or math.inf)
-    with grpc_choice.expanders(inputs.options) as asked:
-        return decision.decide(inputs, out_of_time=lambda: time.monotonic() >= end, outside=asked)
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
