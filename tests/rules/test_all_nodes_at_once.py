@@ -8,7 +8,7 @@ from hypothesis import given
 
 from tests.snapshot.histories import cluster_of, lean, seeds
 from tonnage.objects.nodes import Node
-from tonnage.rules import pipeline
+from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code, Outcome, Rejection, Rule
 from tonnage.rules.pipeline import Verdicts
@@ -31,7 +31,7 @@ def answer(outcome: Outcome, row: int) -> object:
 
 
 def local_rules(gates: Features) -> Iterator[Rule]:
-    return (rule for rule in pipeline.order(gates) if rule.name not in LOOKING_FAR)
+    return (rule for rule in registry.kube_scheduler(gates) if rule.name not in LOOKING_FAR)
 
 
 @given(seeds)

@@ -15,7 +15,7 @@ from tonnage.objects.pods import (
     TopologySpreadConstraint,
 )
 from tonnage.objects.volume_sources import AWSElasticBlockStoreSource, VolumeSource
-from tonnage.rules import pipeline
+from tonnage.rules import pipeline, registry
 from tonnage.rules.framework import Code
 from tonnage.testing.builders import (
     HOSTNAME,
@@ -121,13 +121,13 @@ def test_a_pod_that_nothing_speaks_against_fits() -> None:
     ],
 )
 def test_the_rules_run_in_the_versions_order(kubernetes, first) -> None:
-    names = [rule.name for rule in pipeline.order(version(kubernetes))]
+    names = [rule.name for rule in registry.kube_scheduler(version(kubernetes))]
 
     assert names == [*first, *ORDER[1:], "NodeDeclaredFeatures"]
 
 
 def test_every_rule_says_what_could_cure_its_refusal() -> None:
-    assert [rule.name for rule in pipeline.FILTERS if not rule.cures] == []
+    assert [rule.name for rule in registry.KUBE_SCHEDULER if not rule.cures] == []
 
 
 # Gates, and what is asked before any node.

@@ -6,8 +6,10 @@ import pytest
 from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.objects.storage import CSINode
-from tonnage.rules.pipeline import FILTERS
-from tonnage.scheduler.queueing_hints import Happening, happenings, worth_another_try
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Event
+from tonnage.rules.registry import rules
+from tonnage.scheduler.queueing_hints import Happening, cured, happenings, worth_another_try
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.testing import builders
 
@@ -20,6 +22,9 @@ def told(old: object | None, new: object | None) -> list[str]:
 
 def csinode(**drivers: int | None) -> CSINode:
     return builders.csinode("n", drivers)
+
+
+FEATURES = Features()
 
 
 def record(snapshot: Snapshot, name: str) -> PodRecord:
@@ -81,18 +86,20 @@ def test_an_attachment_that_is_reported_attached_frees_nothing() -> None:
 
 
 def test_a_new_node_can_cure_every_refusal() -> None:
-    assert set(Happening("Node.add", None).cured) == {one.name for one in FILTERS}
+    assert set(cured(Event.NODE_ADDED, FEATURES)) == {one.name for one in rules(FEATURES)}
 
 
 def test_an_event_cures_the_filters_that_name_it() -> None:
-    assert Happening("VolumeAttachment.delete", None).cured == ("NodeVolumeLimits",)
+    assert cured(Event.ATTACHMENT_DELETED, FEATURES) == ("NodeVolumeLimits", "SlotPools")
 
 
 def test_a_claim_helps_only_the_pods_that_use_it() -> None:
     snapshot = Snapshot.of([builders.pod("user", pvcs=["c"]), builders.pod("other", pvcs=["x"])])
-    came = Happening("PersistentVolumeClaim.add", builders.pvc("c"))
-    assert worth_another_try(came, "VolumeBinding", record(snapshot, "user"), snapshot)
-    assert not worth_another_try(came, "VolumeBinding", record(snapshot, "other"), snapshot)
+    came = Happening(Event("PersistentVolumeClaim.add"), builders.pvc("c"))
+    assert worth_another_try(came, "VolumeBinding", record(snapshot, "user"), snapshot, FEATURES)
+    assert not worth_another_try(
+        came, "VolumeBinding", record(snapshot, "other"), snapshot, FEATURES
+    )
 
 
 def test_a_pod_without_volumes_frees_no_slot() -> None:
@@ -101,8 +108,8 @@ def test_a_pod_without_volumes_frees_no_slot() -> None:
     )
     waiting = record(snapshot, "w")
     for name, helps in (("plain", False), ("db", True)):
-        gone = Happening("Pod.delete", record(snapshot, name))
-        assert worth_another_try(gone, "NodeVolumeLimits", waiting, snapshot) is helps
+        gone = Happening(Event("Pod.delete"), record(snapshot, name))
+        assert worth_another_try(gone, "NodeVolumeLimits", waiting, snapshot, FEATURES) is helps
 
 
 def test_a_driver_that_changes_its_mind_helps_only_users_of_its_volumes() -> None:
@@ -115,8 +122,8 @@ def test_a_driver_that_changes_its_mind_helps_only_users_of_its_volumes() -> Non
     )
     waiting = record(snapshot, "user")
     for name, helps in ((D, True), ("e", False)):
-        changed = Happening("CSIDriver.update", builders.csidriver(name))
-        assert worth_another_try(changed, "NodeVolumeLimits", waiting, snapshot) is helps
+        changed = Happening(Event("CSIDriver.update"), builders.csidriver(name))
+        assert worth_another_try(changed, "NodeVolumeLimits", waiting, snapshot, FEATURES) is helps
 
 
 def test_a_pod_wakes_those_who_want_to_be_near_it() -> None:
@@ -132,5 +139,5 @@ def test_a_pod_wakes_those_who_want_to_be_near_it() -> None:
     )
     waiting = record(snapshot, "w")
     for name, helps in (("a", True), ("b", False)):
-        came = Happening("Pod.add", record(snapshot, name))
-        assert worth_another_try(came, "InterPodAffinity", waiting, snapshot) is helps
+        came = Happening(Event("Pod.add"), record(snapshot, name))
+        assert worth_another_try(came, "InterPodAffinity", waiting, snapshot, FEATURES) is helps

@@ -208,8 +208,6 @@ def _sequences(snapshot: Snapshot) -> Dump:
 
 def _storage_ledger(snapshot: Snapshot) -> Dump:
     ledger = snapshot.storage_ledger
-    if ledger is None:
-        return {}
     return {
         name: {
             "capacity": ledger.capacity(name).tolist(),
@@ -232,7 +230,7 @@ def _slot_pools(snapshot: Snapshot) -> list[Any]:
             pool.free.data[everywhere].tolist(),
             pool.left(everywhere).tolist(),
         )
-        for pool in (pools.columns if pools is not None else ())
+        for pool in pools.columns
     ]
 
 

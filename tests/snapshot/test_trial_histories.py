@@ -328,7 +328,7 @@ class Life(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         rebuilt = self.account.rebuilt()
-        if self.snapshot.storage_ledger is None and self.snapshot.slot_pools is None:
+        if not self.snapshot.storage_ledger.class_names and not self.snapshot.slot_pools.columns:
             answers = told_waiting(self.snapshot, NEWEST)
             assert differences(told_waiting(rebuilt, NEWEST), answers) == {}
         assert differences(dump(rebuilt), dump(self.snapshot)) == {}

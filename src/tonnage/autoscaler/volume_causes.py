@@ -4,22 +4,16 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
-from tonnage.rules import pipeline
+from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
-from tonnage.rules.node_volume_limits import NodeVolumeLimits
-from tonnage.rules.slot_pools import SlotPools
-from tonnage.rules.volume_binding import VolumeBinding
-from tonnage.rules.volume_restrictions import VolumeRestrictions
-from tonnage.rules.volume_zone import VolumeZone
+from tonnage.rules.framework import Aspect
 from tonnage.scaleup import podgroups
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 Blame: TypeAlias = Literal["true", "false", "unknown"]
 
-OF_VOLUMES = frozenset(
-    one.name for one in (VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, SlotPools)
-)
-"""Plugins that refuse a node for the volumes of a pod."""
+OF_VOLUMES = registry.names_about(Features(), Aspect.VOLUMES)
+"""Rules that refuse a node for the volumes of a pod."""
 
 _ASKED_FOR = 100
 """Groups of equal pods that are looked at; more would take longer than it is worth."""
@@ -59,4 +53,5 @@ def _is_to_blame(snapshot: Snapshot, pod: PodRecord, features: Features) -> bool
     verdicts = pipeline.evaluate(snapshot, pod, features)
     if verdicts.fits.any():
         return False
-    return any(one.plugin in OF_VOLUMES for one in verdicts.refusals())
+    about_volumes = registry.names_about(features, Aspect.VOLUMES)
+    return any(one.plugin in about_volumes for one in verdicts.refusals())

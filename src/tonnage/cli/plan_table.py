@@ -7,8 +7,8 @@ from tonnage.cli import podlists, printing
 from tonnage.cli.podlists import counted, listed
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
+from tonnage.rules.storage_tally import storage_resource
 from tonnage.scaleup import filling
-from tonnage.scaleup.candidates import storage_resource
 from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.filling import Filling
 from tonnage.scaleup.plan import GroupLimit, GroupReason, Nearest, NotHelped, Plan, ScaleUp

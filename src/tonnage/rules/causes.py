@@ -5,7 +5,7 @@ Rules decide with causes; text is made here and nowhere else.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tonnage.objects.meta import Record
 
@@ -45,6 +45,7 @@ class Cause(StrEnum):
     CSI_DRIVER_MISSING = "CSIDriverMissingOnNode"
     MAX_VOLUME_COUNT = "MaxVolumeCountExceeded"
     SLOT_POOL_EXHAUSTED = "SlotPoolExhausted"
+    INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     SLOTS_RESERVED = "SlotsReserved"
     LIMIT_UNKNOWN = "LimitUnknown"
     VOLUME_AFFINITY_MISMATCH = "VolumeAffinityMismatch"
@@ -63,11 +64,29 @@ class Cause(StrEnum):
     FEATURE_NOT_DECLARED = "FeatureNotDeclared"
 
 
+class Shortage(NamedTuple):
+    """So much is wanted of a resource, and so much is there.
+
+    `temporary` says that it would do but for what other pods have taken.
+    """
+
+    resource: str
+    wanted: int
+    available: int
+    temporary: bool = False
+
+    @property
+    def lack(self) -> float:
+        """The part of what is wanted that is not there."""
+        return (self.wanted - self.available) / self.wanted if self.wanted else 0.0
+
+
 class Reason(Record, frozen=True):
-    """A cause with the facts of one case."""
+    """A cause with the facts of one case, and what is short if it is a matter of amounts."""
 
     cause: Cause
     facts: dict[str, Fact] = {}
+    shortage: Shortage | None = None
 
     def __str__(self) -> str:
         return text(self.cause, self.facts)
@@ -121,6 +140,8 @@ _TEXTS: dict[Cause, str] = {
     Cause.MAX_VOLUME_COUNT: "node(s) exceed max volume count",
     # Ours: kube-scheduler has no pools.
     Cause.SLOT_POOL_EXHAUSTED: "node(s) have too few slots left in pool {pool}",
+    # Ours: what rules of your own count.
+    Cause.INSUFFICIENT_CAPACITY: "node(s) have too little left of {resource}",
     # These two the extender alone gives; to users of kube-scheduler they are the same trouble.
     Cause.SLOTS_RESERVED: "node(s) exceed max volume count",
     Cause.LIMIT_UNKNOWN: "{driver} CSI driver is not installed on the node",

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from tonnage.objects import volumes
 from tonnage.objects.volumes import Slots
-from tonnage.rules.causes import Cause, Fact, Reason
+from tonnage.rules.causes import Cause, Fact, Reason, Shortage
 from tonnage.rules.features import Features
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.rows import Bools, Ints, Rows
+from tonnage.snapshot.rows import Bools, Ints, RowIndex, Rows
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 Codes: TypeAlias = npt.NDArray[np.int8]
@@ -49,10 +49,22 @@ _CODE_NAMES = {
 class Ask:
     """One question: would this pod fit, on the cluster as it is?"""
 
-    def __init__(self, snapshot: Snapshot, pod: PodRecord, features: Features) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        pod: PodRecord,
+        features: Features,
+        *,
+        promised: Callable[[str], Ints] | None = None,
+    ) -> None:
         self.snapshot = snapshot
         self.pod = pod
         self.features = features
+        self._promised = promised
+
+    def promised(self, resource: str) -> "Ints | int":
+        """What others were promised of a resource on each row, and have not taken yet."""
+        return 0 if self._promised is None else self._promised(resource)
 
     @property
     def pod_class(self) -> PodClass:
@@ -188,15 +200,16 @@ class Measure(NamedTuple):
     capacity: Ints
 
 
-class Need(NamedTuple):
+class Need:
     """What one pod would newly take of a resource on every row, and what there is of it."""
 
-    resource: str
-    wanted: Ints
-    taken: Ints
-    limit: Ints
+    def __init__(self, resource: str, wanted: Ints, taken: Ints, limit: Ints) -> None:
+        self.resource = resource
+        self.wanted = wanted
+        self.taken = taken
+        self.limit = limit
 
-    @property
+    @cached_property
     def exceeded(self) -> Bools:
         """Rows that have too little."""
         # Written as a difference: a limit may be the largest number there is.
@@ -226,6 +239,20 @@ class Rule:
         """How many more such pods each row has room for; `None`: not a matter of counting."""
         return None
 
+    def within_shared(
+        self,
+        snapshot: Snapshot,  # noqa: ARG002
+        footprint: Footprint,  # noqa: ARG002
+        room: Ints,
+        rows: RowIndex,  # noqa: ARG002
+    ) -> Ints:
+        """The room of the rows, cut where rows before have used up what they share."""
+        return room
+
+    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:  # noqa: ARG002
+        """Whether where such pods fit may change with where others go that take no room there."""
+        return False
+
     def measures(self, snapshot: Snapshot, rows: Rows) -> Iterable[Measure]:  # noqa: ARG002
         """How full the rows are."""
         return ()
@@ -242,6 +269,14 @@ class Rule:
 def single(cause: Cause, **facts: Fact) -> tuple[Reason, ...]:
     """A single reason."""
     return (Reason(cause, facts),)
+
+
+def short_of(
+    resource: str, cause: Cause, /, *, wanted: int, used: int, limit: int, **facts: Fact
+) -> Reason:
+    """The reason of a row that has too little left of a resource."""
+    numbers = {"used": used, "wanted": wanted, "limit": limit}
+    return Reason(cause, {**facts, **numbers}, Shortage(resource, wanted, limit - used))
 
 
 def always(cause: Cause, **facts: Fact) -> Reasons:

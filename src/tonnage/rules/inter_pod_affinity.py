@@ -11,6 +11,7 @@ from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     SKIP,
     Ask,
+    Aspect,
     Code,
     Event,
     NodeResults,
@@ -21,14 +22,17 @@ from tonnage.rules.framework import (
     kinds_of,
     single,
 )
+from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.counting import Scope
+from tonnage.snapshot.counting import Scope, selects
 from tonnage.snapshot.labels import ABSENT
 from tonnage.snapshot.rows import Bools, RowIndex
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
 class InterPodAffinity(Rule):
     name = "InterPodAffinity"
+    about = frozenset({Aspect.OTHER_PODS})
     cures = (
         Event.POD_ADDED,
         Event.POD_DELETED,
@@ -57,6 +61,16 @@ class InterPodAffinity(Rule):
         if not refusing and not pod_class.affinity and not pod_class.anti_affinity:
             return SKIP
         return PreFilter(lambda: _results(ask, refusing))
+
+    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:  # noqa: ARG002
+        pod_class = ask.pod_class
+        return bool(pod_class.affinity or pod_class.anti_affinity) or may_be_refused(ask)
+
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+        if event is not Event.POD_ADDED or not isinstance(subject, PodRecord):
+            return True
+        labels = subject.meta.labels
+        return any(selects(one.label_selector, labels) for one in pod.pod_class.affinity)
 
 
 def _problem_of(terms: tuple[PodAffinityTerm, ...]) -> str | None:

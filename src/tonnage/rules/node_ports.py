@@ -6,6 +6,7 @@ from tonnage.rules.causes import Cause
 from tonnage.rules.framework import (
     SKIP,
     Ask,
+    Aspect,
     Code,
     Event,
     NodeResults,
@@ -14,10 +15,14 @@ from tonnage.rules.framework import (
     Rule,
     always,
 )
+from tonnage.snapshot.bulk_pods import Footprint
+from tonnage.snapshot.rows import Ints, Rows
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
 class NodePorts(Rule):
     name = "NodePorts"
+    about = frozenset({Aspect.OTHER_PODS})
     cures = (
         Event.NODE_ADDED,
         Event.POD_DELETED,
@@ -37,3 +42,14 @@ class NodePorts(Rule):
             )
 
         return PreFilter(results)
+
+    def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:
+        wanted = footprint.pod_class.ports
+        if not wanted:
+            return None
+        free = np.ones(snapshot.table.size, dtype=np.int64)
+        free[list(snapshot.host_ports.conflicts(wanted))] = 0
+        return free[rows]
+
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+        return not isinstance(subject, PodRecord) or bool(subject.pod_class.ports)

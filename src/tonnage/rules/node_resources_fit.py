@@ -1,6 +1,6 @@
 """NodeResourcesFit: room for one more pod, and for everything it requests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 import numpy as np
@@ -10,14 +10,18 @@ from tonnage.rules.framework import (
     Ask,
     Code,
     Event,
+    Measure,
     NodeResults,
     Outcome,
     PreFilter,
     Rule,
     kinds_of,
+    short_of,
 )
+from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.nodes import PODS
-from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.rows import Bools, Ints, Rows
+from tonnage.snapshot.snapshot import Snapshot
 
 _BASIC = ("cpu", "memory", "ephemeral-storage")
 
@@ -33,6 +37,28 @@ class NodeResourcesFit(Rule):
 
     def pre_filter(self, ask: Ask) -> Outcome:
         return PreFilter(lambda: _results(ask))
+
+    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:  # noqa: ARG002
+        return {name: amount for name, amount in footprint.pod_class.requests.items() if amount}
+
+    def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints:
+        columns = snapshot.columns
+        room: Ints = columns.allocatable[PODS].data[rows] - columns.used[PODS].data[rows]
+        for name, amount in footprint.pod_class.requests.items():
+            if amount:
+                resource = columns.find_resource(name)
+                if resource is None:
+                    return np.zeros_like(room)
+                free = columns.allocatable[resource].data[rows] - columns.used[resource].data[rows]
+                room = np.minimum(room, free // amount)
+        return room
+
+    def measures(self, snapshot: Snapshot, rows: Rows) -> Iterator[Measure]:
+        columns = snapshot.columns
+        for index, name in enumerate(columns.resource_names):
+            yield Measure(
+                name, columns.used[index].data[rows], columns.allocatable[index].data[rows]
+            )
 
 
 def _results(ask: Ask) -> NodeResults:
@@ -70,9 +96,13 @@ def _results(ask: Ask) -> NodeResults:
             has, taken = int(column(resource, limits)[row]), int(column(resource, used)[row])
             if amount > has - taken:
                 found.append(
-                    Reason(
+                    short_of(
+                        name,
                         Cause.INSUFFICIENT_RESOURCE,
-                        {"resource": name, "wanted": amount, "used": taken, "limit": has},
+                        resource=name,
+                        wanted=amount,
+                        used=taken,
+                        limit=has,
                     )
                 )
         return tuple(found)

@@ -4,33 +4,39 @@ Also the opt-in of KEP-5030: a driver may ask that pods keep away from nodes whe
 is not registered.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from tonnage.objects import intree, volumes
+from tonnage.objects.storage import CSIDriver
 from tonnage.objects.volume_sources import VolumeSource
 from tonnage.objects.volumes import VolumeProblem, VolumeUse
 from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     SKIP,
     Ask,
+    Aspect,
     Code,
     Event,
+    Measure,
+    Need,
     NodeResults,
     Outcome,
     PreFilter,
     Rule,
+    short_of,
     single,
 )
 from tonnage.rules.opt_in import opted_in
-from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.bulk_pods import Footprint
+from tonnage.snapshot.rows import Bools, Ints, Rows
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
 class NodeVolumeLimits(Rule):
     name = "NodeVolumeLimits"
+    about = frozenset({Aspect.VOLUMES})
     # Upstream wakes up only when a limit grows; a driver that registers without one cures too.
     cures = (
         Event.CSI_NODE_ADDED,
@@ -46,15 +52,34 @@ class NodeVolumeLimits(Rule):
             return SKIP
         return PreFilter(lambda: _results(ask))
 
+    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:  # noqa: ARG002
+        return footprint.slots
 
-class Need(NamedTuple):
-    """What the pod wants of one driver: new volumes per row, against a limit and what is taken."""
+    def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:
+        room: Ints | None = None
+        for driver, slots in footprint.slots.items():
+            column = snapshot.slots.driver(driver)
+            taken = column.used.data[rows] + column.idle_attachments.data[rows]
+            here = (column.limit.data[rows] - taken) // slots
+            room = here if room is None else np.minimum(room, here)
+        return room
 
-    driver: str
-    wanted: Ints
-    taken: Ints
-    limit: Ints
-    exceeded: Bools
+    def measures(self, snapshot: Snapshot, rows: Rows) -> Iterator[Measure]:
+        for driver in snapshot.slots.drivers():
+            taken = driver.used.data[rows] + driver.idle_attachments.data[rows]
+            yield Measure(driver.name, taken, driver.limit.data[rows])
+
+    def needs(self, ask: Ask) -> list[Need]:
+        return needs(ask)
+
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
+        match subject:
+            case PodRecord() if event is Event.POD_DELETED:
+                return bool(subject.volumes)
+            case CSIDriver(metadata=meta):
+                found = volumes.slots(pod.meta, pod.volumes, snapshot.storage, placed=False)
+                return any(use.driver == meta.name for use in (*found.uses, *found.migrated))
+        return True
 
 
 def missing_drivers(ask: Ask) -> dict[str, Bools]:
@@ -73,7 +98,9 @@ def missing_drivers(ask: Ask) -> dict[str, Bools]:
 
 
 def needs(ask: Ask) -> list[Need]:
-    """The pod's wants of every driver that has a limit somewhere, over all rows."""
+    """The pod's wants of each driver over all rows; none while its claims are not known."""
+    if ask.slots.problem is not None:
+        return []
     snapshot = ask.snapshot
     by_driver: dict[str, list[VolumeUse]] = {}
     for use in dict.fromkeys((*ask.slots.uses, *ask.slots.migrated)):
@@ -94,8 +121,7 @@ def _need(ask: Ask, snapshot: Snapshot, name: str, uses: list[VolumeUse]) -> Nee
             present |= set(ledger.attachments(use))
         if present:
             wanted[list(present)] -= 1
-    # Written as a difference: a limit may be the largest number there is.
-    return Need(name, wanted, taken, limit, (wanted > 0) & (wanted > limit - taken))
+    return Need(name, wanted, taken, limit)
 
 
 def _results(ask: Ask) -> NodeResults:
@@ -155,13 +181,15 @@ def _counting_migrated(ask: Ask) -> Bools:
 
 def _exceeded(wanted: list[Need], row: int) -> tuple[Reason, ...]:
     need = next(need for need in wanted if need.exceeded[row])
-    return single(
+    reason = short_of(
+        need.resource,
         Cause.MAX_VOLUME_COUNT,
-        driver=need.driver,
+        driver=need.resource,
         used=int(need.taken[row]),
         wanted=int(need.wanted[row]),
         limit=int(need.limit[row]),
     )
+    return (reason,)
 
 
 def _problem_results(ask: Ask) -> NodeResults:

@@ -8,44 +8,12 @@ import numpy as np
 
 from tonnage.objects import complexity
 from tonnage.objects.meta import Record
+from tonnage.rules import registry
 from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Ask, Code, Codes, NodeResults, PreFilter, Rejection, Rule
-from tonnage.rules.inter_pod_affinity import InterPodAffinity
-from tonnage.rules.node_affinity import NodeAffinity
-from tonnage.rules.node_declared_features import NodeDeclaredFeatures
-from tonnage.rules.node_name import NodeName
-from tonnage.rules.node_ports import NodePorts
-from tonnage.rules.node_resources_fit import NodeResourcesFit
-from tonnage.rules.node_unschedulable import NodeUnschedulable
-from tonnage.rules.node_volume_limits import NodeVolumeLimits
-from tonnage.rules.pod_topology_spread import PodTopologySpread
-from tonnage.rules.slot_pools import SlotPools
-from tonnage.rules.taint_toleration import TaintToleration
-from tonnage.rules.volume_binding import VolumeBinding
-from tonnage.rules.volume_restrictions import VolumeRestrictions
-from tonnage.rules.volume_zone import VolumeZone
+from tonnage.rules.framework import Ask, Code, Codes, NodeResults, PreFilter, Rejection
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
-
-FILTERS: tuple[Rule, ...] = (
-    NodeName(),
-    NodeUnschedulable(),
-    TaintToleration(),
-    NodeAffinity(),
-    NodePorts(),
-    NodeResourcesFit(),
-    VolumeRestrictions(),
-    NodeVolumeLimits(),
-    VolumeBinding(),
-    VolumeZone(),
-    PodTopologySpread(),
-    InterPodAffinity(),
-    NodeDeclaredFeatures(),
-)
-_BEFORE_1_37 = (FILTERS[1], FILTERS[0], *FILTERS[2:])
-BEYOND: tuple[Rule, ...] = (SlotPools(),)
-"""Rules that kube-scheduler does not have; they skip where nobody has set up what they look at."""
 
 DEVICES_NOT_MODELLED = (
     "the pod has resource claims (DynamicResources), which are not modelled:"
@@ -228,11 +196,6 @@ def _warnings(ask: Ask) -> Iterator[str]:
         )
 
 
-def order(features: Features) -> tuple[Rule, ...]:
-    """The filters in the order the version runs them."""
-    return FILTERS if features.node_name_first else _BEFORE_1_37
-
-
 def evaluate(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts:
     """Ask every filter about a pod on the cluster as it is.
 
@@ -297,7 +260,7 @@ def _pre_filter(ask: Ask, verdicts: Verdicts) -> list[tuple[str, PreFilter]]:
     started: list[tuple[str, PreFilter]] = []
     narrowing: list[str] = []
     only: set[str] | None = None
-    for one in (*order(ask.features), *BEYOND):
+    for one in registry.rules(ask.features):
         outcome = one.pre_filter(ask)
         if isinstance(outcome, Rejection):
             verdicts.refuse_all("PreFilter", one.name, outcome)

@@ -12,6 +12,7 @@ from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     SKIP,
     Ask,
+    Aspect,
     Code,
     Event,
     NodeResults,
@@ -21,16 +22,19 @@ from tonnage.rules.framework import (
     Rule,
     single,
 )
+from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.counting import Scope
+from tonnage.snapshot.counting import Scope, selects
 from tonnage.snapshot.labels import ABSENT
 from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 _CONTEXT = "get constraints from pod: obtaining pod's hard topology spread constraints"
 
 
 class PodTopologySpread(Rule):
     name = "PodTopologySpread"
+    about = frozenset({Aspect.OTHER_PODS})
     cures = (
         Event.POD_ADDED,
         Event.POD_DELETED,
@@ -54,6 +58,15 @@ class PodTopologySpread(Rule):
                 detail=str(error),
             )
         return PreFilter(lambda: _results(ask))
+
+    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:  # noqa: ARG002
+        return bool(ask.pod_class.spread)
+
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+        if event is not Event.POD_ADDED or not isinstance(subject, PodRecord):
+            return True
+        labels = subject.meta.labels
+        return any(selects(one.label_selector, labels) for one in pod.pod_class.spread)
 
 
 class Domains(NamedTuple):

@@ -5,6 +5,7 @@ in plans, and by a scheduler extender that wants it.
 """
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,19 +15,24 @@ from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     SKIP,
     Ask,
+    Aspect,
     Code,
     Event,
+    Measure,
     NodeResults,
     Outcome,
     PreFilter,
     Rule,
-    single,
+    short_of,
 )
-from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.bulk_pods import Footprint
+from tonnage.snapshot.rows import Bools, Ints, Rows
+from tonnage.snapshot.snapshot import Snapshot
 
 
 class SlotPools(Rule):
     name = "SlotPools"
+    about = frozenset({Aspect.VOLUMES})
     cures = (
         Event.NODE_ADDED,
         Event.POD_DELETED,
@@ -36,11 +42,36 @@ class SlotPools(Rule):
 
     def pre_filter(self, ask: Ask) -> Outcome:
         pools = ask.snapshot.slot_pools
-        if pools is None or ask.slots.problem is not None:
+        if not pools.columns or ask.slots.problem is not None:
             return SKIP
         uses = (*ask.slots.uses, *ask.slots.migrated)
         wanted = Counter(use.driver for use in uses)
         return PreFilter(lambda: results(ask)) if any(pools.of(wanted)) else SKIP
+
+    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:
+        """Slots of each pool, wherever pools of a name are alike."""
+        pools = snapshot.slot_pools
+        names = Counter(pool.name for pool in pools.columns)
+        return {
+            _resource(pool.name): weight
+            for pool, weight in pools.of(footprint.slots)
+            if names[pool.name] == 1
+        }
+
+    def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:
+        room: Ints | None = None
+        for pool, weight in snapshot.slot_pools.of(footprint.slots):
+            here = pool.left(rows) // weight
+            room = here if room is None else np.minimum(room, here)
+        return room
+
+    def measures(self, snapshot: Snapshot, rows: Rows) -> Iterator[Measure]:
+        for pool in snapshot.slot_pools.columns:
+            yield Measure(_resource(pool.name), pool.taken(rows), pool.free.data[rows])
+
+
+def _resource(pool: str) -> str:
+    return f"slots of pool {pool}"
 
 
 class _Short(NamedTuple):
@@ -62,13 +93,15 @@ def results(ask: Ask) -> NodeResults:
 
     def reasons(row: int) -> tuple[Reason, ...]:
         found = next(each for each in short if each.rows[row])
-        return single(
+        reason = short_of(
+            _resource(found.pool),
             Cause.SLOT_POOL_EXHAUSTED,
             pool=found.pool,
             used=int(found.taken[row]),
             wanted=int(found.wanted[row]),
             limit=int(found.free[row]),
         )
+        return (reason,)
 
     def kinds() -> Ints:
         numbers = np.zeros(ask.size, dtype=np.int64)
@@ -80,18 +113,16 @@ def results(ask: Ask) -> NodeResults:
 
 
 def _short(ask: Ask) -> list[_Short]:
-    pools = ask.snapshot.slot_pools
-    if pools is None:
-        return []
-    needs = {need.driver: need.wanted for need in node_volume_limits.needs(ask)}
+    needs = {need.resource: need.wanted for need in node_volume_limits.needs(ask)}
     everywhere = slice(0, ask.size)
     found = []
-    for column in pools.columns:
+    for column in ask.snapshot.slot_pools.columns:
         wanted = np.zeros(ask.size, dtype=np.int64)
+        taken, free = column.taken(everywhere), column.free.data[everywhere].copy()
         for driver, weight in column.weights.items():
+            taken += weight * ask.promised(driver)
             if driver in needs:
                 wanted += weight * needs[driver]
-        taken, free = column.taken(everywhere), column.free.data[everywhere].copy()
         # Written as a difference: free slots may be the largest number there is.
         rows = (wanted > 0) & (wanted > free - taken)
         if rows.any():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.objects.storage import PersistentVolumeClaim
-from tonnage.rules.causes import Cause, Fact, Reason
+from tonnage.rules.causes import Cause, Reason, Shortage
 from tonnage.rules.framework import Ask
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.storage_ledger import StorageLedger, size_of
@@ -22,6 +22,11 @@ class _Refused(NamedTuple):
     wanted: Ints
     capacity: Ints
     left: Ints
+
+
+def storage_resource(class_name: str) -> str:
+    """The name under which storage of a class is a resource among others."""
+    return f"storage of class {class_name}"
 
 
 class Tally:
@@ -71,13 +76,23 @@ class Tally:
         """Why a row is refused, with the amounts."""
         for one in self._refused:
             if one.rows[row]:
-                facts: dict[str, Fact] = {
-                    "storage_class": one.class_name,
-                    "used": int(one.capacity[row] - one.left[row]),
-                    "wanted": int(one.wanted[row]),
-                    "limit": int(one.capacity[row]),
-                }
-                return Reason(Cause.NOT_ENOUGH_STORAGE, facts)
+                has, left = int(one.capacity[row]), int(one.left[row])
+                wanted = int(one.wanted[row])
+                return Reason(
+                    Cause.NOT_ENOUGH_STORAGE,
+                    {
+                        "storage_class": one.class_name,
+                        "used": has - left,
+                        "wanted": wanted,
+                        "limit": has,
+                    },
+                    Shortage(
+                        storage_resource(one.class_name),
+                        wanted,
+                        left,
+                        temporary=left < wanted <= has,
+                    ),
+                )
         return Reason(Cause.NOT_ENOUGH_STORAGE)
 
     def takes(self, claim: PersistentVolumeClaim, rows: Bools) -> Bools:

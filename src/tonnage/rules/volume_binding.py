@@ -1,5 +1,6 @@
 """VolumeBinding: every claim has, or can get, a volume that the node can reach."""
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,10 @@ from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     SKIP,
     Ask,
+    Aspect,
     Code,
     Event,
+    Measure,
     NodeResults,
     Outcome,
     PreFilter,
@@ -26,10 +29,13 @@ from tonnage.rules.framework import (
     Rule,
     kinds_of,
 )
-from tonnage.rules.storage_tally import Tally
+from tonnage.rules.storage_tally import Tally, storage_resource
 from tonnage.rules.volume_matching import Matching
+from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.openvolumes import affinity_of, size_wanted
-from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.rows import Bools, Ints, RowIndex, Rows
+from tonnage.snapshot.slots import UNLIMITED
+from tonnage.snapshot.snapshot import Snapshot
 from tonnage.snapshot.storage_ledger import size_of
 
 _WAITING = "WaitForFirstConsumer"
@@ -38,6 +44,7 @@ _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 class VolumeBinding(Rule):
     name = "VolumeBinding"
+    about = frozenset({Aspect.VOLUMES})
     cures = (
         Event.CLASS_ADDED,
         Event.CLASS_UPDATED,
@@ -68,6 +75,32 @@ class VolumeBinding(Rule):
         if isinstance(sorted_out, Rejection):
             return sorted_out
         return PreFilter(lambda: _results(ask, sorted_out))
+
+    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:
+        counted = snapshot.storage_ledger.counted(footprint.storage)
+        return {storage_resource(name): size for name, size in counted.items() if size}
+
+    def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:
+        if not footprint.storage:
+            return None
+        return snapshot.storage_ledger.room(footprint.storage, rows)
+
+    def within_shared(
+        self, snapshot: Snapshot, footprint: Footprint, room: Ints, rows: RowIndex
+    ) -> Ints:
+        return snapshot.storage_ledger.within_shared(footprint.storage, room, rows)
+
+    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
+        return ask.snapshot.storage_ledger.shares(footprint.storage)
+
+    def measures(self, snapshot: Snapshot, rows: Rows) -> Iterator[Measure]:
+        ledger = snapshot.storage_ledger
+        for name in ledger.class_names:
+            # What several rows share is not theirs to be full of.
+            own, has = ledger.of_its_own(name, rows), ledger.capacity(name)[rows]
+            yield Measure(
+                storage_resource(name), has - ledger.left(name, rows), np.where(own, has, UNLIMITED)
+            )
 
 
 class Claims(NamedTuple):
@@ -148,7 +181,7 @@ class _Findings:
 
     def __init__(self, ask: Ask) -> None:
         size, ledger = ask.size, ask.snapshot.storage_ledger
-        self.tally = Tally(ask, ledger) if ledger is not None else None
+        self.tally = Tally(ask, ledger)
         self.affinity = np.zeros(size, dtype=np.bool_)
         self.unbindable = np.zeros(size, dtype=np.bool_)
         self.too_small = np.zeros(size, dtype=np.bool_)
@@ -178,7 +211,7 @@ class _Findings:
         return NodeResults(codes, reasons, kinds=lambda: kinds_of(by_cause.values()))
 
     def _reason(self, cause: Cause, row: int) -> Reason:
-        if cause is Cause.NOT_ENOUGH_STORAGE and self.tally is not None:
+        if cause is Cause.NOT_ENOUGH_STORAGE:
             return self.tally.reason(row)
         return _REASONS[cause]
 
@@ -272,7 +305,7 @@ def storage_taken(ask: Ask, row: int) -> dict[str, int]:
     found = [ask.snapshot.storage.claim(ask.pod.meta.namespace, name) for name in names]
     claims = sort_out(ask, [claim for claim in found if claim is not None])
     findings = _Findings(ask)
-    if isinstance(claims, Rejection) or findings.tally is None:
+    if isinstance(claims, Rejection):
         return {}
     everywhere = np.ones(ask.size, dtype=np.bool_)
     selected, searching = _by_selection(claims.waiting)
@@ -339,10 +372,10 @@ def _check_provisioning(
     findings.unbindable |= rows & ~allowed
     asked = rows & allowed
     tally = findings.tally
-    counted = tally is not None and tally.counts(claim)
-    if tally is not None and counted:
+    counted = tally.counts(claim)
+    if counted:
         findings.too_small |= asked & ~tally.add(claim, asked, again=again)
-    if not counted or (tally is not None and tally.claims_alone):
+    if not counted or tally.claims_alone:
         findings.too_small |= asked & ~enough_storage(ask, claim, storage_class)
 
 

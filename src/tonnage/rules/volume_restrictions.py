@@ -7,6 +7,7 @@ from tonnage.rules.causes import Cause
 from tonnage.rules.framework import (
     SKIP,
     Ask,
+    Aspect,
     Code,
     Event,
     NodeResults,
@@ -18,12 +19,14 @@ from tonnage.rules.framework import (
     single,
 )
 from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 _SINGLE_POD = "ReadWriteOncePod"
 
 
 class VolumeRestrictions(Rule):
     name = "VolumeRestrictions"
+    about = frozenset({Aspect.VOLUMES, Aspect.OTHER_PODS})
     cures = (
         Event.POD_DELETED,
         Event.NODE_ADDED,
@@ -60,6 +63,9 @@ class VolumeRestrictions(Rule):
             )
 
         return PreFilter(results)
+
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+        return not isinstance(subject, PodRecord) or bool(subject.volumes)
 
 
 def _in_use(ask: Ask, claim: str) -> bool:

@@ -6,6 +6,7 @@ from tonnage.rules.causes import Cause
 from tonnage.rules.framework import (
     SKIP,
     Ask,
+    Aspect,
     Code,
     Event,
     NodeResults,
@@ -25,6 +26,7 @@ _SEPARATOR = "__"
 
 class VolumeZone(Rule):
     name = "VolumeZone"
+    about = frozenset({Aspect.VOLUMES})
     cures = (
         Event.CLASS_ADDED,
         Event.NODE_ADDED,

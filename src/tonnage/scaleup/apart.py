@@ -12,7 +12,7 @@ from tonnage.snapshot.snapshot import Snapshot
 def place(snapshot: Snapshot, group: PodGroup, row: int, features: Features) -> None:
     """Put the only pod of the group on a row, and take what its new volumes take there."""
     ledger = snapshot.storage_ledger
-    if ledger is not None and group.footprint.storage:
+    if group.footprint.storage:
         taken = volume_binding.storage_taken(Ask(snapshot, group.sample, features), row)
         rows, one_pod = np.array([row]), np.ones(1, dtype=np.int64)
         snapshot.undo_by(ledger.take, rows, -one_pod, taken)

@@ -1,6 +1,5 @@
 """Node groups a plan may buy from, with their templates in the snapshot as shadow rows."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,14 +11,14 @@ from tonnage.groups.options import Options
 from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.storage import CSINode
-from tonnage.rules import inter_pod_affinity, pipeline
+from tonnage.rules import inter_pod_affinity, pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code
-from tonnage.scaleup import balancing, expanders, packing, podgroups
+from tonnage.scaleup import balancing, expanders, podgroups
 from tonnage.scaleup.bounds import Supply
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.snapshot import imagined
-from tonnage.snapshot.imagined import TemplateRow
+from tonnage.snapshot.imagined import Footprint, TemplateRow
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
@@ -116,18 +115,6 @@ class Candidates:
                     verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
                     known[one.position] = verdicts.codes[rows.start] == Code.SUCCESS
 
-    def pool_amounts(self, group: PodGroup) -> dict[str, int]:
-        """Slots that one of the pods takes of each pool, wherever pools of a name are alike."""
-        pools = self._snapshot.slot_pools
-        if pools is None:
-            return {}
-        names = Counter(pool.name for pool in pools.columns)
-        return {
-            pool_resource(pool.name): weight
-            for pool, weight in pools.of(group.footprint.slots)
-            if names[pool.name] == 1
-        }
-
     def depends_on_others(self, group: PodGroup) -> bool:
         """Whether where the pods fit may change with where pods of other groups go.
 
@@ -136,20 +123,22 @@ class Candidates:
         key = id(group.footprint)
         known = self._depending.get(key)
         if known is None:
-            ledger = self._snapshot.storage_ledger
-            known = self._depending[key] = (
-                group.interacting
-                or (ledger is not None and ledger.shares(group.footprint.storage))
-                or inter_pod_affinity.may_be_refused(
-                    Ask(self._snapshot, group.sample, self._features)
-                )
-            )
+            ask = Ask(self._snapshot, group.sample, self._features)
+            known = self._depending[key] = registry.depends_on_others(ask, group.footprint)
         return known
 
     def ever_fit(self, group: PodGroup) -> Bools:
         """Candidates whose empty node the pods have fitted on at some time, by position."""
         self.fits(group)
         return self._ever[id(group.footprint)]
+
+    def amounts(self, group: PodGroup) -> dict[str, int]:
+        """What one of the pods takes wherever it goes, by resource."""
+        footprint = group.footprint
+        if group.tracked:
+            # What its volumes take depends on the node.
+            footprint = Footprint(footprint.pod_class, {})
+        return registry.amounts(self._snapshot, footprint, self._features)
 
     def fitted_a_node(self, group: PodGroup) -> bool:
         """Whether the pods fitted on a node that is there when they were first asked about."""
@@ -161,30 +150,19 @@ class Candidates:
         key = id(group.footprint)
         known = self._rooms.get(key)
         if known is None:
-            known = self._rooms[key] = packing.headroom(self._snapshot, group, self._rows)
+            known = self._rooms[key] = registry.room(
+                self._snapshot, group.footprint, self._rows, self._features
+            )
         return known
 
     def supply(self, candidate: Candidate) -> Supply:
         """What an empty node has left beside the pods it starts with."""
-        row, columns = candidate.row.row, self._snapshot.columns
+        row = np.array([candidate.row.row])
         capacity = {
-            name: int(columns.allocatable[index].data[row] - columns.used[index].data[row])
-            for index, name in enumerate(columns.resource_names)
+            measure.resource: int(measure.capacity[0] - measure.used[0])
+            for measure in registry.measures(self._snapshot, row, self._features)
+            if measure.capacity[0] != UNLIMITED
         }
-        for slots in self._snapshot.slots.drivers():
-            limit = int(slots.limit.data[row])
-            if limit != UNLIMITED:
-                capacity[slots.name] = limit - int(slots.used.data[row])
-        if self._snapshot.slot_pools is not None:
-            for pool in self._snapshot.slot_pools.columns:
-                if pool.free.data[row] != UNLIMITED:
-                    capacity[pool_resource(pool.name)] = int(pool.left(np.array([row]))[0])
-        ledger = self._snapshot.storage_ledger
-        if ledger is not None:
-            for name in self._ledger:
-                if not ledger.of_its_own(name, row):
-                    continue
-                capacity[storage_resource(name)] = int(ledger.left(name, np.array([row]))[0])
         return Supply(capacity, candidate.group.price_per_hour)
 
     def _add(self, group: Group, template: Template, options: Options) -> None:
@@ -224,16 +202,6 @@ class Candidates:
             name: tuple(names[other] for other in others)
             for name, others in zip(names, found, strict=True)
         }
-
-
-def pool_resource(pool: str) -> str:
-    """The name under which slots of a pool are a resource among others."""
-    return f"slots of pool {pool}"
-
-
-def storage_resource(class_name: str) -> str:
-    """The name under which storage of a class is a resource among others."""
-    return f"storage of class {class_name}"
 
 
 def _seen_csinode(template: Template, options: Options) -> CSINode | None:

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tonnage.rules import pipeline
-from tonnage.rules.causes import Cause, Reason
+from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Code
+from tonnage.rules.framework import Aspect, Code
 from tonnage.rules.pipeline import Verdict
 from tonnage.scaleup.budget import Budget
-from tonnage.scaleup.candidates import Candidates, pool_resource, storage_resource
+from tonnage.scaleup.candidates import Candidates
 from tonnage.scaleup.plan import GroupReason, Nearest, NotHelped
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from tonnage.scaleup.podgroups import PodGroup
 
 _DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
-
-_PASSING = frozenset({"PodTopologySpread", "InterPodAffinity", "VolumeRestrictions", "NodePorts"})
-"""Filters whose refusal of an empty node depends on what other pods do."""
 
 
 def is_daemon(record: PodRecord) -> bool:
@@ -92,11 +88,12 @@ def not_helped(
         for name, why in skipped.items()
         if name not in template_rows
     )
+    passing = registry.names_about(features, Aspect.OTHER_PODS)
     never = (
         bool(template_rows)
         and len(refusals) == len(template_rows)
         and all(
-            verdict.phase == "Filter" and verdict.plugin not in _PASSING and not _taken(verdict)
+            verdict.phase == "Filter" and verdict.plugin not in passing and not _temporary(verdict)
             for verdict in refusals
         )
     )
@@ -108,53 +105,27 @@ def not_helped(
     ]
 
 
-def _taken(verdict: Verdict) -> bool:
-    """Whether storage would do if other pods of the plan had not taken of it."""
-    return any(
-        reason.cause is Cause.NOT_ENOUGH_STORAGE
-        and (short := _shortage(reason)) is not None
-        and short[2] < short[1] <= int(str(reason.facts["limit"]))
-        for reason in verdict.reasons
-    )
+def _temporary(verdict: Verdict) -> bool:
+    """Whether it would do if other pods of the plan had not taken of it."""
+    return any(reason.shortage and reason.shortage.temporary for reason in verdict.reasons)
 
 
 def _nearest(refusals: Sequence[Verdict]) -> Nearest | None:
     """The group that lacks the smallest part of what is wanted, among those that lack amounts."""
     best: tuple[float, Nearest] | None = None
     for verdict in refusals:
-        short = [found for reason in verdict.reasons if (found := _shortage(reason)) is not None]
+        short = [reason.shortage for reason in verdict.reasons if reason.shortage is not None]
         if not short or len(short) < len(verdict.reasons):
             continue
-        resource, wanted, available = max(short, key=lambda one: _lack(one[1], one[2]))
-        lack = _lack(wanted, available)
-        if best is None or lack < best[0]:
-            nearest = Nearest(
-                group=verdict.node, resource=resource, wanted=wanted, available=available
+        worst = max(short, key=lambda one: one.lack)
+        if best is None or worst.lack < best[0]:
+            best = (
+                worst.lack,
+                Nearest(
+                    group=verdict.node,
+                    resource=worst.resource,
+                    wanted=worst.wanted,
+                    available=worst.available,
+                ),
             )
-            best = (lack, nearest)
     return None if best is None else best[1]
-
-
-def _lack(wanted: int, available: int) -> float:
-    return (wanted - available) / wanted if wanted else 0.0
-
-
-def _shortage(reason: Reason) -> tuple[str, int, int] | None:
-    """Resource, amount wanted and amount an empty node has; `None` if it is not about amounts."""
-    facts = reason.facts
-    match reason.cause:
-        case Cause.MAX_VOLUME_COUNT:
-            resource = str(facts["driver"])
-        case Cause.INSUFFICIENT_RESOURCE:
-            resource = str(facts["resource"])
-        case Cause.SLOT_POOL_EXHAUSTED:
-            resource = pool_resource(str(facts["pool"]))
-        case Cause.NOT_ENOUGH_STORAGE if facts:
-            resource = storage_resource(str(facts["storage_class"]))
-        case _:
-            return None
-    limit, used, wanted = facts["limit"], facts["used"], facts["wanted"]
-    assert isinstance(limit, int)
-    assert isinstance(used, int)
-    assert isinstance(wanted, int)
-    return resource, wanted, limit - used

@@ -6,14 +6,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.rules import inter_pod_affinity
+from tonnage.rules import inter_pod_affinity, registry
+from tonnage.rules.features import Features
 from tonnage.scaleup import bounds
-from tonnage.scaleup.candidates import (
-    Candidate,
-    Candidates,
-    pool_resource,
-    storage_resource,
-)
+from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.expanders import Option
 from tonnage.scaleup.plan import Bounds, GroupLimit, GroupStorage, NewNode, ScaleUp
 from tonnage.scaleup.podgroups import PodGroup
@@ -23,14 +19,16 @@ from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
 def scale_ups(
-    snapshot: Snapshot, bought: Mapping[str, Mapping[int, Sequence[PodRecord]]]
+    snapshot: Snapshot,
+    bought: Mapping[str, Mapping[int, Sequence[PodRecord]]],
+    features: Features,
 ) -> tuple[ScaleUp, ...]:
     """What is bought, by group; `bought` has the pods on every new row."""
     return tuple(
         ScaleUp(
             group=name,
             delta=len(rows),
-            binding=_binding(snapshot, np.array(list(rows), dtype=np.intp)),
+            binding=_binding(snapshot, np.array(list(rows), dtype=np.intp), features),
             nodes=tuple(
                 NewNode(name=snapshot.name_of(row), pods=tuple(pod.key for pod in pods))
                 for row, pods in rows.items()
@@ -40,26 +38,13 @@ def scale_ups(
     )
 
 
-def _binding(snapshot: Snapshot, rows: npt.NDArray[np.intp]) -> str:
+def _binding(snapshot: Snapshot, rows: npt.NDArray[np.intp], features: Features) -> str:
     """What the rows have least left of, by share."""
-    columns = snapshot.columns
     shares = {
-        name: _share(columns.used[index].data[rows], columns.allocatable[index].data[rows])
-        for index, name in enumerate(columns.resource_names)
+        measure.resource: _share(measure.used, measure.capacity)
+        for measure in registry.measures(snapshot, rows, features)
+        if (measure.capacity != UNLIMITED).all()
     }
-    for slots in snapshot.slots.drivers():
-        limits = slots.limit.data[rows]
-        if (limits != UNLIMITED).all():
-            shares[slots.name] = _share(slots.used.data[rows], limits)
-    for pool in snapshot.slot_pools.columns if snapshot.slot_pools is not None else ():
-        free = pool.free.data[rows]
-        if (free != UNLIMITED).all():
-            shares[pool_resource(pool.name)] = _share(pool.taken(rows), free)
-    ledger = snapshot.storage_ledger
-    for name in ledger.class_names if ledger is not None else ():
-        if ledger is not None and all(ledger.of_its_own(name, row) for row in rows.tolist()):
-            has = ledger.capacity(name)[rows]
-            shares[storage_resource(name)] = _share(has - ledger.left(name, rows), has)
     return max(shares, key=lambda name: shares[name])
 
 
@@ -128,10 +113,4 @@ def _demand(
                 for term in pod_class.anti_affinity
             )
             most[one.name] = 1 if alone else int(room[one.position])
-    amounts = {name: amount for name, amount in pod_class.requests.items() if amount}
-    if not group.tracked:
-        amounts.update(group.footprint.slots)
-        amounts.update(candidates.pool_amounts(group))
-        stored = group.footprint.storage
-        amounts.update({storage_resource(name): size for name, size in stored.items() if size})
-    return bounds.Demand(count, amounts, most)
+    return bounds.Demand(count, candidates.amounts(group), most)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.rules import pipeline
+from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.scaleup import apart
 from tonnage.scaleup import caps as rules
@@ -18,7 +18,6 @@ from tonnage.scaleup.caps import PLENTY, Caps
 from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import TemplateRow
-from tonnage.snapshot.nodes import PODS
 from tonnage.snapshot.rows import Ints
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -88,7 +87,8 @@ class Packing:
         known = self._fresh.get(id(group.footprint))
         if known is not None:
             return known
-        return int(headroom(self.snapshot, group, np.array([self.template.row]))[0])
+        row = np.array([self.template.row])
+        return int(registry.room(self.snapshot, group.footprint, row, self._features)[0])
 
     def taken(self, group: PodGroup) -> int:
         """How many pods of the group have found a place."""
@@ -212,39 +212,12 @@ def _place_all(
             _place_group(packing, group, features, limit, stop)
 
 
-def headroom(snapshot: Snapshot, group: PodGroup, span: slice | npt.NDArray[np.intp]) -> Ints:
-    """How many pods of the group there is room for on each row, by count alone."""
-    columns = snapshot.columns
-    room: Ints = columns.allocatable[PODS].data[span] - columns.used[PODS].data[span]
-    pod_class = group.sample.pod_class
-    for name, amount in pod_class.requests.items():
-        if amount:
-            resource = columns.find_resource(name)
-            if resource is None:
-                return np.zeros_like(room)
-            free = columns.allocatable[resource].data[span] - columns.used[resource].data[span]
-            room = np.minimum(room, free // amount)
-    for driver, slots in group.footprint.slots.items():
-        column = snapshot.slots.driver(driver)
-        free = column.limit.data[span] - column.used.data[span] - column.idle_attachments.data[span]
-        room = np.minimum(room, free // slots)
-    if group.footprint.slots and snapshot.slot_pools is not None:
-        room = snapshot.slot_pools.within(room, group.footprint.slots, span)
-    if group.footprint.storage and snapshot.storage_ledger is not None:
-        room = snapshot.storage_ledger.within(room, group.footprint.storage, span)
-    if pod_class.ports:
-        free_ports = np.ones(snapshot.table.size, dtype=np.int64)
-        free_ports[list(snapshot.host_ports.conflicts(pod_class.ports))] = 0
-        room = np.minimum(room, free_ports[span])
-    return np.maximum(room, 0)
-
-
 def _place_group(
     packing: Packing, group: PodGroup, features: Features, limit: int, stop: Callable[[], bool]
 ) -> None:
     snapshot = packing.snapshot
-    wanted = min(packing.remaining(group), _shared_room(packing, group))
-    room = headroom(snapshot, group, packing.rows)
+    wanted = min(packing.remaining(group), _shared_room(packing, group, features))
+    room = registry.room(snapshot, group.footprint, packing.rows, features)
     fresh = packing.fresh_room(group)
     caps = rules.of(snapshot, group, features, template=packing.template, rows=packing.rows)
     if caps is not None:
@@ -273,12 +246,11 @@ def _place_group(
     packing.put(group, counts)
 
 
-def _shared_room(packing: Packing, group: PodGroup) -> int:
-    """How many pods find storage that all new nodes share, if they take of any."""
-    ledger = packing.snapshot.storage_ledger
-    if ledger is None or not group.footprint.storage:
-        return PLENTY
-    return ledger.shared_room(group.footprint.storage, packing.template.row)
+def _shared_room(packing: Packing, group: PodGroup, features: Features) -> int:
+    """How many pods find what all new nodes share, if they take of any."""
+    row, plenty = np.array([packing.template.row]), np.array([PLENTY])
+    snapshot, footprint = packing.snapshot, group.footprint
+    return int(registry.within_shared(snapshot, footprint, plenty, row, features)[0])
 
 
 def _fill_one_row(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tonnage.rules import pipeline
+from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.scaleup import apart, packing
 from tonnage.scaleup.podgroups import Placed, PodGroup
@@ -59,7 +59,7 @@ def _place_group(
 ) -> list[Placed]:
     room = None
     if not group.tracked:
-        room = packing.headroom(snapshot, group, order)
+        room = registry.room(snapshot, group.footprint, order, features)
         if not (room > 0).any():
             return []
     fitting = pipeline.evaluate(snapshot, group.sample, features).fits[order]
@@ -72,8 +72,7 @@ def _place_group(
     if group.interacting:
         return _place_one_by_one(snapshot, group, features, order, fitting, stop)
     room = np.where(fitting, room, 0)
-    if group.footprint.storage and snapshot.storage_ledger is not None:
-        room = snapshot.storage_ledger.within_shared(group.footprint.storage, room, order)
+    room = registry.within_shared(snapshot, group.footprint, room, order, features)
     counts = packing.first_fit(room, group.size)
     chosen = np.flatnonzero(counts)
     rows, amounts = order[chosen], counts[chosen]

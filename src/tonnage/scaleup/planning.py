@@ -463,7 +463,7 @@ class _Planner:
         late = costly_pods.not_decided(self._undecided, [one.name for one in self._candidates])
         found = Plan(
             steps=tuple(purchases.steps),
-            scale_ups=outcome.scale_ups(self._snapshot, purchases.by_group),
+            scale_ups=outcome.scale_ups(self._snapshot, purchases.by_group, self._features),
             fit_on_existing=tuple(purchases.on_existing),
             not_helped=(
                 *late,
@@ -496,4 +496,4 @@ class _Planner:
                 *costly_pods.warnings(apart),
             ),
         )
-        return storing.with_warnings(found, self._snapshot, self._request.pending)
+        return storing.with_warnings(found, self._snapshot, self._request.pending, self._features)

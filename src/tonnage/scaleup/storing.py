@@ -11,7 +11,9 @@ import msgspec
 import numpy as np
 
 from tonnage.groups.model import StorageRoom, Template
-from tonnage.scaleup import packing, podgroups
+from tonnage.rules import registry
+from tonnage.rules.features import Features
+from tonnage.scaleup import podgroups
 from tonnage.scaleup.candidates import Candidates
 from tonnage.scaleup.plan import Plan
 from tonnage.scaleup.podgroups import PodGroup
@@ -19,7 +21,7 @@ from tonnage.scaleup.underway import Promise
 from tonnage.snapshot import published_storage
 from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
-from tonnage.snapshot.storage_ledger import Room, StorageLedger, size_of
+from tonnage.snapshot.storage_ledger import Room, size_of
 
 
 def wanted(groups: Iterable[PodGroup]) -> frozenset[str]:
@@ -54,7 +56,6 @@ def open_ledger(
         },
     )
     ledger = snapshot.storage_ledger
-    assert ledger is not None
     one_pod = np.ones(1, dtype=np.int64)
     for one in candidates:
         for held in one.row.starting:
@@ -65,26 +66,29 @@ def open_ledger(
             ledger.take(np.array([snapshot.nodes[node].row]), one_pod, _just_made(snapshot, pod))
 
 
-def with_warnings(plan: Plan, snapshot: Snapshot, groups: Iterable[PodGroup]) -> Plan:
+def with_warnings(
+    plan: Plan, snapshot: Snapshot, groups: Iterable[PodGroup], features: Features
+) -> Plan:
     """The plan, warning where kube-scheduler would put more on its nodes than they can store."""
-    if snapshot.storage_ledger is None:
+    if not snapshot.storage_ledger.class_names:
         return plan
     names = {fit.node for fit in plan.all_on_existing}
     names.update(node.name for one in plan.scale_ups for node in one.nodes)
     rows = np.zeros(snapshot.table.size, dtype=np.bool_)
     rows[[snapshot.nodes[name].row for name in names]] = True
-    warnings = _warnings(snapshot, snapshot.storage_ledger, groups, rows)
+    warnings = _warnings(snapshot, groups, rows, features)
     return msgspec.structs.replace(plan, warnings=(*plan.warnings, *warnings))
 
 
 def _warnings(
-    snapshot: Snapshot, ledger: StorageLedger, groups: Iterable[PodGroup], rows: Bools
+    snapshot: Snapshot, groups: Iterable[PodGroup], rows: Bools, features: Features
 ) -> Iterator[str]:
     """One for each class of which some row has too little left."""
     full: dict[str, Bools] = {}
+    ledger = snapshot.storage_ledger
     for group in groups:
-        plain = PodGroup(group.members, group.footprint._replace(storage={}), tracked=group.tracked)
-        offered = rows & (packing.headroom(snapshot, plain, slice(0, len(rows))) > 0)
+        plain = group.footprint._replace(storage={})
+        offered = rows & (registry.room(snapshot, plain, slice(0, len(rows)), features) > 0)
         claims = [
             claim
             for claim in podgroups.unbound_claims(snapshot, group.sample)

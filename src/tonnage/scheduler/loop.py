@@ -21,6 +21,7 @@ from tonnage.objects import complexity
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.rules.features import Features
+from tonnage.rules.framework import Event
 from tonnage.scheduler import metrics as figures
 from tonnage.scheduler import pledges, queueing_hints
 from tonnage.scheduler.binder import Binder, BindingFailed, PodGone
@@ -124,7 +125,7 @@ class Scheduler:
             flush=config.unschedulable_flush,
         )
         if self._world.pledges.lapse(started):
-            self._wake(Happening(queueing_hints.MORE_STORAGE, None))
+            self._wake(Happening(Event.CAPACITY_UPDATED, None))
         taken = self.queue.pop(config.batch, now=started)
         if not taken:
             return 0
@@ -152,7 +153,7 @@ class Scheduler:
             self._count(placed, refused, self._clock.monotonic() - started)
             for one in placed:
                 self._tasks.create_task(self._see_through(one, features, config.bind_timeout))
-                self._wake(Happening(queueing_hints.POD_ADDED, one.record))
+                self._wake(Happening(Event.POD_ADDED, one.record))
             self._refuse(refused, features, config)
         return len(taken)
 
@@ -292,15 +293,16 @@ class Scheduler:
             self._wake(happening)
 
     def _wake(self, happening: Happening) -> None:
-        snapshot = self._world.snapshot
+        snapshot, features = self._world.snapshot, self._features(self._config.current)
 
         def worth(by: str, waiting: Waiting) -> bool:
             record = snapshot.pods.get(waiting.key)
             return record is None or queueing_hints.worth_another_try(
-                happening, by, record, snapshot
+                happening, by, record, snapshot, features
             )
 
-        if self.queue.wake(happening.cured, worth, now=self._clock.monotonic()):
+        cured = queueing_hints.cured(happening.event, features)
+        if self.queue.wake(cured, worth, now=self._clock.monotonic()):
             self._woken.set()
 
     # What became of pods
@@ -401,19 +403,19 @@ class Scheduler:
 def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[Happening]:
     """What a change of a pod comes to for others: only pods with a node matter to them."""
     if before is not None and _place(before) and _place(before) != _place(now):
-        return [Happening(queueing_hints.POD_DELETED, before)]
+        return [Happening(Event.POD_DELETED, before)]
     if now is None or not now.node_name:
         return []
     if before is None or not before.node_name:
-        return [Happening(queueing_hints.POD_ADDED, now)]
+        return [Happening(Event.POD_ADDED, now)]
     found = []
     if before.meta.labels != now.meta.labels:
-        found.append(Happening("Pod.label", now))
+        found.append(Happening(Event.POD_LABELLED, now))
     if before.pod_class is not now.pod_class and before.pod_class.usage != now.pod_class.usage:
-        found.append(Happening("Pod.resize", now))
+        found.append(Happening(Event.POD_RESIZED, now))
     if now.terminating and not before.terminating:
         # It does not count any more where matching pods are spread.
-        found.append(Happening("Pod.label", now))
+        found.append(Happening(Event.POD_LABELLED, now))
     return found
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tonnage.objects import selectors
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import Pod, TopologySpreadConstraint
-from tonnage.rules import node_volume_limits, pod_topology_spread
+from tonnage.rules import pod_topology_spread, registry
 from tonnage.rules.framework import Ask
 from tonnage.scheduler.config import Weights
 from tonnage.snapshot.classes import PodClass
@@ -72,7 +72,7 @@ class Scores:
                     np.maximum(columns.allocatable[resource].data[rows], 1).astype(np.float64),
                 )
             )
-        self._needs = node_volume_limits.needs(ask) if weights.free_slots else []
+        self._needs = list(registry.needs(ask)) if weights.free_slots else []
         self._wishes = [_Spread(ask, wish, rows) for wish in wishes]
         self.zonal = any(wish.topology_key != HOSTNAME for wish in wishes)
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.rules import pipeline
+from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code
 from tonnage.rules.pipeline import Verdicts
-from tonnage.scaleup import packing, podgroups
+from tonnage.scaleup import podgroups
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.scheduler import node_scores, volumes
 from tonnage.scheduler.config import Weights
@@ -86,8 +86,7 @@ class Placer:
         if self._together and len(records) > 1:
             own = [record for record in records if _has_own_node(record)]
             others = [record for record in records if not _has_own_node(record)]
-            ledger = self._snapshot.storage_ledger
-            counted = tuple(ledger.class_names) if ledger is not None else ()
+            counted = tuple(self._snapshot.storage_ledger.class_names)
             groups = podgroups.group(self._snapshot, others, ledger=counted)
             return [*map(_alone, own), *groups]
         return [_alone(record) for record in records]
@@ -108,8 +107,7 @@ class Placer:
 
     def _shares_storage(self, group: PodGroup) -> bool:
         """Whether a pod takes of what other nodes have too, so that these have to be asked anew."""
-        ledger = self._snapshot.storage_ledger
-        return ledger is not None and ledger.shares(group.footprint.storage)
+        return self._snapshot.storage_ledger.shares(group.footprint.storage)
 
     def _one_by_one(self, group: PodGroup) -> Iterator[Placed | Refused]:
         for number, record in enumerate(group.members):
@@ -133,7 +131,9 @@ class Placer:
                 return
             scores = self._scores(sample, rows)
             step = step or (-(-len(left) // _ZONAL_ROUNDS) if scores.zonal else len(left))
-            room = np.maximum(packing.headroom(self._snapshot, group, rows), 1)
+            room = np.maximum(
+                registry.room(self._snapshot, group.footprint, rows, self._features), 1
+            )
             room[self._promised(rows)] = 1
             counts = node_scores.share_out(scores, room, min(step, len(left)), self._rng)
             for row in np.repeat(rows, counts).tolist():
@@ -165,11 +165,9 @@ class Placer:
         choice = volumes.choose(self._snapshot, record, row, self._features)
         node = self._snapshot.name_of(row)
         self._world.assume(record, node, choice)
-        ledger = self._snapshot.storage_ledger
-        if ledger is not None:
-            one = np.ones(1, dtype=np.int64)
-            for claim in choice.provision:
-                ledger.take(np.array([row]), one, {claim.class_name: size_of(claim)})
+        ledger, one = self._snapshot.storage_ledger, np.ones(1, dtype=np.int64)
+        for claim in choice.provision:
+            ledger.take(np.array([row]), one, {claim.class_name: size_of(claim)})
         return Placed(record, node, choice)
 
     def _refuse(self, verdicts: Verdicts, records: Iterable[PodRecord]) -> Iterator[Refused]:

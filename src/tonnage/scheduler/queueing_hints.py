@@ -1,14 +1,14 @@
-"""What happened in the cluster, in the words that filters name their cures by.
+"""What happened in the cluster, in the words that rules name their cures by.
 
-Each filter says what can cure its refusal, as "Kind.what". A change of an object comes to some of
-these events, and wakes the pods that one of the filters concerned stands in the way of; where it
+Each rule says what can cure its refusal, as "Kind.what". A change of an object comes to some of
+these events, and wakes the pods that one of the rules concerned stands in the way of; where it
 is cheap to see that a change cannot help a pod, the pod sleeps on.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
-from tonnage.objects import volumes
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.storage import (
     MIGRATED_PLUGINS_ANNOTATION,
@@ -19,45 +19,38 @@ from tonnage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tonnage.rules.pipeline import FILTERS
-from tonnage.snapshot.counting import selects
+from tonnage.rules import registry
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Event
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage import limit_of
 
-NODE_ADDED = "Node.add"
-POD_ADDED, POD_DELETED = "Pod.add", "Pod.delete"
-MORE_STORAGE = "CSIStorageCapacity.update"
-
-_ALL = tuple(one.name for one in FILTERS)
-_WANTING_VOLUMES = frozenset(("NodeVolumeLimits", "VolumeRestrictions"))
+_EVENTS = frozenset(Event)
 
 
 class Happening(NamedTuple):
     """An event, and the object it happened to: a pod as the snapshot held it."""
 
-    event: str
+    event: Event
     subject: object
 
-    @property
-    def cured(self) -> tuple[str, ...]:
-        """The filters whose refusals it can cure."""
-        # A node nobody has looked at yet may suit whoever no other did.
-        return _ALL if self.event == NODE_ADDED else _CURED_BY.get(self.event, ())
 
-
-def _cured_by() -> dict[str, tuple[str, ...]]:
-    events = dict.fromkeys(event for one in FILTERS for event in one.cures)
-    return {event: tuple(one.name for one in FILTERS if event in one.cures) for event in events}
-
-
-_CURED_BY = _cured_by()
+@lru_cache(maxsize=256)
+def cured(event: Event, features: Features) -> tuple[str, ...]:
+    """The rules whose refusals the event can cure."""
+    # A node nobody has looked at yet may suit whoever no other did.
+    everybody = event is Event.NODE_ADDED
+    rules = registry.rules(features)
+    return tuple(rule.name for rule in rules if everybody or event in rule.cures)
 
 
 def happenings(old: object | None, new: object | None) -> Iterator[Happening]:
     """What a change of an object comes to; it was not there before, or is not any more: `None`."""
     subject = new if new is not None else old
     for what in _told(old, new):
-        yield Happening(f"{type(subject).__name__}.{what}", subject)
+        name = f"{type(subject).__name__}.{what}"
+        if name in _EVENTS:
+            yield Happening(Event(name), subject)
 
 
 def _told(old: object | None, new: object | None) -> Iterator[str]:
@@ -123,35 +116,13 @@ def _plugins(csinode: CSINode) -> str | None:
 
 
 def worth_another_try(
-    happening: Happening, by: str, waiting: PodRecord, snapshot: Snapshot
+    happening: Happening, by: str, waiting: PodRecord, snapshot: Snapshot, features: Features
 ) -> bool:
-    """Whether what happened can help this pod, whom the filter `by` refused."""
-    match happening.subject:
-        case PersistentVolumeClaim(metadata=meta):
-            claims = {volume.claim for volume in waiting.volumes}
-            return meta.namespace == waiting.meta.namespace and meta.name in claims
-        case PodRecord() as other:
-            return _pod_helps(happening.event, by, waiting, other)
-        case CSIDriver(metadata=meta) if by == "NodeVolumeLimits":
-            return meta.name in _drivers_of(waiting, snapshot)
-    return True
-
-
-def _pod_helps(event: str, by: str, waiting: PodRecord, other: PodRecord) -> bool:
-    if event == POD_DELETED:
-        if by in _WANTING_VOLUMES:
-            return bool(other.volumes)
-        return bool(other.pod_class.ports) if by == "NodePorts" else True
-    pod_class = waiting.pod_class
-    if event == POD_ADDED and by == "PodTopologySpread":
-        wanted = [one.label_selector for one in pod_class.spread]
-    elif event == POD_ADDED and by == "InterPodAffinity":
-        wanted = [one.label_selector for one in pod_class.affinity]
-    else:
-        return True
-    return any(selects(one, other.meta.labels) for one in wanted)
-
-
-def _drivers_of(waiting: PodRecord, snapshot: Snapshot) -> frozenset[str]:
-    found = volumes.slots(waiting.meta, waiting.volumes, snapshot.storage, placed=False)
-    return frozenset(use.driver for use in (*found.uses, *found.migrated))
+    """Whether what happened can help this pod, whom the rule `by` refused."""
+    event, subject = happening
+    if isinstance(subject, PersistentVolumeClaim):
+        claims = {volume.claim for volume in waiting.volumes}
+        meta = subject.metadata
+        return meta.namespace == waiting.meta.namespace and meta.name in claims
+    rule = registry.by_name(features).get(by)
+    return rule is None or rule.helps(event, subject, waiting, snapshot)

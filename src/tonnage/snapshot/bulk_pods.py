@@ -38,7 +38,7 @@ class BulkPods:
         slots: SlotLedger,
         host_ports: HostPorts,
         *,
-        storage_ledger: Callable[[], StorageLedger | None],
+        storage_ledger: Callable[[], StorageLedger],
     ) -> None:
         self._columns = columns
         self._counters = counters
@@ -52,9 +52,9 @@ class BulkPods:
 
     def place(self, group: Footprint, rows: RowIndex, counts: Ints) -> None:
         """Put so many pods of a class on each of the rows (each row at most once in `rows`)."""
-        if group.storage and self._storage_ledger() is None:
-            # Nothing is taken now, so nothing must be given back when there is a ledger.
-            group = group._replace(storage={})
+        if group.storage:
+            # What is not taken now must not be given back when there is a ledger of it.
+            group = group._replace(storage=self._storage_ledger().counted(group.storage))
         self._take(group, rows, counts)
         self._count(group.pod_class, rows, counts)
         self._holds.append((group, rows, counts))
@@ -124,9 +124,8 @@ class BulkPods:
         used[PODS].data[rows] += counts
         for driver, slots in group.slots.items():
             self._slots.take(driver, rows, slots * counts)
-        ledger = self._storage_ledger()
-        if group.storage and ledger is not None:
-            ledger.take(rows, counts, group.storage)
+        if group.storage:
+            self._storage_ledger().take(rows, counts, group.storage)
 
     def _count(self, pod_class: PodClass, rows: RowIndex, counts: Ints) -> None:
         nodes = pod_class.nodes

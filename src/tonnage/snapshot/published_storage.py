@@ -70,12 +70,11 @@ def open_for_pledges(
 
 def close(snapshot: Snapshot) -> None:
     """End the ledger, if there is one."""
-    ledger, snapshot.storage_ledger = snapshot.storage_ledger, None
-    if ledger is not None:
-        ledger.close()
+    snapshot.storage_ledger.close()
+    snapshot.storage_ledger = StorageLedger(snapshot.table)
 
 
-def _go_back_to(snapshot: Snapshot, before: StorageLedger | None) -> None:
+def _go_back_to(snapshot: Snapshot, before: StorageLedger) -> None:
     close(snapshot)
     snapshot.storage_ledger = before
 

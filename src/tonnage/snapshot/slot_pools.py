@@ -5,13 +5,15 @@ is in the columns of the drivers already, so there is nothing to keep in step.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tonnage.snapshot.rows import Column, Ints, Rows, RowTable
 from tonnage.snapshot.slots import UNLIMITED, SlotLedger
-from tonnage.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tonnage.snapshot.snapshot import Snapshot
 
 
 class Pool(NamedTuple):
@@ -61,14 +63,8 @@ class SlotPools:
             if weight:
                 yield column, weight
 
-    def within(self, room: Ints, wanted: Mapping[str, int], rows: Rows) -> Ints:
-        """How many pods of `room` the pools have slots for, if each wants so many volumes."""
-        for column, weight in self.of(wanted):
-            room = np.minimum(room, column.left(rows) // weight)
-        return room
 
-
-def set_pools(snapshot: Snapshot, by_row: Mapping[int, Sequence[Pool]]) -> None:
+def set_pools(snapshot: "Snapshot", by_row: Mapping[int, Sequence[Pool]]) -> None:
     """Give rows their pools, until the trial is over; rows copied from them have them too."""
     pools = SlotPools()
     known: dict[tuple[str, tuple[tuple[str, int], ...]], PoolColumn] = {}
@@ -85,15 +81,15 @@ def set_pools(snapshot: Snapshot, by_row: Mapping[int, Sequence[Pool]]) -> None:
         snapshot.undo_by(clear_pools, snapshot)
 
 
-def clear_pools(snapshot: Snapshot) -> None:
+def clear_pools(snapshot: "Snapshot") -> None:
     """Let rows have no pools any more."""
     known = snapshot.slot_pools
-    if known is not None:
+    if known.columns:
         snapshot.undo_by(_put_back, snapshot, known)
         snapshot.table.drop(column.free for column in known.columns)
-        snapshot.slot_pools = None
+        snapshot.slot_pools = SlotPools()
 
 
-def _put_back(snapshot: Snapshot, pools: SlotPools) -> None:
+def _put_back(snapshot: "Snapshot", pools: SlotPools) -> None:
     snapshot.table.take_back(column.free for column in pools.columns)
     snapshot.slot_pools = pools

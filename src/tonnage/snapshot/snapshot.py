@@ -7,7 +7,7 @@ date by the change; nothing is ever recounted.
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -39,13 +39,11 @@ from tonnage.snapshot.nodes import NodeColumns
 from tonnage.snapshot.occupancy import Occupancy, discard, include
 from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
 from tonnage.snapshot.rows import Facts, RowTable
+from tonnage.snapshot.slot_pools import SlotPools
 from tonnage.snapshot.slots import SlotLedger
 from tonnage.snapshot.storage import StorageState
 from tonnage.snapshot.storage_changes import StorageChanges
 from tonnage.snapshot.storage_ledger import StorageLedger
-
-if TYPE_CHECKING:
-    from tonnage.snapshot.slot_pools import SlotPools
 
 __all__ = ["FINISHED", "NOWHERE", "Change", "NodeRecord", "PodRecord", "Snapshot"]
 
@@ -78,8 +76,8 @@ class Snapshot:
         self._gone = 0
         self.storage = StorageState(self._journal.keep)
         self.storage.intree_apart = self.reads_keys
-        self.storage_ledger: StorageLedger | None = None
-        self.slot_pools: SlotPools | None = None
+        self.storage_ledger = StorageLedger(self.table)
+        self.slot_pools = SlotPools()
         self.anti_terms = AntiTerms()
         self.counters = PodCounters(self.table)
         self._occupancy = Occupancy(self.columns, self.counters, self.slots, self.storage)

@@ -16,7 +16,7 @@ import numpy as np
 from tonnage.objects import quantities
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolumeClaim, StorageClass
 from tonnage.snapshot.interning import Interner
-from tonnage.snapshot.rows import Column, Ints, RowIndex, Rows, RowTable
+from tonnage.snapshot.rows import Bools, Column, Ints, RowIndex, Rows, RowTable
 from tonnage.snapshot.storage import StorageState, limit_of
 
 POOL_ANNOTATION = "tonnage.dev/storage-pool"
@@ -76,6 +76,10 @@ class StorageLedger:
     def tracks(self, class_name: str) -> bool:
         return class_name in self._classes
 
+    def counted(self, storage: Mapping[str, int]) -> Mapping[str, int]:
+        """What is taken of classes that are in the ledger."""
+        return {name: amount for name, amount in storage.items() if name in self._classes}
+
     def pool(self, class_name: str) -> int:
         """Equal for classes that draw on the same pools."""
         return id(self._classes[class_name].pool)
@@ -96,32 +100,26 @@ class StorageLedger:
         left: Ints = found.capacity.data[rows] - taken
         return left
 
-    def within(self, room: Ints, storage: Mapping[str, int], rows: Rows) -> Ints:
-        """How many pods of `room` the rows have storage for, if each takes this much by class.
+    def room(self, storage: Mapping[str, int], rows: Rows) -> Ints | None:
+        """How many pods the rows have storage for, if each takes this much by class.
 
-        Where rows share storage each is told what all of them have.
+        Where rows share storage each is told what all of them have. `None`: nothing is counted.
         """
+        room: Ints | None = None
         for names, amount in self._by_pool(storage):
             for name in names:
-                room = np.minimum(room, self.left(name, rows) // amount)
+                here = self.left(name, rows) // amount
+                room = here if room is None else np.minimum(room, here)
         return room
 
     def shares(self, storage: Mapping[str, int]) -> bool:
         """Whether some of it comes from storage that several rows share."""
         return any(found.is_shared for found, _ in self._known(storage))
 
-    def of_its_own(self, class_name: str, row: int) -> bool:
-        """Whether the row has storage of the class that no other row takes of."""
-        return bool(self._classes[class_name].segment.data[row] == OWN)
-
-    def shared_room(self, storage: Mapping[str, int], row: int) -> int:
-        """How many pods that take this much find shared storage, on all rows like this together."""
-        room = PLENTY
-        for names, amount in self._by_pool(storage):
-            for name in names:
-                if self._classes[name].segment.data[row] != OWN:
-                    room = min(room, int(self.left(name, np.array([row]))[0]) // amount)
-        return max(room, 0)
+    def of_its_own(self, class_name: str, rows: Rows) -> Bools:
+        """Which of the rows have storage of the class that no other row takes of."""
+        own: Bools = self._classes[class_name].segment.data[rows] == OWN
+        return own
 
     def within_shared(self, storage: Mapping[str, int], room: Ints, rows: RowIndex) -> Ints:
         """The room of the rows, cut where rows before have used up what they share."""

@@ -16,7 +16,7 @@ import pytest
 
 from tests.scaleup import recorded
 from tonnage.files import batches
-from tonnage.rules import features, pipeline
+from tonnage.rules import features, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code, PreFilter, Rejection
 from tonnage.scheduler.extender import node_verdicts
@@ -82,7 +82,7 @@ def allowed_by_modelled_others(case: Case, pod: PodRecord) -> set[str]:
     ask = Ask(case.snapshot, pod, case.features)
     passes = np.ones(ask.size, dtype=np.bool_)
     only = set(case.snapshot.nodes)
-    for one in pipeline.order(case.features):
+    for one in registry.kube_scheduler(case.features):
         outcome = one.pre_filter(ask)
         if isinstance(outcome, Rejection):
             return set()

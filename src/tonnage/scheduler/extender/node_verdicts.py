@@ -1,7 +1,8 @@
 """One question: which of these nodes may a pod go to, as far as its volumes go, and why not others.
 
-The rules are those of the filter NodeVolumeLimits, asked as the autoscaler asks it. On top come
-slots reserved for pods on their way, and nodes whose drivers are still registering.
+The rules are NodeVolumeLimits, asked as the autoscaler asks it, and those that kube-scheduler does
+not have. On top come slots reserved for pods on their way, and nodes whose drivers are still
+registering.
 """
 
 import itertools
@@ -13,19 +14,27 @@ import numpy.typing as npt
 
 from tonnage.objects import volumes
 from tonnage.objects.volumes import Slots
-from tonnage.rules import node_volume_limits
+from tonnage.rules import registry
 from tonnage.rules.causes import Cause, Reason
-from tonnage.rules.framework import Ask, Code, NodeResults, PreFilter
-from tonnage.rules.node_volume_limits import Need, NodeVolumeLimits
+from tonnage.rules.framework import (
+    SKIP,
+    Ask,
+    Code,
+    Need,
+    NodeResults,
+    PreFilter,
+    Rejection,
+    Rule,
+)
+from tonnage.rules.node_volume_limits import NodeVolumeLimits
 from tonnage.scheduler.extender.reservations import Reservations, Share
 from tonnage.snapshot.rows import Bools, Ints
-from tonnage.snapshot.slot_pools import PoolColumn
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
 
 NOT_KNOWN = "node is not known to the extender yet"
 
-_RULE = NodeVolumeLimits()
+_VOLUME_LIMITS = NodeVolumeLimits()
 _UNKNOWN_ROW = -1
 _HOPELESS = frozenset({Cause.CSI_NODE_MISSING, Cause.CSI_DRIVER_MISSING, Cause.LIMIT_UNKNOWN})
 """No pod that leaves makes a driver register."""
@@ -49,8 +58,9 @@ class Judgement(NamedTuple):
 
 
 def wants_slots(ask: Ask) -> bool:
-    """Whether the pod has volumes that the rules are about; all others may go anywhere."""
-    return _RULE.pre_filter(ask) is not None
+    """Whether the pod has something that the rules are about; all others may go anywhere."""
+    rules = (_VOLUME_LIMITS, *registry.ours(ask.features))
+    return any(rule.pre_filter(ask) is not SKIP for rule in rules)
 
 
 def judge(
@@ -66,12 +76,11 @@ def judge(
     `registering` has, by driver, the rows to keep off until it is registered there. Reservations
     not older than `fresh` seconds are worth waiting for.
     """
-    started = _RULE.pre_filter(ask)
-    if not isinstance(started, PreFilter):
+    if not wants_slots(ask):
         return Judgement(list(names), {}, {})
     rows = _rows(ask.snapshot, names)
     known = rows != _UNKNOWN_ROW
-    refusing = _Refusing(ask, started.results(), reservations, registering)
+    refusing = _Refusing(ask, reservations, registering)
     words = np.zeros(len(rows), dtype=np.int64)
     words[known] = refusing.words[rows[known]]
     passes = known & (words == 0)
@@ -129,12 +138,12 @@ def free_share(
     known = asked != _UNKNOWN_ROW
     rows = asked[known]
     least = np.ones(len(rows))
-    for need in _needs(ask):
+    for need in registry.needs(ask):
         limit = need.limit[rows]
         free = limit - need.taken[rows] - need.wanted[rows]
-        reserved = reservations.on_rows(need.driver, ask.size)
+        reserved = reservations.on_rows(need.resource, ask.size)
         # The scheduler asks for scores after it was told where the pod fits.
-        reserved = reserved - reservations.of_pod(ask.pod.key, need.driver, ask.size)
+        reserved = reserved - reservations.of_pod(ask.pod.key, need.resource, ask.size)
         free = free - reserved[rows]
         least = np.minimum(least, np.where(limit == UNLIMITED, 1.0, free / np.maximum(limit, 1)))
     left = np.zeros(len(asked))
@@ -148,27 +157,24 @@ class _Refusing:
     def __init__(
         self,
         ask: Ask,
-        results: NodeResults,
         reservations: Reservations,
         registering: Mapping[str, Bools],
     ) -> None:
         self._ask = ask
-        self._results = results
+        results = self._results = _volume_limits(ask)
         self._reservations = reservations
-        self._needs = _needs(ask)
-        self._promised = _promised(ask, reservations)
-        self._extra: list[Reason] = []
+        self._needs = list(registry.needs(ask))
+        self._nominated = _nominated(ask, reservations)
+        self._extra: list[tuple[Reason, bool]] = []
         self.words = np.where(results.codes == Code.SUCCESS, 0, 1 + self._kinds())
         for driver, rows in registering.items():
             self._refuse(rows, Reason(Cause.LIMIT_UNKNOWN, {"driver": driver}))
         for need in self._needs:
-            reserved = self._promised_beside(
-                need.driver, reservations.on_rows(need.driver, ask.size)
-            )
-            reason = Reason(Cause.SLOTS_RESERVED, {"driver": need.driver})
-            self._refuse(_over(need, reserved), reason)
-        for column, rows in self._short_pools():
-            self._refuse(rows, Reason(Cause.SLOT_POOL_EXHAUSTED, {"pool": column.name}))
+            reason = Reason(Cause.SLOTS_RESERVED, {"driver": need.resource})
+            self._refuse(_over(need, self._promised(need.resource)), reason)
+        beside = Ask(ask.snapshot, ask.pod, ask.features, promised=self._promised)
+        for rule in registry.ours(ask.features):
+            self._ask_rule(rule, beside)
 
     def grouped(
         self, words: Ints, rows: npt.NDArray[np.intp]
@@ -177,8 +183,7 @@ class _Refusing:
         for word in np.unique(words[words != 0]).tolist():
             refused: Bools = words == word
             if word < 0:
-                reason = self._extra[-1 - word]
-                yield refused, reason, reason.cause in _HOPELESS
+                yield refused, *self._extra[-1 - word]
                 continue
             # An error is about one pod of one node, and its words are that node's own.
             alone = self._results.codes[rows[refused]] == Code.ERROR
@@ -199,14 +204,14 @@ class _Refusing:
             return problem.kind == "missing"
         settled = self._results.codes[rows] == Code.SUCCESS
         words = self.words[rows]
-        for number, reason in enumerate(self._extra):
+        for number, (reason, _) in enumerate(self._extra):
             if reason.cause is not Cause.SLOTS_RESERVED:
                 settled &= words != -1 - number
         for need in self._needs:
-            driver, size = need.driver, self._ask.size
+            driver, size = need.resource, self._ask.size
             fresh = self._reservations.fresh_on_rows(driver, size, seconds=seconds)
             lasting = self._reservations.on_rows(driver, size) - fresh
-            settled &= ~_over(need, self._promised_beside(driver, lasting))[rows]
+            settled &= ~_over(need, self._beside_nominated(driver, lasting))[rows]
         return bool(settled.any())
 
     def shares(self, rows: npt.NDArray[np.intp]) -> tuple[Share, ...]:
@@ -217,30 +222,34 @@ class _Refusing:
             scarce = (counts > 0) & (need.limit[rows] != UNLIMITED)
             if scarce.any():
                 share = rows[scarce].astype(np.int32), counts[scarce].astype(np.int16)
-                found.append(Share(need.driver, *share))
+                found.append(Share(need.resource, *share))
         return tuple(found)
 
-    def _short_pools(self) -> Iterable[tuple[PoolColumn, Bools]]:
-        """Pools of several drivers with the rows they are too full on, reserved slots included."""
-        pools, size = self._ask.snapshot.slot_pools, self._ask.size
-        for column in pools.columns if pools is not None else ():
-            wanted = np.zeros(size, dtype=np.int64)
-            reserved = np.zeros(size, dtype=np.int64)
-            for driver, weight in column.weights.items():
-                on_rows = self._reservations.on_rows(driver, size)
-                reserved += weight * self._promised_beside(driver, on_rows)
-            for need in self._needs:
-                wanted += column.weights.get(need.driver, 0) * need.wanted
-            rows: Bools = (wanted > 0) & (wanted > column.left(slice(0, size)) - reserved)
-            if rows.any():
-                yield column, rows
+    def _ask_rule(self, rule: Rule, ask: Ask) -> None:
+        """Take the answer of a rule that kube-scheduler does not have."""
+        outcome = rule.pre_filter(ask)
+        if isinstance(outcome, Rejection):
+            self._refuse(np.ones(ask.size, dtype=np.bool_), outcome.reason, hopeless=True)
+        elif outcome is not SKIP:
+            results = outcome.results()
+            words = results.kinds() * len(Code) + results.codes
+            for word in np.unique(words[results.codes != Code.SUCCESS]).tolist():
+                rows: Bools = words == word
+                row = int(rows.argmax())
+                hopeless = bool(results.codes[row] == Code.UNRESOLVABLE)
+                self._refuse(rows, results.reasons(row)[0], hopeless=hopeless)
 
-    def _promised_beside(self, driver: str, reserved: Ints) -> Ints:
-        promised = self._promised.get(driver)
-        return reserved if promised is None else reserved + promised
+    def _promised(self, resource: str) -> Ints:
+        return self._beside_nominated(
+            resource, self._reservations.on_rows(resource, self._ask.size)
+        )
 
-    def _refuse(self, rows: Bools, reason: Reason) -> None:
-        self._extra.append(reason)
+    def _beside_nominated(self, resource: str, reserved: Ints) -> Ints:
+        nominated = self._nominated.get(resource)
+        return reserved if nominated is None else reserved + nominated
+
+    def _refuse(self, rows: Bools, reason: Reason, *, hopeless: bool = False) -> None:
+        self._extra.append((reason, hopeless or reason.cause in _HOPELESS))
         self.words[rows & (self.words == 0)] = -len(self._extra)
 
     def _kinds(self) -> Ints:
@@ -267,15 +276,18 @@ class _Refusing:
 def _over(need: Need, reserved: Ints) -> Bools:
     """Rows where the pod fits, and would not beside what is reserved."""
     room = need.limit - need.taken - need.wanted
-    over: Bools = (need.wanted > 0) & (reserved > room)
+    over: Bools = (need.wanted > 0) & (reserved > room) & ~need.exceeded
     return over
 
 
-def _needs(ask: Ask) -> list[Need]:
-    return [] if ask.slots.problem is not None else node_volume_limits.needs(ask)
+def _volume_limits(ask: Ask) -> NodeResults:
+    outcome = _VOLUME_LIMITS.pre_filter(ask)
+    if isinstance(outcome, PreFilter):
+        return outcome.results()
+    return NodeResults(np.zeros(ask.size, dtype=np.int8), lambda _: ())
 
 
-def _promised(ask: Ask, reservations: Reservations) -> dict[str, Ints]:
+def _nominated(ask: Ask, reservations: Reservations) -> dict[str, Ints]:
     """Slots on nodes that preemption has promised to pods at least as important, by driver."""
     found: dict[str, Ints] = {}
     snapshot = ask.snapshot
