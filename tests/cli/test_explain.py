@@ -138,8 +138,7 @@ def test_a_pod_asked_for_twice_is_explained_once(written: Written) -> None:
 def test_pods_that_are_pending_are_explained_in_the_order_they_came(written: Written) -> None:
     result = run("-f", written(make.node("n1"), make.pod("b"), make.pod("a")))
     assert [line for line in result.stdout.splitlines() if line.startswith("default/")] == [
-        "default/b: 1/1 nodes are available",
-        "default/a: 1/1 nodes are available",
+        "default/b, default/a: 1/1 nodes are available",
     ]
 
 
@@ -484,3 +483,70 @@ def test_the_bundled_example_needs_no_notes() -> None:
 
 def test_help_has_examples() -> None:
     assert "Examples:\n    tonnage explain -f cluster/" in run("--help").stdout
+
+
+def many(written: Written, *, nodes: int, pods: int) -> str:
+    """Full nodes, and pods of a set that wait for a slot."""
+    return written(
+        make.namespace("default"),
+        make.storage_class("disks", DRIVER),
+        *(make.node(f"n{number}") for number in range(nodes)),
+        *(make.csinode(f"n{number}", {DRIVER: 0}) for number in range(nodes)),
+        *(make.pvc(f"data-{number}", storage_class="disks") for number in range(pods)),
+        *(make.pod(f"db-{number}", pvcs=[f"data-{number}"]) for number in range(pods)),
+    )
+
+
+def test_many_pods_on_many_nodes_are_a_few_lines(written: Written) -> None:
+    result = run("-f", many(written, nodes=500, pods=1000))
+    assert result.stdout.splitlines() == [
+        f"default/db-0 … db-999 (1,000 pods): {FULL.replace('1', '500')}",
+        "",
+        "NODES  PLUGIN            REASON                           WHICH",
+        "500    NodeVolumeLimits  node(s) exceed max volume count  n0, n1, n2 and 497 more",
+    ]
+
+
+def test_wide_has_every_pod_and_every_node(written: Written) -> None:
+    result = run("-f", many(written, nodes=12, pods=3), "-o", "wide")
+    assert result.stdout.count("MaxVolumeCountExceeded") == 36
+
+
+def test_alike_pods_on_few_nodes_are_answered_once(written: Written) -> None:
+    result = run("-f", many(written, nodes=2, pods=4))
+    assert result.stdout.startswith("default/db-0 … db-3 (4 pods): 0/2 nodes")
+    assert result.stdout.count("NODE ") == 1
+
+
+def test_a_pod_may_be_named_as_for_kubectl(written: Written) -> None:
+    assert run("pod/db-1", "-f", written(*full_node())).stdout.startswith("default/db-1: ")
+
+
+@pytest.mark.parametrize(
+    ("selector", "explained"),
+    [
+        ("app=a", ["a"]),
+        ("app!=a", ["b", "c"]),
+        ("app in (a, b)", ["a", "b"]),
+        ("!app", ["c"]),
+        ("app", ["a", "b"]),
+        ("app,app notin (a)", ["b"]),
+    ],
+)
+def test_labels_choose_pods(written: Written, selector: str, explained: list[str]) -> None:
+    pods = [make.pod("a", labels={"app": "a"}), make.pod("b", labels={"app": "b"}), make.pod("c")]
+    cluster = written(make.namespace("default"), make.node("n1"), *pods)
+    result = run("-f", cluster, "-l", selector, "-o", "json")
+    assert [one["pod"] for one in json.loads(result.stdout)["pods"]] == [
+        f"default/{name}" for name in explained
+    ]
+
+
+def test_labels_that_cannot_be_read_are_refused(written: Written) -> None:
+    result = run("-f", written(make.node("n1")), "-l", "a in b")
+    assert (result.exit_code, "expected KEY=VALUE" in result.stderr) == (2, True)
+
+
+def test_all_namespaces_and_one_contradict_each_other(written: Written) -> None:
+    assert run("-f", written(*full_node()), "-A", "-n", "default").exit_code == 2
+    assert run("-f", written(*full_node()), "-A").exit_code == 0

@@ -1,6 +1,7 @@
 """Commands that read a live cluster, over real HTTPS."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -218,3 +219,23 @@ def test_slots_are_not_known_where_csinodes_may_not_be_read(cluster: LiveCluster
     assert "No node has a CSI driver" not in result.stdout
     assert "Without a CSINode" not in result.stdout
     assert "CSINodes could not be read" in result.output
+
+
+def test_a_watch_asks_again_until_it_is_interrupted(
+    cluster: LiveCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    result = run(cluster, "slots", "--watch")
+    assert (result.exit_code, result.stdout.count("NODE ")) == (130, 2)
+
+
+def test_files_are_not_watched(written: Written) -> None:
+    result = CliRunner().invoke(program, ["slots", "-f", written(*full_node()), "--watch"])
+    assert (result.exit_code, "--watch asks a live cluster" in result.stderr) == (2, True)

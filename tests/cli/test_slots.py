@@ -212,3 +212,25 @@ def test_the_bundled_example_is_full_where_its_story_says() -> None:
 
 def test_help_has_examples() -> None:
     assert "Examples:\n    tonnage slots -f cluster/" in run("--help").stdout
+
+
+def test_rows_may_be_sorted_by_a_column(written: Written) -> None:
+    cluster = written(
+        *(make.node(name) for name in ("a", "b", "c")),
+        make.csinode("a", {"disk.example.com": None}),
+        make.csinode("b", {"disk.example.com": 9}),
+        make.csinode("c", {"disk.example.com": 3}),
+    )
+    lines = run("-f", cluster, "--sort-by", "limit").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["c", "b", "a"]
+
+
+def test_labels_choose_nodes(written: Written) -> None:
+    cluster = written(
+        make.node("a", labels={"pool": "x"}),
+        make.node("b"),
+        make.csinode("a", {"disk.example.com": 1}),
+        make.csinode("b", {"disk.example.com": 1}),
+    )
+    lines = run("-f", cluster, "-l", "pool=x").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:3] if line] == ["a"]

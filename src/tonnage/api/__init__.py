@@ -4,6 +4,7 @@ The command line asks through here too, so that both give the same answers.
 """
 
 from tonnage.api.cluster import Cluster, Explanation, load, read
+from tonnage.api.overview import NodeReasons, Overview
 from tonnage.api.slots import DriverTotal, SlotReport, SlotUse
 from tonnage.api.stranded_capacity import SlotShare, StrandingReport
 from tonnage.rules.causes import Cause, Reason
@@ -16,6 +17,8 @@ __all__ = [
     "Code",
     "DriverTotal",
     "Explanation",
+    "NodeReasons",
+    "Overview",
     "Reason",
     "SlotReport",
     "SlotShare",

@@ -5,14 +5,15 @@ import difflib
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from tonnage import files
-from tonnage.api import slots, stranded_capacity
+from tonnage.api import overview, slots, stranded_capacity
+from tonnage.api.overview import Overview
 from tonnage.errors import InputError
 from tonnage.groups.cluster_state import ClusterState
 from tonnage.groups.inputs import Inputs
@@ -287,6 +288,36 @@ class Cluster:
             now=time.time() if now is None else now,
             memory=memory,
         )
+
+    def alike(self, pods: Iterable[str]) -> list[tuple[str, ...]]:
+        """The pods, named `namespace/name`, in groups that every node answers the same."""
+        records = [self._snapshot.pods[pod] for pod in pods]
+        waiting = [record for record in records if not record.node_name]
+        running = [(record.key,) for record in records if record.node_name]
+        return [*overview.alike(self._snapshot, waiting), *running]
+
+    def overview(self, pods: Sequence[str]) -> Overview:
+        """Of pods that are alike: where they fit, and for which reasons not elsewhere."""
+        snapshot = self._snapshot
+        record = snapshot.pods[self.find(pods[0])]
+        of = partial(overview.overview, snapshot, features=self._features, pods=tuple(pods))
+        if not record.node_name:
+            return of(record, node="")
+        with snapshot.trial():
+            for attachment in self._attachments_of(record):
+                snapshot.drop_attachment(attachment)
+            snapshot.drop_pod(record.meta.namespace, record.meta.name)
+            return of(record.moved_to(""), node=record.node_name)
+
+    @property
+    def node_labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of every node, by its name."""
+        records = self._snapshot.ordered_nodes()
+        return {record.name: record.node.metadata.labels for record in records}
+
+    def labels(self, pod: str) -> Mapping[str, str]:
+        """The labels of a pod, named `namespace/name`."""
+        return self._snapshot.pods[pod].meta.labels
 
     def slots(self) -> slots.SlotReport:
         """The attach slots of every node and driver."""

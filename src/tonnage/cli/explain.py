@@ -4,11 +4,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, reading
+from tonnage.cli import podlists, printing, reading, selection, waiting, watch
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.api import Cluster, Explanation, Verdict
+    from collections.abc import Iterator, Sequence
+
+    from tonnage.api import Cluster, Explanation, Overview, Verdict
+    from tonnage.objects.meta import LabelSelector
+
+FEW = 10
+"""Nodes that have a line each; of more, those that answer the same are one line."""
 
 
 @click.command()
@@ -17,38 +23,73 @@ if TYPE_CHECKING:
 @reading.returning_option
 @reading.enforcement_option
 @click.option("-n", "--namespace", metavar="NAME", default="", help="Only pods of this namespace.")
+@click.option(
+    "-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of all namespaces, as always."
+)
+@selection.selector_option
+@watch.watchable
 @printing.output_option
 def explain(
-    cluster: "Cluster", pods: tuple[str, ...], namespace: str, form: printing.Format
+    cluster: "Cluster",
+    pods: tuple[str, ...],
+    namespace: str,
+    everywhere: bool,
+    selector: "LabelSelector | None",
+    form: printing.Format,
 ) -> None:
     """Say where each pending pod fits, and why not elsewhere.
 
     Prints the line kube-scheduler would report for the pod, then what becomes of it on every
-    node. Without POD, all pending pods are explained. A pod that runs already is asked as if
-    it were pending, and the node it runs on is marked with a star.
+    node; of more than ten nodes, how many refuse it for which reason. Pods that are alike are
+    answered once. -o wide has every pod and every node. Without POD, all pending pods are
+    explained. A pod that runs already is asked as if it were pending, and the node it runs on is
+    marked with a star.
 
     \b
     Examples:
       tonnage explain -f cluster/
       tonnage explain shop/orders-3 --context production
-      tonnage explain orders-3 -f nodes.yaml -f pods.yaml -o wide
+      tonnage explain -n shop -l app=orders --watch
+      tonnage explain pod/orders-3 -f nodes.yaml -f pods.yaml -o wide
       tonnage explain shop/orders-3 -f cluster.json --kubernetes-version 1.36
       kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns -A -o json |
         tonnage explain -n shop -f -
     """
+    if everywhere and namespace:
+        raise click.UsageError("-A means all namespaces and -n one: give one of them")
     if cluster.enforcement_remark:
         printing.note(cluster.enforcement_remark)
     chosen = _chosen(cluster, pods, namespace)
+    if selector is not None:
+        chosen = [pod for pod in chosen if selection.matches(selector, cluster.labels(pod))]
     if form in ("json", "yaml"):
-        documents = [_document(cluster.explain(pod)) for pod in chosen]
+        documents = [_document(one) for one in _explained(cluster, chosen)]
         printing.print_document("Explanation", form=form, pods=documents)
         return
     if not chosen:
         printing.echo("No pending pods" + (f" in namespace {namespace}." if namespace else "."))
-    for position, pod in enumerate(chosen):
+    if form == "wide":
+        for position, explanation in enumerate(_explained(cluster, chosen)):
+            if position:
+                printing.echo()
+            _print(explanation, wide=True)
+        return
+    few = len(cluster.nodes) <= FEW
+    for position, alike in enumerate(cluster.alike(chosen)):
         if position:
             printing.echo()
-        _print(cluster.explain(pod), wide=form == "wide")
+        if few:
+            _print(cluster.explain(alike[0]), wide=False, alike=alike)
+        else:
+            _print_overview(cluster.overview(alike))
+
+
+def _explained(cluster: "Cluster", chosen: list[str]) -> "Iterator[Explanation]":
+    done = 0
+    with waiting.shown(lambda: f"explaining: {done:,} of {len(chosen):,} pods"):
+        for pod in chosen:
+            yield cluster.explain(pod)
+            done += 1
 
 
 def _chosen(cluster: "Cluster", pods: tuple[str, ...], namespace: str) -> list[str]:
@@ -58,8 +99,42 @@ def _chosen(cluster: "Cluster", pods: tuple[str, ...], namespace: str) -> list[s
             f"{', '.join(cluster.namespaces) or 'none'}"
         )
     if pods:
-        return list(dict.fromkeys(cluster.find(pod, namespace=namespace) for pod in pods))
+        named = [selection.name_of(pod, "pod", "pods", "po") for pod in pods]
+        return list(dict.fromkeys(cluster.find(pod, namespace=namespace) for pod in named))
     return [pod for pod in cluster.pending if not namespace or pod.startswith(f"{namespace}/")]
+
+
+def _print_overview(found: "Overview") -> None:
+    where = f" (runs on {found.node})" if found.node else ""
+    printing.echo(f"{_names(found.pods)}{where}: {found.summary}")
+    for warning in found.warnings:
+        printing.echo(f"warning: {warning}")
+    if not found.groups:
+        return
+    printing.echo()
+    printing.print_table(
+        ["NODES", "PLUGIN", "REASON", "WHICH"],
+        [
+            [
+                f"{len(one.nodes):,}",
+                one.plugin or "-",
+                ", ".join(one.reasons) or "fits",
+                podlists.listed(_starred(one.nodes, found.node)),
+            ]
+            for one in found.groups
+        ],
+    )
+
+
+def _starred(nodes: "Sequence[str]", running_on: str) -> list[str]:
+    """The names, the node that the pod runs on first and with a star."""
+    if running_on not in nodes:
+        return list(nodes)
+    return [f"{running_on} *", *(name for name in nodes if name != running_on)]
+
+
+def _names(pods: "Sequence[str]") -> str:
+    return podlists.listed([one.phrase for one in podlists.in_series(pods)], most=5)
 
 
 def _document(explanation: "Explanation") -> dict[str, object]:
@@ -73,9 +148,9 @@ def _document(explanation: "Explanation") -> dict[str, object]:
     }
 
 
-def _print(explanation: "Explanation", *, wide: bool) -> None:
+def _print(explanation: "Explanation", *, wide: bool, alike: "Sequence[str]" = ()) -> None:
     where = f" (runs on {explanation.node})" if explanation.node else ""
-    printing.echo(f"{explanation.pod}{where}: {explanation.summary}")
+    printing.echo(f"{_names(alike or [explanation.pod])}{where}: {explanation.summary}")
     for warning in explanation.warnings:
         printing.echo(f"warning: {warning}")
     if not explanation.verdicts:

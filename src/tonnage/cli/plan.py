@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import group_discovery, plan_settings, printing, reading, waiting
+from tonnage.cli import group_discovery, plan_settings, printing, reading, waiting, watch
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,8 +78,10 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     multiple=True,
     help="End with code 1 if pods are left out, or if there are warnings; repeatable.",
 )
+@watch.watchable
 @printing.output_option
 @click.pass_context
+@watch.repeated
 def plan(
     ctx: click.Context,
     filenames: tuple[str, ...],

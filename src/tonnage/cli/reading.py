@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import printing, watch
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
     @version_option
     @gates_option
     @legacy_option
+    @watch.repeated
     @functools.wraps(command)
     def reading(
         *arguments: Any,

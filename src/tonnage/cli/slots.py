@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, reading, slots_by
+from tonnage.cli import printing, reading, selection, slots_by, watch
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster, DriverTotal, SlotReport, SlotUse
+    from tonnage.objects.meta import LabelSelector
 
 CSI_NODE = "CSINode"
 NOT_READ = "CSINodes could not be read, so drivers and attach limits of nodes are not known"
@@ -36,12 +37,22 @@ NOT_READ = "CSINodes could not be read, so drivers and attach limits of nodes ar
     "--driver", "drivers", metavar="NAME", multiple=True, help="Only this CSI driver; repeatable."
 )
 @click.option("--node", "nodes", metavar="NAME", multiple=True, help="Only this node; repeatable.")
+@selection.selector_option
+@click.option(
+    "--sort-by",
+    "order",
+    type=click.Choice(["node", "driver", "limit", "used", "held", "free", "over"]),
+    help="Order of the rows; numbers from the least, what is no number last.  [default: as read]",
+)
+@watch.watchable
 @printing.output_option
 def slots(
     cluster: "Cluster",
     by: str,
     drivers: tuple[str, ...],
     nodes: tuple[str, ...],
+    selector: "LabelSelector | None",
+    order: str | None,
     form: printing.Format,
 ) -> None:
     """Count the volume attach slots of every node, used and free.
@@ -64,14 +75,20 @@ def slots(
     known = CSI_NODE not in cluster.unread
     if not known:
         whole = _not_known(whole)
-    _refuse_unknown("node", nodes, cluster.nodes)
     _refuse_unknown("driver", drivers, [total.driver for total in whole.totals])
+    nodes = tuple(selection.name_of(node, "node", "nodes", "no") for node in nodes)
+    _refuse_unknown("node", nodes, cluster.nodes)
     if by != "node":
-        if nodes:
-            raise InputError(f"--node narrows down --by node, not --by {by}")
+        if nodes or selector is not None or order:
+            option = "--node" if nodes else "--selector" if selector is not None else "--sort-by"
+            raise InputError(f"{option} is for --by node, not --by {by}")
         slots_by.show(cluster, by, drivers=drivers, form=form)
         return
+    if selector is not None:
+        nodes = _labelled(cluster, nodes, selector)
     report = whole.only(nodes=nodes, drivers=drivers)
+    if order:
+        report = _sorted(report, order)
     if form in ("json", "yaml"):
         _print_document(report, form)
         return
@@ -86,6 +103,32 @@ def slots(
         printing.echo(f"Without a CSINode: {some}" + (f" ({count:,} nodes)" if count > 5 else ""))
     for warning in report.warnings:
         printing.warn(warning)
+
+
+def _labelled(
+    cluster: "Cluster", nodes: tuple[str, ...], selector: "LabelSelector"
+) -> tuple[str, ...]:
+    labels = cluster.node_labels
+    chosen = tuple(
+        name for name in nodes or cluster.nodes if selection.matches(selector, labels[name])
+    )
+    if not chosen:
+        raise InputError("--selector: no node has such labels")
+    return chosen
+
+
+def _sorted(report: "SlotReport", order: str) -> "SlotReport":
+    import math
+
+    import msgspec
+
+    def key(one: "SlotUse") -> tuple[float, str]:
+        value = getattr(one, order)
+        if isinstance(value, str):
+            return 0.0, value
+        return (math.inf if value is None else float(value)), one.node
+
+    return msgspec.structs.replace(report, slots=tuple(sorted(report.slots, key=key)))
 
 
 def _not_known(report: "SlotReport") -> "SlotReport":
