@@ -55,6 +55,7 @@ def test_a_line_has_scenario_and_plan(tmp_path: Path) -> None:
             "delta": 1,
             "nodes": [{"name": "g-new-1", "pods": ["default/web-0"]}],
             "binding": "cpu",
+            "costPerHour": None,
         }
     ]
 

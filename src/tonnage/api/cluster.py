@@ -300,7 +300,7 @@ class Cluster:
         """Of pods that are alike: where they fit, and for which reasons not elsewhere."""
         snapshot = self._snapshot
         record = snapshot.pods[self.find(pods[0])]
-        of = partial(overview.overview, snapshot, features=self._features, pods=tuple(pods))
+        of = partial(overview.overview, snapshot, features=self.features, pods=tuple(pods))
         if not record.node_name:
             return of(record, node="")
         with snapshot.trial():

@@ -100,6 +100,10 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.rescue:rescue",
             "Find pods stuck on nodes over their attach limit.",
         ),
+        "schema": LazyCommand(
+            "tonnage.cli.schema:schema",
+            "Print the JSON schema of a document.",
+        ),
         "batch": LazyCommand(
             "tonnage.cli.batch:batch",
             "Answer many scenarios, one line of JSON each.",

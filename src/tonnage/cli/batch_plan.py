@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tonnage.cli import batches, plan_settings
+from tonnage.cli import batches, documents, plan_settings
 from tonnage.files import Loaded
 
 
@@ -34,4 +34,4 @@ def plan(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> No
 
 def plan_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
     """The plan of one scenario."""
-    return {"plan": plan_settings.cluster_of(loaded, settings).plan()}
+    return {"plan": documents.plan(plan_settings.cluster_of(loaded, settings).decide())}

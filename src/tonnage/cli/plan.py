@@ -79,7 +79,15 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     help="End with code 1 if pods are left out, or if there are warnings; repeatable.",
 )
 @watch.watchable
-@printing.output_option
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "wide", "json", "yaml", "markdown"]),
+    default="table",
+    show_default=True,
+    help="How to print; wide is a table with more columns, markdown is for pull requests.",
+)
 @click.pass_context
 @watch.repeated
 def plan(
@@ -148,7 +156,11 @@ def plan(
         memory = _memory(cluster.with_objects(_kept(loaded.objects, changes)), now)
     made = _decided(asked, now, memory)
     if form in ("json", "yaml"):
-        _print_document(made.plan, form)
+        _print_document(made, form)
+    elif form == "markdown":
+        from tonnage.cli import plan_markdown
+
+        plan_markdown.print_plan(made)
     else:
         before = _decided(cluster, now) if changes else None
         _print_table(made, before, wide=form == "wide")
@@ -242,10 +254,10 @@ def _kept(objects: "list[KubeObject]", changes: "Sequence[Change]") -> "list[Kub
     return whatif.apply(objects, keeping).objects
 
 
-def _print_document(made: "Plan", form: printing.Format) -> None:
-    import msgspec
+def _print_document(made: "Decision", form: printing.Format) -> None:
+    from tonnage.cli import documents
 
-    fields = msgspec.to_builtins(made)
+    fields = documents.plan(made)
     del fields["apiVersion"]
     printing.print_document(fields.pop("kind"), form=form, **fields)
 

@@ -20,7 +20,7 @@ _ROWS = 20
 def print_plan(made: Decision, *, wide: bool) -> None:
     """Print a plan as tables; `wide` leaves nothing out."""
     plan = made.plan
-    printing.echo(_summary(plan, made.inputs.nodes))
+    printing.echo(summary(plan, made.inputs.nodes))
     if plan.partial:
         printing.echo(
             "The plan is partial: time ran out before all groups were looked at.", bold=True
@@ -54,7 +54,8 @@ def money(price: float) -> str:
     return f"{price:,.4f}".rstrip("0").rstrip(".")
 
 
-def _summary(plan: Plan, nodes: Container[str]) -> str:
+def summary(plan: Plan, nodes: Container[str]) -> str:
+    """The plan in one sentence."""
     there = sum(one.node in nodes for one in plan.all_on_existing)
     coming = len(plan.all_on_existing) - there
     bought = sum(len(node.pods) for one in plan.scale_ups for node in one.nodes)
@@ -91,7 +92,7 @@ def _print_purchases(made: Decision, prices: Mapping[str, float | None]) -> None
                 f"{pods:,}",
                 _fullest(one, full.get(one.group, ())),
                 *cost,
-                _why(one.group, plan, made.inputs.options.expander),
+                why(one.group, plan, made.inputs.options.expander),
             ]
         )
     printing.echo()
@@ -107,7 +108,8 @@ def _fullest(scale_up: ScaleUp, fillings: Sequence[Filling]) -> str:
     return name or "-"
 
 
-def _why(group: str, plan: Plan, expander: str) -> str:
+def why(group: str, plan: Plan, expander: str) -> str:
+    """Why a group was chosen."""
     reasons = []
     for step in plan.steps:
         if not any(one.group == group for one in step.scale_ups):

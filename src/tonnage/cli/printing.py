@@ -11,7 +11,7 @@ import click
 
 from tonnage.objects import printable
 
-Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
+Format: TypeAlias = Literal["table", "wide", "json", "yaml", "markdown"]
 
 API_VERSION = "tonnage.dev/v1alpha1"
 

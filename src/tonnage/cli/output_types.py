@@ -1,0 +1,276 @@
+"""The documents that `-o json` and `-o yaml` print, as types: what `tonnage schema` tells.
+
+Fields may be added and are never renamed. What is printed is tested against these.
+"""
+
+from typing import Any
+
+import msgspec
+
+from tonnage.migration.comparison import Comparison as DecisionComparison
+from tonnage.migration.documents import Migration
+from tonnage.objects.meta import Record
+from tonnage.objects.scenarios import API_VERSION, NodeGroup, Scenario
+from tonnage.report.timeline import Comparison, Timeline
+from tonnage.scaledown.plan import ScaleDownPlan
+from tonnage.scaleup.comparing import PlanDiff
+from tonnage.scaleup.plan import GroupReason, Plan, ScaleUp
+
+
+class Document(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """What all documents have."""
+
+    api_version: str = API_VERSION
+    kind: str
+
+
+class CauseFields(Record, frozen=True, kw_only=True):
+    """What is behind a reason; facts depend on the cause."""
+
+    cause: str
+    facts: dict[str, Any]
+
+
+class VerdictFields(Record, frozen=True, kw_only=True):
+    """What becomes of a pod on a node; a node that fits has no phase and no plugin."""
+
+    pod: str
+    node: str
+    code: str
+    reasons: tuple[str, ...]
+    phase: str | None = None
+    plugin: str | None = None
+    warnings: tuple[str, ...] = ()
+    causes: tuple[CauseFields, ...] = ()
+
+
+class ExplainedPod(Record, frozen=True, kw_only=True):
+    """`summary` is kube-scheduler's line; `node` is where the pod runs, if it does."""
+
+    pod: str
+    summary: str
+    verdicts: tuple[VerdictFields, ...]
+    node: str = ""
+
+
+class Explanation(Document, frozen=True, kw_only=True):
+    pods: tuple[ExplainedPod, ...]
+
+
+class ScaleUpWithCost(ScaleUp, frozen=True, kw_only=True):
+    """`costPerHour` of all nodes that are bought of the group; null without a price."""
+
+    cost_per_hour: float | None
+
+
+class PlanWithCost(Plan, frozen=True, kw_only=True):
+    """`costPerHour` of all that is bought; null if a group that is bought from has no price."""
+
+    scale_ups: tuple[ScaleUpWithCost, ...] = ()
+    cost_per_hour: float | None
+
+
+class SlotFields(Record, frozen=True, kw_only=True):
+    """`state` is limited, unlimited or unknown; only a limited driver has limit and free."""
+
+    node: str
+    driver: str
+    state: str
+    limit: int | None
+    used: int
+    held: int
+    free: int | None
+    over: int
+    held_volumes: tuple[str, ...]
+
+
+class SlotTotal(Record, frozen=True, kw_only=True):
+    driver: str
+    nodes: int
+    unlimited_nodes: int
+    unknown_nodes: int
+    limit: int
+    used: int
+    held: int
+    free: int
+    over: int
+
+
+class SlotReport(Document, frozen=True, kw_only=True):
+    slots: tuple[SlotFields, ...]
+    totals: tuple[SlotTotal, ...]
+    nodes_without_csinode: tuple[str, ...] = msgspec.field(name="nodesWithoutCSINode")
+    warnings: tuple[str, ...]
+
+
+class NewNodeLimit(Record, frozen=True, kw_only=True):
+    count: int | None
+    source: str
+
+
+class DenserType(Record, frozen=True, kw_only=True):
+    instance_type: str
+    count: int
+    cpus: int
+
+
+class SlotShareFields(SlotTotal, frozen=True, kw_only=True):
+    """`group` or `type`, by what was asked for."""
+
+    group: str = ""
+    type: str = ""
+    sources: tuple[str, ...]
+    new_node: NewNodeLimit | None
+    full_nodes: tuple[str, ...]
+    stranded_cpu: str = msgspec.field(name="strandedCPU")
+    stranded_memory: int
+    denser_types: tuple[DenserType, ...]
+
+
+class StrandingReport(Document, frozen=True, kw_only=True):
+    by: str
+    shares: tuple[SlotShareFields, ...]
+    warnings: tuple[str, ...]
+
+
+class FindingFields(Record, frozen=True, kw_only=True):
+    code: str
+    severity: str
+    object: str
+    message: str
+    facts: dict[str, Any]
+
+
+class FindingList(Document, frozen=True, kw_only=True):
+    findings: tuple[FindingFields, ...]
+
+
+class FindingCode(Record, frozen=True, kw_only=True):
+    code: str
+    title: str
+    meaning: str
+    fix: str
+
+
+class FindingCodeList(Document, frozen=True, kw_only=True):
+    codes: tuple[FindingCode, ...]
+
+
+class AffectedPod(Record, frozen=True, kw_only=True):
+    pod: str
+    fits_now: int
+    fits_then: int
+
+
+class OptInPreview(Document, frozen=True, kw_only=True):
+    driver: str
+    opted_in_already: bool
+    nodes: tuple[str, ...]
+    waiting: tuple[AffectedPod, ...]
+    running: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+class StuckPod(Record, frozen=True, kw_only=True):
+    pod: str
+    node: str
+    driver: str
+    volumes: int
+    waited_seconds: int | None
+    surplus: bool
+
+
+class StuckPodList(Document, frozen=True, kw_only=True):
+    pods: tuple[StuckPod, ...]
+
+
+class PodDecision(Record, frozen=True, kw_only=True):
+    time: str
+    outcome: str
+    group: str | None
+    node: str | None
+    reason: str
+    result: str
+    groups: tuple[GroupReason, ...]
+
+
+class Why(Document, frozen=True, kw_only=True):
+    """`replay` is there with `--replay` only."""
+
+    pod: str
+    decisions: tuple[PodDecision, ...]
+    replay: dict[str, Any] = {}
+
+
+class LearnedLimit(Record, frozen=True, kw_only=True):
+    instance_type: str
+    driver: str
+    kind: str
+    count: int
+    node: str
+    seen: str
+
+
+class LearnedLimitList(Document, frozen=True, kw_only=True):
+    items: tuple[LearnedLimit, ...]
+
+
+class CatalogueLimit(Record, frozen=True, kw_only=True):
+    instance_type: str
+    driver: str
+    count: int
+    formula: str
+    source: str
+    date: str
+
+
+class LimitList(Document, frozen=True, kw_only=True):
+    items: tuple[CatalogueLimit, ...]
+
+
+class LimitKey(Record, frozen=True, kw_only=True):
+    driver: str
+    key: str
+    hashed: bool
+
+
+class LimitKeyList(Document, frozen=True, kw_only=True):
+    items: tuple[LimitKey, ...]
+
+
+class WrittenNodeGroup(NodeGroup, frozen=True, kw_only=True):
+    """A NodeGroup with its names, as a file has it."""
+
+    api_version: str = API_VERSION
+    kind: str = "NodeGroup"
+
+
+class NodeGroupList(Document, frozen=True, kw_only=True):
+    items: tuple[WrittenNodeGroup, ...]
+
+
+PRINTED: dict[str, tuple[str, type[Record]]] = {
+    "Plan": ("plan", PlanWithCost),
+    "ScaleDownPlan": ("plan --scale-down", ScaleDownPlan),
+    "PlanDiff": ("diff", PlanDiff),
+    "Explanation": ("explain", Explanation),
+    "SlotReport": ("slots", SlotReport),
+    "StrandingReport": ("slots --by group", StrandingReport),
+    "FindingList": ("doctor", FindingList),
+    "FindingCodeList": ("doctor explain", FindingCodeList),
+    "OptInPreview": ("doctor --preview opt-in=DRIVER", OptInPreview),
+    "StuckPodList": ("rescue", StuckPodList),
+    "Why": ("why POD", Why),
+    "LimitList": ("limits show TYPE", LimitList),
+    "LimitKeyList": ("limits key DRIVER", LimitKeyList),
+    "LearnedLimitList": ("limits learned", LearnedLimitList),
+    "NodeGroupList": ("groups discover", NodeGroupList),
+    "Timeline": ("simulate FILE", Timeline),
+    "TimelineComparison": ("simulate FILE --compare", Comparison),
+    "Migration": ("migrate", Migration),
+    "DecisionComparison": ("compare-decisions", DecisionComparison),
+}
+"""By kind: the command that prints it with `-o json`, and its type."""
+
+READ: dict[str, type[Record]] = {"NodeGroup": NodeGroup, "Scenario": Scenario}
+"""Kinds of ours that are read."""
