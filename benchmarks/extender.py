@@ -32,13 +32,13 @@ from tonnage.clock import SystemClock
 from tonnage.objects.pods import Pod
 from tonnage.rules.features import of_version
 from tonnage.scheduler.extender.config import ExtenderConfig
-from tonnage.scheduler.extender.metrics import Metrics
+from tonnage.scheduler.extender.metrics import ExtenderMetrics
 from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.verbs import Verbs
 from tonnage.service.certificates import Certificates
-from tonnage.service.live_cluster import StandingCluster
-from tonnage.service.status_server import Server
+from tonnage.service.live_cluster import LiveCluster
+from tonnage.service.status_server import StatusServer
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders
 
@@ -196,16 +196,16 @@ async def _serving(snapshot: Snapshot, files: _Files, port: Connection) -> None:
     features = of_version(returning_volume_once=True)
     reservations = Reservations(clock)
     verbs = Verbs(
-        cast(StandingCluster, _Standing(snapshot)),
+        cast(LiveCluster, _Standing(snapshot)),
         reservations,
         Newcomers(lambda: clock.now().timestamp(), window=lambda: config.registration_window),
         config=lambda: config,
         features=lambda: features,
         withheld=str,
         clock=clock,
-        metrics=Metrics(reservations),
+        metrics=ExtenderMetrics(reservations),
     )
-    server = Server(
+    server = StatusServer(
         "localhost:0",
         alive=str,
         ready=str,

@@ -15,7 +15,7 @@ _AIM = 2e-3
 
 
 def run(context: Context) -> Iterator[Row]:
-    plain_cluster = reference.Cluster(context.sample)
+    plain_cluster = reference.ReferenceCluster(context.sample)
     small = Snapshot.of(context.sample)
     nodes = f"1 pod, {len(context.cluster.nodes):,} nodes"
     for question in context.questions:
@@ -49,7 +49,7 @@ def _answers(
 
 
 def _plain(
-    cluster: reference.Cluster, question: Question, small: Snapshot, context: Context
+    cluster: reference.ReferenceCluster, question: Question, small: Snapshot, context: Context
 ) -> float:
     """Seconds for the sample, node by node; and a check that both sides did the same work."""
     started = time.process_time()

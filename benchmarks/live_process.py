@@ -19,9 +19,9 @@ import msgspec
 from benchmarks.live_server import FRESH
 from benchmarks.measurement import Memory, memory
 from benchmarks.workloads import EBS, ZONE
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.program import Program, Settings, features_of
-from tonnage.autoscaler.world import KINDS, World
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.program import AutoscalerProgram, AutoscalerSettings, features_of
+from tonnage.autoscaler.world import KINDS, ClusterView
 from tonnage.clock import SystemClock
 from tonnage.cluster.client import Client
 from tonnage.cluster.config import Access, Endpoint
@@ -74,7 +74,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 class MadeUpProvider:
     """A group for each pool and zone of the nodes there are; requests only move targets."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ClusterView) -> None:
         self._world = world
         self._groups: dict[str, Group] = {}
         self._machines: dict[str, list[Instance]] = {}
@@ -146,16 +146,16 @@ async def measure(url: str, work: Work, *, path: str) -> Measured:
     transport = HttpTransport(Access(endpoint=Endpoint(server=url + path)), clock=clock, environ={})
     provider: list[MadeUpProvider] = []
 
-    def make(world: World) -> MadeUpProvider:
+    def make(world: ClusterView) -> MadeUpProvider:
         provider.append(MadeUpProvider(world))
         return provider[0]
 
     numbers = itertools.count()
-    program = Program(
+    program = AutoscalerProgram(
         Client(transport, clock=clock, rng=rng),
         make,
-        config=ConfigFile(None, Config, given={"scanInterval": _IDLE}),
-        settings=Settings(identity="bench", address="127.0.0.1:0", leader_elect=False),
+        config=ConfigFile(None, AutoscalerConfig, given={"scanInterval": _IDLE}),
+        settings=AutoscalerSettings(identity="bench", address="127.0.0.1:0", leader_elect=False),
         server_version="v1.37.0",
         clock=clock,
         rng=rng,
@@ -187,7 +187,7 @@ async def measure(url: str, work: Work, *, path: str) -> Measured:
             for number in range(work.decisions)
         ]
     before = time.process_time()
-    world.settle(features_of(Config(), "v1.37.0"), recount=True)
+    world.settle(features_of(AutoscalerConfig(), "v1.37.0"), recount=True)
     rebuild = time.process_time() - before
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -210,7 +210,7 @@ async def _cpu(action: Callable[[], Awaitable[object]]) -> float:
     return time.process_time() - started
 
 
-async def _looking_again(session: aiohttp.ClientSession, program: Program) -> float:
+async def _looking_again(session: aiohttp.ClientSession, program: AutoscalerProgram) -> float:
     """A round after a node has changed, for which all of them are looked at again."""
     revision = program.world.revision
     async with session.post("/play/node") as response:
@@ -222,7 +222,7 @@ async def _looking_again(session: aiohttp.ClientSession, program: Program) -> fl
 
 
 async def _events(
-    session: aiohttp.ClientSession, world: World, count: int
+    session: aiohttp.ClientSession, world: ClusterView, count: int
 ) -> tuple[int, float, float]:
     """How many changes were played, and what it took to take them in."""
     seen = 0
@@ -250,7 +250,10 @@ async def _events(
 
 
 async def _latency(
-    session: aiohttp.ClientSession, program: Program, provider: MadeUpProvider, number: int
+    session: aiohttp.ClientSession,
+    program: AutoscalerProgram,
+    provider: MadeUpProvider,
+    number: int,
 ) -> float:
     """One pod comes that needs a node; until the round that buys it is over."""
     autoscaler = program.autoscaler

@@ -91,7 +91,7 @@ def _plain(objects: list[KubeObject], plan: Plan) -> float:
     """Seconds a pod, placing pods one by one on the bought nodes, first fit."""
     groups = {one.metadata.name: one for one in objects if isinstance(one, NodeGroup)}
     storage = [one for one in objects if not isinstance(one, Pod | NodeGroup)]
-    cluster = reference.Cluster([one for one in storage if not _is_node(one)])
+    cluster = reference.ReferenceCluster([one for one in storage if not _is_node(one)])
     for scale_up in plan.scale_ups:
         template = groups[scale_up.group].spec.template
         assert template is not None

@@ -18,7 +18,7 @@ from benchmarks.context import Context
 from benchmarks.measurement import Row
 from tonnage.clock import SystemClock
 from tonnage.cluster.client import Client
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.apiserver.store import Occurrence
 from tonnage.objects import kinds
@@ -28,7 +28,7 @@ from tonnage.objects.pods import Pod, PodTemplateSpec
 from tonnage.objects.storage import BIND_COMPLETED_ANNOTATION, SELECTED_NODE_ANNOTATION
 from tonnage.objects.workloads import StatefulSet, StatefulSetSpec
 from tonnage.scheduler.config import SchedulerConfig
-from tonnage.scheduler.program import SchedulerProgram, Settings
+from tonnage.scheduler.program import SchedulerProgram, SchedulerSettings
 from tonnage.service import lifecycle
 from tonnage.service.config_file import ConfigFile
 from tonnage.testing import builders
@@ -98,7 +98,9 @@ async def _measure(case: Case, *, nodes: int, count: int, together: bool) -> flo
     program = SchedulerProgram(
         Client(InProcessTransport(server), clock=clock, rng=random.Random(SEED)),
         config=ConfigFile(None, SchedulerConfig),
-        settings=Settings(identity="bench", address="", leader_elect=False, together=together),
+        settings=SchedulerSettings(
+            identity="bench", address="", leader_elect=False, together=together
+        ),
         server_version="v1.37.0",
         clock=clock,
         rng=random.Random(SEED),
@@ -187,7 +189,7 @@ class Provisioner:
 
 
 def _patch_claim(server: ApiServer, name: str, change: object) -> None:
-    request = Request(
+    request = HttpRequest(
         method="PATCH",
         path=f"/api/v1/namespaces/default/persistentvolumeclaims/{name}",
         headers=(("Content-Type", "application/merge-patch+json"),),
@@ -203,7 +205,7 @@ def _create(server: ApiServer, obj: KubeObject) -> str:
     root = f"/apis/{row.api_version}" if row.group else f"/api/{row.version}"
     space = f"/namespaces/{obj.metadata.namespace}" if row.namespaced else ""
     body = {"apiVersion": row.api_version, "kind": row.kind, **msgspec.to_builtins(obj)}
-    request = Request(
+    request = HttpRequest(
         method="POST",
         path=f"{root}{space}/{row.plural}",
         headers=(("Content-Type", "application/json"),),

@@ -12,7 +12,7 @@ from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.objects import codec, kinds
 from tonnage.objects.scenarios import API_VERSION, NodeGroup
 from tonnage.simulation import runner, scenario
-from tonnage.simulation.scenario import Action, Simulation, Spec, Tree
+from tonnage.simulation.scenario import ScenarioAction, Simulation, Spec, Tree
 
 NAME = "simulation"
 DAY = 86_400.0
@@ -44,14 +44,14 @@ def a_day(*, nodes: int, pods: int, duration: float) -> Simulation:
     each = pods // _WORKLOADS
     start = [_workload(f"db-{n}", each // 2) for n in range(_WORKLOADS)]
     steps = [
-        Action(
+        ScenarioAction(
             at=duration * (n + 1) / (_WORKLOADS + 2),
             scale=scenario.Scaling(kind="StatefulSet", name=f"db-{n}", replicas=each - each // 10),
         )
         for n in range(_WORKLOADS)
     ]
     last = [
-        Action(
+        ScenarioAction(
             at=duration * (_WORKLOADS + 1) / (_WORKLOADS + 2),
             scale=scenario.Scaling(kind="StatefulSet", name=f"db-{n}", replicas=each),
         )

@@ -20,7 +20,7 @@ from benchmarks.measurement import Memory, Row, memory, once
 from tonnage.objects import kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod
-from tonnage.objects.shared_values import Sharing
+from tonnage.objects.shared_values import SharedValues
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import reference
 
@@ -127,7 +127,7 @@ def _plain_counting(context: Context) -> float:
     objects = context.sample
     asked = next(one for one in context.questions if one.name == "two bound claims")
     started = time.process_time()
-    reference.verdicts(reference.Cluster(objects), asked.pod)
+    reference.verdicts(reference.ReferenceCluster(objects), asked.pod)
     return (time.process_time() - started) * context.sample_scale
 
 
@@ -148,7 +148,7 @@ def _received(pipe: IO[bytes]) -> Iterator[Page]:
 
 
 def _measure(pages: Iterator[Page]) -> Report:
-    sharing = Sharing()
+    sharing = SharedValues()
     objects: list[KubeObject] = []
     decoding = shared = 0.0
     size = 0

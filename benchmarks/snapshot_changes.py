@@ -66,7 +66,7 @@ def _measured(context: Context, pods: list[bytes]) -> tuple[Times, Times]:
 
 def _plain(context: Context) -> tuple[float, float]:
     """Median seconds to remove and to place on the sample, which keeps nothing but lists."""
-    cluster = reference.Cluster(context.sample)
+    cluster = reference.ReferenceCluster(context.sample)
     some = list(cluster.running())[::10]
     removed = each([partial(cluster.remove, pod) for pod in some])
     added = each(

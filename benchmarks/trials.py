@@ -77,7 +77,7 @@ def _targets(context: Context, record: PodRecord) -> list[str]:
 
 def _plain(context: Context, pods: list[Pod]) -> float:
     """The same on lists: no journal, so every pod is looked for and taken out again."""
-    cluster = reference.Cluster(context.sample)
+    cluster = reference.ReferenceCluster(context.sample)
     nodes = list(cluster.nodes)
 
     def what_if() -> None:

@@ -11,8 +11,8 @@ import msgspec
 import yaml
 
 from tests.cluster.apiserver import ApiServer, Json
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.program import Program, Settings
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.program import AutoscalerProgram, AutoscalerSettings
 from tonnage.cluster.lease import LeadershipLost
 from tonnage.objects import codec, kinds
 from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta
@@ -203,12 +203,12 @@ def a_program(
     once: bool = False,
     worker: Worker = workers.here,
     **settings: object,
-) -> Program:
-    return Program(
+) -> AutoscalerProgram:
+    return AutoscalerProgram(
         server.client(clock),
         lambda _: cloud,
-        config=ConfigFile(config, Config, given={"claimBindWait": 0, **settings}),
-        settings=Settings(
+        config=ConfigFile(config, AutoscalerConfig, given={"claimBindWait": 0, **settings}),
+        settings=AutoscalerSettings(
             identity=identity,
             address="127.0.0.1:0",
             debug_address="127.0.0.1:0",
@@ -231,8 +231,8 @@ def _ids(identity: str) -> Callable[[], str]:
 
 @asynccontextmanager
 async def running(
-    program: Program, server: ApiServer, clock: VirtualClock
-) -> AsyncIterator[Program]:
+    program: AutoscalerProgram, server: ApiServer, clock: VirtualClock
+) -> AsyncIterator[AutoscalerProgram]:
     tasks = [
         asyncio.ensure_future(program.run()),
         asyncio.ensure_future(_bookmarks(server, clock)),
@@ -256,7 +256,7 @@ async def _bookmarks(server: ApiServer, clock: VirtualClock) -> None:
 @asynccontextmanager
 async def autoscaling(
     server: ApiServer, cloud: Cloud, clock: VirtualClock, **settings: Any
-) -> AsyncIterator[Program]:
+) -> AsyncIterator[AutoscalerProgram]:
     """A replica that runs and knows the cluster."""
     program = a_program(server, cloud, clock, **settings)
     async with running(program, server, clock):
@@ -264,7 +264,7 @@ async def autoscaling(
         yield program
 
 
-async def settled(program: Program, clock: VirtualClock) -> None:
+async def settled(program: AutoscalerProgram, clock: VirtualClock) -> None:
     while program.autoscaler.report is None or program.autoscaler.report.plan is None:
         await clock.sleep(0.5)
 
@@ -282,5 +282,5 @@ def events(server: ApiServer, reason: str) -> list[Json]:
     ]
 
 
-def metric(program: Program, name: str, **labels: str) -> float | None:
+def metric(program: AutoscalerProgram, name: str, **labels: str) -> float | None:
     return program.metrics.registry.get_sample_value(name, labels)

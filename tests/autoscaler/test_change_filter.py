@@ -17,7 +17,7 @@ from tests.autoscaler.harness import (
     started,
 )
 from tests.cluster.apiserver import ApiServer, until
-from tonnage.autoscaler.change_filter import Noticing
+from tonnage.autoscaler.change_filter import ChangeFilter
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.meta import Condition
 from tonnage.objects.nodes import Node
@@ -65,7 +65,7 @@ def told(*nodes: Node) -> tuple[int, int]:
         nonlocal woken
         woken += 1
 
-    noticing = Noticing(wake)
+    noticing = ChangeFilter(wake)
     for one in nodes:
         noticing.node(Change(EventType.MODIFIED, one))
     return noticing.revision, woken
@@ -87,14 +87,14 @@ def test_what_counts_and_what_wakes(what: str, nodes: list[Node], counted: tuple
 
 def test_a_driver_that_registers_wakes_and_one_that_goes_only_counts() -> None:
     woken: list[None] = []
-    noticing = Noticing(lambda: woken.append(None))
+    noticing = ChangeFilter(lambda: woken.append(None))
     for drivers in ({}, {DRIVER: 10}, {}):
         noticing.csinode(Change(EventType.MODIFIED, builders.csinode("n", drivers)))
     assert (noticing.revision, len(woken)) == (3, 1)
 
 
 def test_pods_count_only_if_they_come_with_their_node() -> None:
-    noticing = Noticing(lambda: None)
+    noticing = ChangeFilter(lambda: None)
     made = builders.pod("d", on="n")
     marked = {"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}
     daemon = msgspec.structs.replace(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "configuration.md").read_text() + (DOCS / "scale-down.md").read_text()
-FIELDS = {field.encode_name for field in msgspec.structs.fields(Config)}
+FIELDS = {field.encode_name for field in msgspec.structs.fields(AutoscalerConfig)}
 
 
 def test_every_field_is_listed() -> None:

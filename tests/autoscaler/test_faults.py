@@ -24,8 +24,8 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer, answer, until
 from tests.cluster.apiserver import status as refusal
-from tonnage.autoscaler.actuator import Hands, NotLeadingError
-from tonnage.autoscaler.provider_state import Asking
+from tonnage.autoscaler.actuator import Actuator, NotLeadingError
+from tonnage.autoscaler.provider_state import ProviderReader
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.providers.protocol import Instance
 from tonnage.rules import pipeline
@@ -352,8 +352,8 @@ async def test_the_next_leader_goes_on_where_the_last_one_stopped(clock: Virtual
 async def test_who_no_longer_leads_asks_for_nothing(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         cloud = Cloud(server)
-        asking = Asking(cloud, clock=clock)
-        hands = Hands(asking, leading=lambda: False, recorder=None, dry_run=False)
+        asking = ProviderReader(cloud, clock=clock)
+        hands = Actuator(asking, leading=lambda: False, recorder=None, dry_run=False)
         with pytest.raises(NotLeadingError):
             await hands.increase("g", 1, reason="a pod waits")
         assert cloud.asked == []

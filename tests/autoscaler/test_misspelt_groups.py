@@ -14,10 +14,10 @@ import yaml
 from tests.autoscaler.harness import metric
 from tests.autoscaler.test_refusals import put_pods
 from tests.embedded.embedded_cluster import Cluster, group, living
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.declared_groups import DeclaredGroups, resized
-from tonnage.autoscaler.program import Program, Settings
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.program import AutoscalerProgram, AutoscalerSettings
+from tonnage.autoscaler.world import ClusterView
 from tonnage.cluster.client import Client, Selection
 from tonnage.cluster.records import ConfigMap, Event
 from tonnage.embedded.apiserver import InProcessTransport
@@ -77,22 +77,22 @@ async def put_groups(cluster: Cluster, slip: Slip | None = None) -> None:
 
 def a_program(
     cluster: Cluster, clock: VirtualClock, identity: str, *, dry_run: bool = False
-) -> Program:
+) -> AutoscalerProgram:
     rng = random.Random(1)
     client = Client(InProcessTransport(cluster.server), clock=clock, rng=rng)
     source = StoredGroups(client, "groups", namespace=SYSTEM)
     numbers = iter(range(10**9))
 
-    def provider(world: World) -> Provider:
+    def provider(world: ClusterView) -> Provider:
         if dry_run:
             return DeclaredGroups(source, world, label=GROUP_LABEL)
         return KwokProvider(client, clock, source, namespace=SYSTEM, rng=rng)
 
-    return Program(
+    return AutoscalerProgram(
         client,
         provider,
-        config=ConfigFile(None, Config, given={"expander": "price", "claimBindWait": 0}),
-        settings=Settings(
+        config=ConfigFile(None, AutoscalerConfig, given={"expander": "price", "claimBindWait": 0}),
+        settings=AutoscalerSettings(
             identity=identity, address="127.0.0.1:0", leader_elect=False, dry_run=dry_run
         ),
         server_version="v1.37.0",

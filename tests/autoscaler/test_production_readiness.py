@@ -27,7 +27,7 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer, until
 from tests.deploy.manifests import DEPLOY, rights
-from tonnage.autoscaler.program import Program
+from tonnage.autoscaler.program import AutoscalerProgram
 from tonnage.errors import ProviderError
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -53,11 +53,11 @@ def table(heading: str) -> list[list[str]]:
 # The metric that informs a rollback, with what the enhancement found missing in it.
 
 
-def waiting(program: Program) -> float | None:
+def waiting(program: AutoscalerProgram) -> float | None:
     return metric(program, PODS_COUNT, type="unschedulable")
 
 
-def blamed(program: Program) -> dict[str, float | None]:
+def blamed(program: AutoscalerProgram) -> dict[str, float | None]:
     name = "tonnage_unschedulable_pods"
     return {one: metric(program, name, because_of_volumes=one) for one in BLAMES}
 

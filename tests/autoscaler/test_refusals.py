@@ -10,10 +10,10 @@ import pytest
 
 from tests.autoscaler.harness import metric
 from tests.embedded.embedded_cluster import Cluster, group, living
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.program import Program, Settings
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.program import AutoscalerProgram, AutoscalerSettings
 from tonnage.cluster.client import Client
-from tonnage.cluster.transport import Request, Response, Stream, Transport
+from tonnage.cluster.transport import HttpRequest, Response, Stream, Transport
 from tonnage.embedded.apiserver import InProcessTransport
 from tonnage.providers.kwok import KwokProvider
 from tonnage.service import lifecycle
@@ -46,7 +46,7 @@ class Refusing:
         self.angry = True
         self.refused: set[tuple[str, str]] = set()
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         refuses = self._refuses(request)
         met_all_the_same = self._answer.status == 500 and self._dice.random() < 0.5
         if refuses and not met_all_the_same:
@@ -55,7 +55,7 @@ class Refusing:
         return self._answer if refuses else response
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[Stream]:
         if self._refuses(request):
             yield Stream(status=self._answer.status, chunks=_pieces(self._answer.body))
             return
@@ -65,7 +65,7 @@ class Refusing:
     async def close(self) -> None:
         await self._transport.close()
 
-    def _refuses(self, request: Request) -> bool:
+    def _refuses(self, request: HttpRequest) -> bool:
         refuses = self.angry and self._dice.randrange(ONE_IN) == 0
         if refuses:
             self.refused.add((request.method, request.path))
@@ -81,16 +81,16 @@ def _status(code: int) -> bytes:
     return msgspec.json.encode({**told, "reason": REASONS[code], "message": "not now"})
 
 
-def a_program(way: Transport, clock: VirtualClock) -> Program:
+def a_program(way: Transport, clock: VirtualClock) -> AutoscalerProgram:
     rng = random.Random(1)
     client = Client(way, clock=clock, rng=rng)
     groups = [group(min_size=0, max_size=20)]
     numbers = iter(range(10**9))
-    return Program(
+    return AutoscalerProgram(
         client,
         lambda _: KwokProvider(client, clock, groups, namespace="kube-system", rng=rng),
-        config=ConfigFile(None, Config, given=SETTINGS),
-        settings=Settings(identity="a", address="127.0.0.1:0"),
+        config=ConfigFile(None, AutoscalerConfig, given=SETTINGS),
+        settings=AutoscalerSettings(identity="a", address="127.0.0.1:0"),
         server_version="v1.37.0",
         clock=clock,
         rng=rng,
@@ -144,6 +144,6 @@ async def test_however_often_the_server_refuses_sizes_come_out_right_and_what_is
             assert metric(program, TARGET, node_group="a") == 4
 
 
-def healthy(program: Program) -> tuple[str, str, Any]:
+def healthy(program: AutoscalerProgram) -> tuple[str, str, Any]:
     """Three times nothing to complain about."""
     return program.unhealthy(), program.unready(), program.autoscaler.document["tonnage"]["held"]

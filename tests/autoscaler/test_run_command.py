@@ -152,7 +152,7 @@ def test_a_wrong_flag_is_named(flags: list[str], message: str) -> None:
 def test_the_schema_has_every_field_of_the_file() -> None:
     result = CliRunner().invoke(program, ["run", "--config-schema"])
     schema = msgspec.json.decode(result.stdout)
-    assert {"scanInterval", "expander"} <= schema["$defs"]["Config"]["properties"].keys()
+    assert {"scanInterval", "expander"} <= schema["$defs"]["AutoscalerConfig"]["properties"].keys()
 
 
 def test_the_published_schema_is_the_one_that_is_printed() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tonnage.autoscaler.scan_trigger import Batch
+from tonnage.autoscaler.scan_trigger import ScanTrigger
 from tonnage.testing.clock import VirtualClock
 
 SCAN, WINDOW, LONGEST = 10.0, 0.2, 1.0
@@ -12,7 +12,7 @@ SCAN, WINDOW, LONGEST = 10.0, 0.2, 1.0
 
 async def completed_at(clock: VirtualClock, *arrivals: float, called_at: float = 0.0) -> float:
     """When a batch is complete whose pods come at these seconds; zero is when it is waited for."""
-    batch, start = Batch(clock), clock.monotonic()
+    batch, start = ScanTrigger(clock), clock.monotonic()
 
     async def come() -> None:
         for moment in arrivals:
@@ -60,7 +60,7 @@ async def test_what_else_calls_does_not_make_pods_wait_longer(clock: VirtualCloc
 async def test_pods_that_came_during_a_long_round_are_not_waited_with_again(
     clock: VirtualClock,
 ) -> None:
-    batch = Batch(clock)
+    batch = ScanTrigger(clock)
     batch.begin()
     batch.pod_waits()
     await clock.sleep(5)
@@ -70,7 +70,7 @@ async def test_pods_that_came_during_a_long_round_are_not_waited_with_again(
 
 
 async def test_what_came_before_a_look_is_not_looked_at_again(clock: VirtualClock) -> None:
-    batch = Batch(clock)
+    batch = ScanTrigger(clock)
     batch.pod_waits()
     batch.begin()
     before = clock.monotonic()
@@ -81,7 +81,7 @@ async def test_what_came_before_a_look_is_not_looked_at_again(clock: VirtualCloc
 async def test_pods_that_come_during_a_look_are_taken_along_with_their_siblings(
     clock: VirtualClock,
 ) -> None:
-    batch = Batch(clock)
+    batch = ScanTrigger(clock)
     batch.begin()
     batch.pod_waits()
     before = clock.monotonic()
@@ -90,7 +90,7 @@ async def test_pods_that_come_during_a_look_are_taken_along_with_their_siblings(
 
 
 async def test_pods_that_were_taken_along_do_not_call_for_another_look(clock: VirtualClock) -> None:
-    batch = Batch(clock)
+    batch = ScanTrigger(clock)
     batch.begin()
     batch.pod_waits()
     await batch.take_along(window=WINDOW, longest=LONGEST)
@@ -100,7 +100,7 @@ async def test_pods_that_were_taken_along_do_not_call_for_another_look(clock: Vi
 
 
 async def test_a_look_during_which_no_pod_comes_goes_on_at_once(clock: VirtualClock) -> None:
-    batch = Batch(clock)
+    batch = ScanTrigger(clock)
     batch.begin()
     batch.call()
     before = clock.monotonic()

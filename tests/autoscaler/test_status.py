@@ -22,8 +22,8 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer, answer, until
 from tests.cluster.apiserver import status as refusal
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.metrics import Metrics
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.program import features_of
 from tonnage.errors import InputError
 from tonnage.objects.scenarios import LimitOverrides
@@ -220,8 +220,8 @@ async def test_a_bad_file_leaves_the_old_settings_in_force_and_says_so(
             assert metric(program, "tonnage_config_reload_failed") == 1
 
 
-def parsed(text: str, **given: object) -> Config:
-    return config_file.parse(text.encode(), Config, where="config.yaml", given=given)
+def parsed(text: str, **given: object) -> AutoscalerConfig:
+    return config_file.parse(text.encode(), AutoscalerConfig, where="config.yaml", given=given)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_flags_go_before_the_file() -> None:
 def test_a_server_of_any_version_is_taken_as_the_nearest_known(
     server: str, version: tuple[int, int]
 ) -> None:
-    assert features_of(Config(), server).version == version
+    assert features_of(AutoscalerConfig(), server).version == version
 
 
 async def test_a_cluster_too_unready_is_not_scaled(clock: VirtualClock) -> None:
@@ -377,7 +377,7 @@ async def test_when_the_loop_last_did_what_is_told_under_upstreams_names(
 
 @pytest.mark.parametrize("reason", ["cloudProviderError", "transientError", "timeout"])
 def test_what_has_not_failed_yet_is_counted_as_zero(reason: str) -> None:
-    metrics = Metrics(clock=VirtualClock())
+    metrics = AutoscalerMetrics(clock=VirtualClock())
     name = "cluster_autoscaler_failed_scale_ups_total"
     assert metrics.registry.get_sample_value(name, {"reason": reason}) == 0
 

@@ -17,13 +17,13 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import Answer, ApiServer, Json, answer, until
 from tests.cluster.apiserver import status as refusal
-from tonnage.autoscaler.provider_state import Provided
-from tonnage.autoscaler.report import Report
-from tonnage.autoscaler.status import StatusKeeper
+from tonnage.autoscaler.provider_state import ProviderState
+from tonnage.autoscaler.report import RoundReport
+from tonnage.autoscaler.status import StatusConfigMap
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import GroupReadiness, Readiness
-from tonnage.groups.registry import Backoff, Failure, GroupStanding, Observation
+from tonnage.groups.registry import Failure, GroupBackoff, GroupHealth, Observation
 from tonnage.service.live_cluster import Trust
 from tonnage.testing.clock import VirtualClock
 
@@ -170,20 +170,20 @@ async def test_a_round_that_fails_is_told_in_the_status_too(clock: VirtualClock)
 )
 def test_what_a_group_does_goes_in_upstreams_order(standing: dict[str, bool], told: str) -> None:
     failure = Failure(error_class="other", code="c", message="m")
-    backoff = Backoff(until=9.0, duration=9.0, failed_at=0.0, failure=failure)
-    known = GroupStanding(
+    backoff = GroupBackoff(until=9.0, duration=9.0, failed_at=0.0, failure=failure)
+    known = GroupHealth(
         group="g",
         scaling_up=standing.get("scaling_up", False),
         healthy=standing.get("healthy", True),
         backoff=backoff if standing.get("backed_off") else None,
     )
-    report = Report(
+    report = RoundReport(
         now=0.0,
         held="",
         trust=Trust("", (), (), ()),
-        provided=Provided([Group(id="g", max_size=3, target=1)], {}, {}, {}),
+        provided=ProviderState([Group(id="g", max_size=3, target=1)], {}, {}, {}),
         readiness=Readiness(groups={"g": GroupReadiness(group="g")}),
         observation=Observation(groups={"g": known}),
     )
-    (shown,) = StatusKeeper().document(report, mode={})["nodeGroups"]
+    (shown,) = StatusConfigMap().document(report, mode={})["nodeGroups"]
     assert shown["scaleUp"]["status"] == told

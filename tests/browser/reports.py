@@ -11,7 +11,7 @@ from tonnage.report.timeline import (
     Mark,
     PodCounts,
     Sample,
-    SlotUse,
+    SlotSample,
     StorageUse,
     Summary,
     Timeline,
@@ -65,7 +65,7 @@ def of_nasty_names() -> list[Timeline]:
         samples=tuple(
             msgspec.structs.replace(
                 sample(at),
-                slots=(SlotUse(driver=driver, used=3, free=2, limit=5),),
+                slots=(SlotSample(driver=driver, used=3, free=2, limit=5),),
                 local_storage=(
                     StorageUse(driver=driver, used_bytes=2**30 // 3, total_bytes=2**30),
                 ),

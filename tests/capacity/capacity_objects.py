@@ -6,7 +6,7 @@ import msgspec
 
 from tonnage.capacity.changes import Create, Delete, Patch, Replace, Step, changes
 from tonnage.capacity.conventions import OURS
-from tonnage.capacity.desired import Desired, Reason, Rules, World, desired
+from tonnage.capacity.desired import CapacityInputs, Desired, ProblemReason, Rules, desired
 from tonnage.capacity.node_kinds import INSTANCE_TYPE, GroupKey
 from tonnage.groups.model import Group
 from tonnage.objects.meta import ObjectMeta, Quantity
@@ -78,11 +78,11 @@ def driver() -> CSIDriver:
     return builders.csidriver(DRIVER, storage_capacity=True)
 
 
-def world(*objects: object) -> World:
+def world(*objects: object) -> CapacityInputs:
     def of(kind: type) -> tuple[object, ...]:
         return tuple(one for one in objects if isinstance(one, kind))
 
-    return World(
+    return CapacityInputs(
         classes=of(StorageClass),  # type: ignore[arg-type]
         nodes=of(Node),  # type: ignore[arg-type]
         node_groups=of(Group),  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def sizes(wanted: Desired) -> dict[tuple[str, str], str]:
     }
 
 
-def reasons(wanted: Desired) -> list[Reason]:
+def reasons(wanted: Desired) -> list[ProblemReason]:
     return [one.reason for one in wanted.problems]
 
 

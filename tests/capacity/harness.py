@@ -9,7 +9,7 @@ import msgspec
 
 from tests.capacity.capacity_objects import RULES, driver
 from tests.cluster.apiserver import ApiServer, Json
-from tonnage.capacity.program import Program, Settings
+from tonnage.capacity.program import CapacityProgram, CapacitySettings
 from tonnage.capacity.sources import FileGroups
 from tonnage.cluster.lease import LeadershipLost
 from tonnage.testing.clock import VirtualClock
@@ -68,12 +68,12 @@ def a_program(
     identity: str = "a",
     files: FileGroups | None = None,
     **settings: object,
-) -> Program:
+) -> CapacityProgram:
     given = {"leader_elect": False, "address": "127.0.0.1:0", "rules": RULES, **settings}
     numbers = iter(range(10**9))
-    return Program(
+    return CapacityProgram(
         server.client(clock),
-        settings=Settings(identity=identity, **given),  # type: ignore[arg-type]
+        settings=CapacitySettings(identity=identity, **given),  # type: ignore[arg-type]
         files=files,
         clock=clock,
         rng=random.Random(identity),
@@ -83,8 +83,8 @@ def a_program(
 
 @asynccontextmanager
 async def running(
-    program: Program, server: ApiServer, clock: VirtualClock
-) -> AsyncIterator[Program]:
+    program: CapacityProgram, server: ApiServer, clock: VirtualClock
+) -> AsyncIterator[CapacityProgram]:
     tasks = [asyncio.ensure_future(program.run()), asyncio.ensure_future(_live(server, clock))]
     try:
         yield program
@@ -98,7 +98,7 @@ async def running(
 @asynccontextmanager
 async def controlling(
     server: ApiServer, clock: VirtualClock, **settings: object
-) -> AsyncIterator[Program]:
+) -> AsyncIterator[CapacityProgram]:
     """A controller that has looked once."""
     program = a_program(server, clock, **settings)  # type: ignore[arg-type]
     async with running(program, server, clock):

@@ -16,7 +16,7 @@ from tests.capacity.capacity_objects import (
 )
 from tonnage.capacity.changes import Delete, Patch, Replace, changes, removals
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER, PROVISIONER_LABEL
-from tonnage.capacity.desired import Reason, Rules, desired
+from tonnage.capacity.desired import ProblemReason, Rules, desired
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.storage import CSIStorageCapacity
 from tonnage.testing import builders
@@ -136,7 +136,7 @@ def test_a_name_that_somebody_else_has_taken_is_reported_and_left_alone() -> Non
     now = world(*HERE, a_class("slow", "1Gi"), taken)
     found = changes(desired(now, RULES), {taken.metadata.name: taken}, RULES)
     assert kinds(found.steps) == ["create"]  # of the other class alone
-    assert [one.reason for one in found.problems] == [Reason.CONFLICT]
+    assert [one.reason for one in found.problems] == [ProblemReason.CONFLICT]
     assert f"{NAMESPACE}/{taken.metadata.name}" in found.problems[0].message
 
 

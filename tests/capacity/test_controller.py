@@ -27,7 +27,7 @@ from tests.capacity.harness import (
     writes,
 )
 from tests.cluster.apiserver import ApiServer, answer, status
-from tonnage.capacity.program import LEASE_NAME, Settings, uninstall
+from tonnage.capacity.program import LEASE_NAME, CapacitySettings, uninstall
 from tonnage.capacity.sources import FileGroups
 from tonnage.capacity.step_writer import Rate
 from tonnage.cluster.records import ConfigMap
@@ -355,7 +355,7 @@ async def test_uninstalling_deletes_what_was_published_and_nothing_else(
             pass
         stranger = {"metadata": {"name": "x", "namespace": NAMESPACE}, "storageClassName": "fast"}
         server.put(OBJECTS, stranger)
-        settings = Settings(rules=RULES, identity="me")
+        settings = CapacitySettings(rules=RULES, identity="me")
 
         deleted = await uninstall(server.client(clock), settings, clock=clock, rng=random.Random(1))
         assert deleted == 4
@@ -367,7 +367,7 @@ async def test_nothing_is_uninstalled_while_somebody_publishes(clock: VirtualClo
     async with ApiServer() as server:
         cluster(server)
         async with controlling(server, clock, leader_elect=True, identity="busy"):
-            settings = Settings(rules=RULES, identity="me")
+            settings = CapacitySettings(rules=RULES, identity="me")
             with pytest.raises(InputError, match="held by busy: stop the controller first"):
                 await uninstall(server.client(clock), settings, clock=clock, rng=random.Random(1))
             assert len(published(server)) == 1

@@ -18,7 +18,7 @@ from tests.capacity.capacity_objects import (
 )
 from tonnage.capacity import node_kinds
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER
-from tonnage.capacity.desired import Desired, Reason, Rules, Source, desired
+from tonnage.capacity.desired import Desired, ProblemReason, Rules, SizeSource, desired
 from tonnage.capacity.node_kinds import INSTANCE_TYPE
 from tonnage.capacity.observed_sizes import LEARNED_ANNOTATION
 from tonnage.errors import InputError
@@ -116,7 +116,7 @@ def test_a_node_group_without_nodes_has_its_object() -> None:
 
 def test_a_node_group_that_no_label_reaches_is_reported() -> None:
     found = wanted(a_class(), a_group("bare", None), a_group("fine", "m5"))
-    assert reasons(found) == [Reason.NODE_GROUP]
+    assert reasons(found) == [ProblemReason.NODE_GROUP]
     assert "node groups bare" in found.problems[0].message
 
 
@@ -129,7 +129,7 @@ def test_the_most_that_a_live_node_has_free_is_learned() -> None:
         its_disk("n1", "40Gi"), its_disk("n2", "90Gi"), its_disk("n3", "500Gi"),
     )  # fmt: skip
     assert sizes(found) == {("fast", "m5"): "90Gi", ("fast", "c5"): "500Gi"}
-    assert {entry.source for entry in found.entries.values()} == {Source.LIVE}
+    assert {entry.source for entry in found.entries.values()} == {SizeSource.LIVE}
 
 
 def test_the_largest_volume_is_learned_too() -> None:
@@ -142,7 +142,7 @@ def test_what_is_shared_by_several_nodes_is_not_learned() -> None:
     shared = builders.capacity("z", "fast", free="9Ti", topology={INSTANCE_TYPE: "m5"})
     found = wanted(a_class("fast", "auto"), a_node("n1"), a_node("n2"), shared)
     assert not found.entries
-    assert reasons(found) == [Reason.UNKNOWN]
+    assert reasons(found) == [ProblemReason.UNKNOWN]
 
 
 def test_what_was_learned_stays_when_disks_fill_up() -> None:
@@ -157,7 +157,7 @@ def test_what_was_learned_outlives_the_nodes_of_a_node_group() -> None:
     before = published(asks, a_node("n1"), its_disk("n1", "90Gi", largest="80Gi"))
     found = wanted(asks, a_group("g"), *before)
     (entry,) = found.entries.values()
-    assert (entry.object, entry.source) == (_plain(before[0]), Source.REMEMBERED)
+    assert (entry.object, entry.source) == (_plain(before[0]), SizeSource.REMEMBERED)
 
 
 def _plain(obj: object) -> object:
@@ -184,7 +184,7 @@ def test_a_largest_volume_that_was_asked_for_is_not_taken_for_learned() -> None:
 
 def test_a_template_that_cannot_be_read_is_as_if_it_said_nothing() -> None:
     found = wanted(a_class("fast", '{"*": {resource: disk}}'), a_group("g", offers={"disk": "x"}))
-    assert reasons(found) == [Reason.UNKNOWN]
+    assert reasons(found) == [ProblemReason.UNKNOWN]
 
 
 def test_only_what_is_learned_is_noted_on_the_object() -> None:
@@ -207,7 +207,7 @@ def test_a_resource_of_the_template_may_be_the_size() -> None:
     )
     (entry,) = found.entries.values()
     assert (entry.object.capacity, entry.object.maximum_volume_size) == ("75Gi", "10Gi")
-    assert entry.source is Source.TEMPLATE
+    assert entry.source is SizeSource.TEMPLATE
 
 
 def test_where_templates_of_a_group_differ_the_least_counts() -> None:
@@ -218,7 +218,7 @@ def test_where_templates_of_a_group_differ_the_least_counts() -> None:
 
 def test_a_size_that_nobody_knows_is_reported_with_the_groups() -> None:
     found = wanted(a_class("fast", "auto"), *(a_node(f"n{n}", f"t{n}") for n in range(5)))
-    assert reasons(found) == [Reason.UNKNOWN]
+    assert reasons(found) == [ProblemReason.UNKNOWN]
     assert "t0, instance-type=t1, instance-type=t2 and 2 more" in found.problems[0].message
 
 
@@ -229,13 +229,13 @@ def test_a_wrong_annotation_keeps_its_objects_and_leaves_others_alone() -> None:
     found = wanted(a_class("bad", "lots"), a_class("fast"), a_node("n1"))
     assert sizes(found) == {("fast", "m5"): "100Gi"}
     assert found.kept == {"bad"}
-    assert reasons(found) == [Reason.INVALID]
+    assert reasons(found) == [ProblemReason.INVALID]
     assert "quantity 'lots'" in found.problems[0].message
 
 
 def test_a_driver_whose_capacity_nobody_looks_at_is_reported() -> None:
     found = wanted(a_class("fast", driver="other.example.com"), a_node("n1"))
-    assert reasons(found) == [Reason.IGNORED]
+    assert reasons(found) == [ProblemReason.IGNORED]
     assert len(found.entries) == 1
 
 
@@ -245,7 +245,7 @@ def test_another_publisher_for_the_same_imagined_nodes_is_reported() -> None:
         topology={INSTANCE_TYPE: "m5", TEMPLATE_NODE_LABEL: "true"},
     )  # fmt: skip
     found = wanted(a_class(), a_node("n1"), theirs)
-    assert reasons(found) == [Reason.CONFLICT]
+    assert reasons(found) == [ProblemReason.CONFLICT]
     assert "default/local-csi-template-fast-m5" in found.problems[0].message
     assert "instance-type=m5" in found.problems[0].message
 
@@ -257,7 +257,7 @@ def test_capacity_of_live_nodes_is_no_conflict() -> None:
 def test_a_real_node_with_the_label_of_imagined_ones_is_reported() -> None:
     node = builders.node("n1", labels={INSTANCE_TYPE: "m5", TEMPLATE_NODE_LABEL: "true"})
     found = wanted(a_class(), node)
-    assert reasons(found) == [Reason.REAL_NODE]
+    assert reasons(found) == [ProblemReason.REAL_NODE]
 
 
 def test_a_class_name_beyond_a_labels_length_is_cut_with_a_hash() -> None:

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from tonnage.capacity import sync, wishes
-from tonnage.capacity.desired import Reason
-from tonnage.capacity.metrics import Metrics
+from tonnage.capacity.desired import ProblemReason
+from tonnage.capacity.metrics import CapacityMetrics
 
 TEXT = (Path(__file__).parents[2] / "docs" / "capacity-templates.md").read_text()
 
@@ -17,13 +17,13 @@ def lines(under: str) -> set[str]:
 
 
 def test_every_event_has_its_line() -> None:
-    assert lines("event") == {*(one.value for one in Reason), sync.RESTORED, sync.FAILED}
+    assert lines("event") == {*(one.value for one in ProblemReason), sync.RESTORED, sync.FAILED}
 
 
 def test_every_metric_has_its_line() -> None:
     names = {
         f"{family.name}_total" if family.type == "counter" else family.name
-        for family in Metrics().registry.collect()
+        for family in CapacityMetrics().registry.collect()
     }
     assert lines("metric") == names
 

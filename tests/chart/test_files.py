@@ -14,11 +14,11 @@ import yaml
 from tests.autoscaler.harness import Cloud, a_program
 from tests.chart.helm import CHART, REPOSITORY
 from tests.cluster.apiserver import ApiServer
-from tonnage.capacity.metrics import Metrics as CapacityMetrics
-from tonnage.nodeagent.metrics import Metrics as AgentMetrics
-from tonnage.scheduler.extender.metrics import Metrics as ExtenderMetrics
+from tonnage.capacity.metrics import CapacityMetrics as CapacityMetrics
+from tonnage.nodeagent.metrics import NodeAgentMetrics as AgentMetrics
+from tonnage.scheduler.extender.metrics import ExtenderMetrics as ExtenderMetrics
 from tonnage.scheduler.extender.reservations import Reservations
-from tonnage.scheduler.metrics import Metrics as SchedulerMetrics
+from tonnage.scheduler.metrics import SchedulerMetrics as SchedulerMetrics
 from tonnage.scheduler.queue import SchedulingQueue
 from tonnage.testing.clock import VirtualClock
 

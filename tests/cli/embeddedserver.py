@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tonnage.clock import SystemClock
-from tonnage.cluster.transport import Request, Response
+from tonnage.cluster.transport import HttpRequest, Response
 from tonnage.embedded.apiserver import ApiServer, kubeconfig
 from tonnage.embedded.apiserver.http import HttpFront
-from tonnage.embedded.apiserver.refusals import Refusal
+from tonnage.embedded.apiserver.refusals import ApiRefusal
 from tonnage.embedded.apiserver.server import refused
 
 
@@ -24,10 +24,10 @@ class GuardedServer(ApiServer):
         super().__init__(clock=SystemClock(), rng=random.Random(1))
         self.kept_back: set[str] = set()
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: HttpRequest) -> Response:
         plural = request.path.rpartition("/")[2]
         if plural in self.kept_back:
-            return refused(Refusal(403, "Forbidden", f"{plural} is forbidden: no such right"))
+            return refused(ApiRefusal(403, "Forbidden", f"{plural} is forbidden: no such right"))
         return super().answer(request)
 
 
@@ -41,7 +41,7 @@ class EmbeddedCluster:
     def create(self, collection: str, obj: dict[str, Any]) -> None:
         headers = (("Content-Type", "application/json"),)
         body = json.dumps(obj).encode()
-        request = Request(method="POST", path=collection, headers=headers, body=body)
+        request = HttpRequest(method="POST", path=collection, headers=headers, body=body)
         made = self.server.answer(request)
         assert made.status == 201, made.body
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.cli.app import program
 from tonnage.cli.run import run as command
 from tonnage.cli.services import Service
@@ -119,7 +119,7 @@ def test_a_flag_that_nobody_knows_names_the_nearest() -> None:
 
 
 def row(flag: Flag) -> str:
-    fields = {field.encode_name for field in msgspec.structs.fields(Config)}
+    fields = {field.encode_name for field in msgspec.structs.fields(AutoscalerConfig)}
     outcome = flag.outcome_with(fields)
     what = {
         flags.SETTING: f"followed: `{flag.target}`",

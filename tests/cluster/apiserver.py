@@ -18,7 +18,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from tonnage.clock import Clock
-from tonnage.cluster.calls import Patience
+from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client
 from tonnage.cluster.config import Access, Endpoint, User
 from tonnage.cluster.http import HttpTransport
@@ -77,13 +77,13 @@ class ApiServer:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def client(
-        self, clock: Clock, *, user: User | None = None, patience: Patience | None = None
+        self, clock: Clock, *, user: User | None = None, patience: CallPatience | None = None
     ) -> Client:
         access = Access(endpoint=Endpoint(server=self.url), user=user or User())
         return self.client_with(access, clock, patience=patience)
 
     def client_with(
-        self, access: Access, clock: Clock, *, patience: Patience | None = None
+        self, access: Access, clock: Clock, *, patience: CallPatience | None = None
     ) -> Client:
         transport = HttpTransport(access, clock=clock, environ={})
         self._clients.append(transport)

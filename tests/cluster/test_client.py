@@ -5,7 +5,7 @@ from aiohttp import web
 
 from tests.cluster.apiserver import ApiServer, answer, pod, status
 from tonnage.cluster import errors
-from tonnage.cluster.calls import Patience
+from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import PatchStyle, Selection
 from tonnage.cluster.config import Access, Endpoint
 from tonnage.cluster.records import ConfigMap
@@ -276,7 +276,7 @@ async def test_each_status_has_its_error(
 ) -> None:
     async with ApiServer() as server:
         server.script("GET", "/api/v1/nodes/n1", answer(lambda: status(code, "Why")))
-        client = server.client(clock, patience=Patience(attempts=1))
+        client = server.client(clock, patience=CallPatience(attempts=1))
         with pytest.raises(error) as caught:
             await client.get(Node, "n1")
         assert caught.value.status == code
@@ -362,7 +362,7 @@ async def test_after_the_last_attempt_the_error_is_raised(clock: VirtualClock) -
         fail = answer(lambda: status(503, "ServiceUnavailable"))
         server.script("GET", "/api/v1/nodes/n1", *[fail] * 9)
         with pytest.raises(errors.ServerError):
-            await server.client(clock, patience=Patience(attempts=3)).get(Node, "n1")
+            await server.client(clock, patience=CallPatience(attempts=3)).get(Node, "n1")
         assert len(server.requests) == 3
 
 
@@ -383,7 +383,7 @@ async def test_a_patch_is_repeated_unless_twice_may_be_too_much(
     async with ApiServer() as server:
         fail = answer(lambda: status(500, "InternalError"))
         server.script("PATCH", f"{MAPS}/m", fail, fail)
-        client = server.client(clock, patience=Patience(attempts=2))
+        client = server.client(clock, patience=CallPatience(attempts=2))
         with pytest.raises(errors.ServerError):
             await client.patch(ConfigMap, "m", {}, style=style, namespace="default")
         assert len(server.requests) == attempts
@@ -392,7 +392,7 @@ async def test_a_patch_is_repeated_unless_twice_may_be_too_much(
 async def test_a_server_that_does_not_answer_is_a_failed_connection(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         server.freeze()
-        client = server.client(clock, patience=Patience(timeout=5, attempts=1))
+        client = server.client(clock, patience=CallPatience(timeout=5, attempts=1))
         with pytest.raises(errors.ConnectionFailed, match="get nodes n1: nothing came for 5 s"):
             await client.get(Node, "n1")
         assert clock.monotonic() == 5
@@ -402,7 +402,7 @@ async def test_a_server_that_is_not_there_is_a_failed_connection(clock: VirtualC
     async with ApiServer() as gone:
         access = Access(endpoint=Endpoint(server=gone.url))
     async with ApiServer() as other:
-        client = other.client_with(access, clock, patience=Patience(attempts=1))
+        client = other.client_with(access, clock, patience=CallPatience(attempts=1))
         with pytest.raises(errors.ConnectionFailed, match=gone.url):
             await client.get(Node, "n1")
 

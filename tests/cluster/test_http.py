@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.cluster.apiserver import ApiServer, answer, pod
 from tonnage.cluster import errors
-from tonnage.cluster.calls import Patience
+from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.config import Access, Endpoint, Source, User
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.testing.clock import VirtualClock
 
-ONCE = Patience(attempts=1)
+ONCE = CallPatience(attempts=1)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy.manifests import DEPLOY, container, deployment, documents, of_kind, pod_spec
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.cli import decision_files
 from tonnage.cli.app import COMMANDS
 from tonnage.objects import codec, kinds
@@ -166,7 +166,7 @@ def test_the_configuration_that_is_mounted_exists_and_is_usable() -> None:
         one.get("configMap") for one in pod_spec()["volumes"]
     ]
     assert "--config=/etc/tonnage/config.yaml" in container()["args"]
-    msgspec.convert(yaml.safe_load(config["data"]["config.yaml"]), Config)
+    msgspec.convert(yaml.safe_load(config["data"]["config.yaml"]), AutoscalerConfig)
 
 
 def test_the_node_groups_of_the_kwok_overlay_are_usable() -> None:

@@ -3,8 +3,8 @@
 from tests.deploy.manifests import Right, of_kind, rights
 from tests.deploy.usage import BASE, KWOK, SCALE_DOWN, STARTUP_TAINTS, rights_to_follow, rights_used
 from tonnage.autoscaler import state
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.program import Settings
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.program import AutoscalerSettings
 from tonnage.autoscaler.scaledown import workloads
 from tonnage.providers import kwok
 
@@ -55,9 +55,9 @@ def test_the_names_in_the_roles_are_those_the_code_uses() -> None:
         for name in rule.get("resourceNames", ())
     }
     assert named == {
-        ("leases", Settings(identity="").lease_name),
+        ("leases", AutoscalerSettings(identity="").lease_name),
         ("configmaps", state.NAME),
-        ("configmaps", Config().status_config_map_name),
+        ("configmaps", AutoscalerConfig().status_config_map_name),
         ("configmaps", kwok.LEDGER),
         ("configmaps", "tonnage-node-groups"),
     }

@@ -25,7 +25,7 @@ from tonnage.clock import SystemClock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
-from tonnage.embedded.world import World
+from tonnage.embedded.world import EmbeddedWorld
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -70,7 +70,7 @@ class Stage:
         self._gates: list[Gate] = []
         self._rights_taken = False
         self._history = History(self._client, work.namespace)
-        self.world: World
+        self.world: EmbeddedWorld
         background.start(self._history.mirror.run())
         background.run(self._history.synced())
 
@@ -90,8 +90,8 @@ class Stage:
             }
         )
 
-        async def begun() -> World:
-            return World(self._client, SystemClock(), told, random.Random(1))
+        async def begun() -> EmbeddedWorld:
+            return EmbeddedWorld(self._client, SystemClock(), told, random.Random(1))
 
         self.world = self.background.run(begun())
         self.background.start(self.world.run())

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e import deployed, manifests
 from tests.e2e.scale_up import DRIVER, Stage, group, old_node, stateful_set
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour
 
 pytestmark = pytest.mark.patience(600)
@@ -50,7 +50,7 @@ def test_by_default_a_hundred_pods_get_ten_nodes_in_a_few_requests(
     stage.play(DriverBehaviour(name=DRIVER, limit=10))
     stage.groups(group("db", limit=10))
     stage.storage()
-    default = Config()
+    default = AutoscalerConfig()
     autoscaler = stage.autoscaler(
         batchWindow=default.batch_window, batchWindowMax=default.longest_batch_window
     )

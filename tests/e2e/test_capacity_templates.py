@@ -22,15 +22,15 @@ from tests.e2e.workspace import Workspace
 from tonnage.capacity import conventions
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER, OURS, Convention
 from tonnage.capacity.desired import Rules
-from tonnage.capacity.program import Program, Settings, uninstall
+from tonnage.capacity.program import CapacityProgram, CapacitySettings, uninstall
 from tonnage.capacity.step_writer import Rate
-from tonnage.capacity.sync import Pace
+from tonnage.capacity.sync import SyncPace
 from tonnage.clock import SystemClock
 from tonnage.cluster import config
 from tonnage.cluster.client import Client
 from tonnage.cluster.http import HttpTransport
 from tonnage.cluster.lease import Timing
-from tonnage.cluster.transport import Request, Response, Stream
+from tonnage.cluster.transport import HttpRequest, Response, Stream
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.scenarios import API_VERSION
 
@@ -53,7 +53,7 @@ class Counting:
         self._transport = transport
         self.counts: Counter[str] = Counter()
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         resource = KIND if KIND in request.path else request.path.rpartition("/")[2]
         for other in ("leases", "events"):
             if f"/{other}" in request.path:
@@ -61,7 +61,7 @@ class Counting:
         self.counts[f"{request.method} {resource}"] += 1
         return await self._transport.send(request)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[Stream]:
         return self._transport.stream(request)
 
     async def close(self) -> None:
@@ -182,24 +182,24 @@ async def client_of(stage: Stage) -> AsyncIterator[tuple[Client, Counting]]:
         await transport.close()
 
 
-def settings(*, convention: Convention = OURS, **more: Any) -> Settings:
-    return Settings(
+def settings(*, convention: Convention = OURS, **more: Any) -> CapacitySettings:
+    return CapacitySettings(
         rules=Rules(namespace=NAMESPACE, groupings=((GROUP,),), convention=convention),
         identity=f"e2e-{random.random()}",
         address="127.0.0.1:0",
         timing=QUICK,
         node_groups_configmap=NODE_GROUPS,
-        pace=Pace(resync=more.pop("resync", 300.0), gather=0.1),
+        pace=SyncPace(resync=more.pop("resync", 300.0), gather=0.1),
         **more,
     )
 
 
 @asynccontextmanager
-async def controlling(stage: Stage, **more: Any) -> AsyncIterator[tuple[Program, Counting]]:
+async def controlling(stage: Stage, **more: Any) -> AsyncIterator[tuple[CapacityProgram, Counting]]:
     """A replica as leader, until the block ends."""
     async with client_of(stage) as (client, counting):
         numbers = iter(range(10**9))
-        program = Program(
+        program = CapacityProgram(
             client,
             settings=settings(**more),
             files=None,
@@ -360,7 +360,7 @@ async def test_objects_of_others_are_left_alone_and_reported(stage: Stage) -> No
     assert stage.cluster.get(KIND, "csisc-x", namespace=NAMESPACE) == before
 
 
-def problems(program: Program) -> list[str]:
+def problems(program: CapacityProgram) -> list[str]:
     """What its last look found to complain of."""
     report = program.syncer.report
     return [one.reason for one in report.problems] if report is not None else []
@@ -413,7 +413,7 @@ async def test_two_hundred_groups_and_twenty_classes_converge_through_a_restart(
 
 async def test_a_right_that_is_missing_is_told_and_writes_nothing(stage: Stage) -> None:
     async with connected(stage.cluster.kubeconfig("nobody")) as client:
-        program = Program(
+        program = CapacityProgram(
             client, settings=settings(leader_elect=False), files=None, clock=CLOCK,
             rng=random.Random(), new_id=str,
         )  # fmt: skip

@@ -23,7 +23,7 @@ from tonnage.embedded.world.behaviour import DriverBehaviour
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
-from tonnage.providers.clusterapi import ClusterApiProvider, Settings, discovery
+from tonnage.providers.clusterapi import ClusterApiProvider, ClusterApiSettings, discovery
 from tonnage.providers.clusterapi.annotations import (
     CPU,
     CSI_DRIVER,
@@ -134,7 +134,7 @@ def played(
 
 @asynccontextmanager
 async def provider(
-    fleet: Fleet, *flags: str, settings: Settings | None = None
+    fleet: Fleet, *flags: str, settings: ClusterApiSettings | None = None
 ) -> AsyncIterator[ClusterApiProvider]:
     """As the account of the autoscaler; nodes are looked up when they are asked for."""
     kubeconfig = fleet.cluster.kubeconfig_of_account(deployed.ACCOUNT, namespace=deployed.NAMESPACE)
@@ -283,7 +283,7 @@ async def test_of_two_clusters_only_the_one_that_is_named_is_scaled(fleet: Fleet
 
 async def test_the_older_version_of_the_api_does_as_well(fleet: Fleet) -> None:
     group = fleet.create("db", replicas=1)
-    async with provider(fleet, settings=Settings(version="v1beta1")) as made:
+    async with provider(fleet, settings=ClusterApiSettings(version="v1beta1")) as made:
         await made.increase(group, 2)
     assert fleet.replicas("db") == 3
 

@@ -20,7 +20,7 @@ from tonnage.cluster.client import Client, PatchStyle, Selection
 from tonnage.cluster.lease import LeaderLease, LeadershipLost, Timing
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.records import ConfigMap
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Resource
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.meta import ObjectMeta
@@ -46,7 +46,7 @@ async def until(condition: Callable[[], bool], *, within: float = 150.0) -> None
 
 @asynccontextmanager
 async def mirrored(client: Client, selection: Selection) -> AsyncIterator[Cache[ConfigMap]]:
-    pace = Pace(first_wait=0.2, longest_wait=1.0)
+    pace = ReflectorPace(first_wait=0.2, longest_wait=1.0)
     mirror = Mirror(client, clock=CLOCK, rng=random.Random(1), pace=pace)
     cache = mirror.add(ConfigMap, selection)
     task = asyncio.ensure_future(mirror.run())

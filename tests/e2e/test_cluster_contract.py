@@ -10,7 +10,7 @@ from tests.e2e.connections import connected
 from tests.e2e.controlplane import API_SERVER, ControlPlane
 from tonnage.clock import Clock, SystemClock
 from tonnage.cluster.client import Client
-from tonnage.testing.cluster_contract import ClusterContract, Stage
+from tonnage.testing.cluster_contract import ClusterContract, ContractContext
 
 
 class TestRealServer(ClusterContract):
@@ -24,6 +24,6 @@ class TestRealServer(ClusterContract):
         async with connected(self._cluster.kubeconfig()) as client:
             yield client, SystemClock()
 
-    async def forget(self, stage: Stage) -> None:  # noqa: ARG002 - it forgets everything
+    async def forget(self, stage: ContractContext) -> None:  # noqa: ARG002 - it forgets everything
         """What an API server remembers for watches does not outlive it."""
         await asyncio.to_thread(self._cluster.restart, API_SERVER)

@@ -12,11 +12,11 @@ import msgspec
 
 from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.transport import Request, Transport
+from tonnage.cluster.transport import HttpRequest, Transport
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.cloud import CloudBehaviour, SimulatedCloud
-from tonnage.embedded.world import Delay, World, WorldBehaviour
+from tonnage.embedded.world import Delay, EmbeddedWorld, WorldBehaviour
 from tonnage.embedded.world.node_patches import is_ready
 from tonnage.objects import taints
 from tonnage.objects.nodes import Node
@@ -149,7 +149,7 @@ class Cluster:
         direct = InProcessTransport(self.server)
         self.client = Client(direct, clock=clock, rng=random.Random(seed))
         worldly = Client(way(direct), clock=clock, rng=random.Random(seed)) if way else self.client
-        self.world = World(worldly, clock, behaviour, random.Random(seed))
+        self.world = EmbeddedWorld(worldly, clock, behaviour, random.Random(seed))
         self.cloud = SimulatedCloud(
             self.client, clock, groups, cloud or CloudBehaviour(), random.Random(seed)
         )
@@ -224,7 +224,7 @@ class Cluster:
         self, method: str, path: str, body: Json | None = None, *, content_type: str = ""
     ) -> Json:
         response = self.server.answer(
-            Request(
+            HttpRequest(
                 method=method,
                 path=path,
                 headers=(("Content-Type", content_type or "application/json"),),

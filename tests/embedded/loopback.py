@@ -10,7 +10,7 @@ import msgspec
 
 from tests.cluster.apiserver import ApiServer, Json
 from tests.embedded.embedded_cluster import AT_ONCE
-from tonnage.embedded.world import Delay, DriverBehaviour, World, WorldBehaviour
+from tonnage.embedded.world import Delay, DriverBehaviour, EmbeddedWorld, WorldBehaviour
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -31,7 +31,7 @@ SELECTED = "volume.kubernetes.io/selected-node"
 class Stage:
     """A server, a world on it, and words for what a test puts in and sees."""
 
-    def __init__(self, server: ApiServer, clock: VirtualClock, world: World) -> None:
+    def __init__(self, server: ApiServer, clock: VirtualClock, world: EmbeddedWorld) -> None:
         self.server = server
         self.clock = clock
         self.world = world
@@ -109,7 +109,7 @@ async def played(clock: VirtualClock, *, seed: int = 1, **behaviour: Any) -> Asy
     """A world with nodes that start after 10 s and nothing else that takes time."""
     chosen = {"start": Delay(10.0), **AT_ONCE, **behaviour}
     async with ApiServer() as server:
-        world = World(
+        world = EmbeddedWorld(
             server.client(clock), clock, WorldBehaviour(**chosen), rng=random.Random(seed)
         )
         running = asyncio.create_task(world.run())

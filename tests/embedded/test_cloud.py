@@ -10,7 +10,7 @@ import pytest
 from tests.embedded.embedded_cluster import DRIVER, Cluster, group, living, workload
 from tonnage.cluster.client import Client
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
-from tonnage.embedded.cloud import CloudBehaviour, Outage, Shortage, SimulatedCloud
+from tonnage.embedded.cloud import CloudBehaviour, CloudOutage, Shortage, SimulatedCloud
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.errors import InputError, ProviderError
 from tonnage.objects.nodes import Node, Taint
@@ -211,7 +211,7 @@ async def test_failed_machines_are_the_first_to_be_given_up(clock):
 
 
 async def test_during_an_outage_requests_fail_and_change_nothing(clock):
-    cloud = but(outages=(Outage(since=10.0, until=20.0),))
+    cloud = but(outages=(CloudOutage(since=10.0, until=20.0),))
     async with living(clock, groups=[group()], cloud=cloud) as cluster:
         await cluster.after(12)
         with pytest.raises(ProviderError) as caught:

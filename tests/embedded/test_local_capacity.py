@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.embedded.embedded_cluster import DRIVER, Cluster, living
-from tonnage.embedded.world import Delay, DriverBehaviour, World, WorldBehaviour
+from tonnage.embedded.world import Delay, DriverBehaviour, EmbeddedWorld, WorldBehaviour
 from tonnage.errors import InputError
 from tonnage.service import lifecycle
 from tonnage.testing.clock import VirtualClock
@@ -202,7 +202,7 @@ async def test_a_world_that_begins_anew_knows_what_volumes_have_taken(clock):
         claim(cluster, "c1", "60Gi", node="n1")
         await cluster.after(5)
         behaviour = WorldBehaviour(drivers=driver(), heartbeat=None)
-        anew = World(cluster.client, clock, behaviour, random.Random(2))
+        anew = EmbeddedWorld(cluster.client, clock, behaviour, random.Random(2))
         cluster.delete("csistoragecapacities", cluster.names("csistoragecapacities")[0])
         async with lifecycle.beside(anew.run()):
             await cluster.after(5)

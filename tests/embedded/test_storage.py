@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.embedded.embedded_cluster import DRIVER, Cluster, Json, living, workload
-from tonnage.cluster.transport import Request, Response, Stream, Transport
-from tonnage.embedded.world import Delay, DriverBehaviour, LimitChange, WorldBehaviour
+from tonnage.cluster.transport import HttpRequest, Response, Stream, Transport
+from tonnage.embedded.world import Delay, DriverBehaviour, DriverLimitChange, WorldBehaviour
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION
 from tonnage.testing.clock import VirtualClock
 
@@ -194,7 +194,7 @@ async def test_what_counts_is_the_limit_that_is_real(clock):
 
 
 async def test_a_limit_that_shrinks_is_reported_later_and_detaches_nothing(clock):
-    change = LimitChange(after=Delay(60.0), limit=1, reported_after=Delay(30.0))
+    change = DriverLimitChange(after=Delay(60.0), limit=1, reported_after=Delay(30.0))
     async with living(clock, drivers=driver(limit=2, changes=(change,))) as cluster:
         await _crowd(cluster, 2)
         await cluster.after(70 - clock.monotonic())
@@ -396,11 +396,11 @@ class LateClasses:
         self._transport = transport
         return self
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         return await self._transport.send(request)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[Stream]:
         if request.path.endswith("/storageclasses"):
             await self._clock.sleep(self.seconds)
         async with self._transport.stream(request) as stream:

@@ -7,15 +7,15 @@ from collections import Counter
 import pytest
 
 from tests.embedded.embedded_cluster import DRIVER, Cluster, living, workload
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.program import Program
-from tonnage.autoscaler.program import Settings as AutoscalerSettings
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.program import AutoscalerProgram
+from tonnage.autoscaler.program import AutoscalerSettings as AutoscalerSettings
 from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import Delay, DriverBehaviour
 from tonnage.objects.scenarios import GroupTemplate
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.program import SchedulerProgram
-from tonnage.scheduler.program import Settings as SchedulerSettings
+from tonnage.scheduler.program import SchedulerSettings as SchedulerSettings
 from tonnage.service.config_file import ConfigFile
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock, run
@@ -43,10 +43,10 @@ async def burst(clock: VirtualClock, *, opted_in: bool = True) -> tuple[Cluster,
         cluster.disk_class(mode="WaitForFirstConsumer")
         cluster.put("csidrivers", DRIVER, spec={"preventPodSchedulingIfMissing": opted_in})
         numbers = iter(range(10**9))
-        autoscaler = Program(
+        autoscaler = AutoscalerProgram(
             cluster.client,
             lambda _: cluster.cloud,
-            config=ConfigFile(None, Config, given={}),
+            config=ConfigFile(None, AutoscalerConfig, given={}),
             settings=AutoscalerSettings(
                 identity="a", address="127.0.0.1:0", leader_elect=False, namespace="default"
             ),

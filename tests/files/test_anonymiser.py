@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tonnage.api import Cluster, Verdict
 from tonnage.files import anonymiser
-from tonnage.files.anonymiser import Renaming
+from tonnage.files.anonymiser import Anonymiser
 from tonnage.groups import options
 from tonnage.groups.inputs import Inputs
 from tonnage.objects import kinds
@@ -37,14 +37,14 @@ def node_called(name: str, **labels: str) -> Node:
     return Node(metadata=ObjectMeta(name=name, labels=labels))
 
 
-def renaming_of(*texts: str) -> Renaming:
-    return Renaming([node_called(text) for text in texts])
+def renaming_of(*texts: str) -> Anonymiser:
+    return Anonymiser([node_called(text) for text in texts])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_verdicts_stay_the_same(seed: int) -> None:
     made = random_cluster(seed)
-    renaming = Renaming(made.objects)
+    renaming = Anonymiser(made.objects)
     before = Cluster(made.objects, feature_gates=made.gates)
     after = Cluster([renaming.renamed(one) for one in made.objects], feature_gates=made.gates)
     assert verdicts(after, str) == verdicts(before, renaming.alias)
@@ -66,7 +66,7 @@ def causes_of(verdict: Verdict) -> list[str]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_slots_stay_the_same(seed: int) -> None:
     made = random_cluster(seed)
-    renaming = Renaming(made.objects)
+    renaming = Anonymiser(made.objects)
     before = Cluster(made.objects).slots()
     after = Cluster([renaming.renamed(one) for one in made.objects]).slots()
     assert after.totals == before.totals
@@ -75,7 +75,7 @@ def test_slots_stay_the_same(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plans_stay_the_same(seed: int) -> None:
     made = random_scenario(seed)
-    renaming = Renaming(made.objects)
+    renaming = Anonymiser(made.objects)
     before = decided(made.objects, made.options, made.gates)
     after = decided(tuple(renaming.renamed(one) for one in made.objects), made.options, made.gates)
     assert facts_of(after, str) == facts_of(before, renaming.alias)
@@ -140,7 +140,7 @@ def test_different_names_have_different_aliases(one: str, other: str) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_no_name_is_left(seed: int) -> None:
     made = random_scenario(seed)
-    renaming = Renaming(made.objects)
+    renaming = Anonymiser(made.objects)
     secret = {
         one.metadata.name
         for one in made.objects
@@ -189,12 +189,12 @@ def handled_by_its_owner(type_: type) -> bool:
 
 def test_a_driver_keeps_its_name() -> None:
     driver = make.csidriver("ebs.csi.aws.com")
-    assert Renaming([driver]).renamed(driver).metadata.name == "ebs.csi.aws.com"
+    assert Anonymiser([driver]).renamed(driver).metadata.name == "ebs.csi.aws.com"
 
 
 def test_an_instance_type_is_kept() -> None:
     node = Node(metadata=ObjectMeta(labels={"node.kubernetes.io/instance-type": "m5.large"}))
-    assert Renaming([node]).renamed(node) == node
+    assert Anonymiser([node]).renamed(node) == node
 
 
 def test_numbers_that_are_compared_stay_numbers() -> None:
@@ -205,31 +205,31 @@ def test_numbers_that_are_compared_stay_numbers() -> None:
     )
     pod = make.pod("p", node_affinity=selector)
     node = node_called("n", gen="5", rank="5")
-    renamed = Renaming([pod, node]).renamed(node)
+    renamed = Anonymiser([pod, node]).renamed(node)
     assert renamed.metadata.labels["gen"] == "5"
     assert renamed.metadata.labels["rank"] != "5"
 
 
 def test_a_valid_value_of_a_label_stays_valid_however_many_words_it_has() -> None:
     node = node_called("n", version="1.2.3.4.5.6.7.8.9.0.1.2.3.4.5.6.7.8.9.0")
-    value = Renaming([node]).renamed(node).metadata.labels["version"]
+    value = Anonymiser([node]).renamed(node).metadata.labels["version"]
     assert len(value) <= 63
 
 
 def test_a_value_too_long_for_a_label_stays_too_long() -> None:
     node = node_called("n", version="a" * 64)
-    assert len(Renaming([node]).renamed(node).metadata.labels["version"]) > 63
+    assert len(Anonymiser([node]).renamed(node).metadata.labels["version"]) > 63
 
 
 def test_what_says_nothing_still_says_nothing() -> None:
     node = node_called("n", rack="")
-    assert Renaming([node]).renamed(node).metadata.labels["rack"] == ""
+    assert Anonymiser([node]).renamed(node).metadata.labels["rack"] == ""
 
 
 def test_annotations_that_nobody_reads_are_left_out() -> None:
     metadata = ObjectMeta(name="n", annotations={"example.com/owner": "Jo, extension 42"})
     node = Node(metadata=metadata)
-    assert Renaming([node]).renamed(node).metadata.annotations == {}
+    assert Anonymiser([node]).renamed(node).metadata.annotations == {}
 
 
 def test_a_selector_and_what_it_selects_are_renamed_alike() -> None:
@@ -238,7 +238,7 @@ def test_a_selector_and_what_it_selects_are_renamed_alike() -> None:
     budget = PodDisruptionBudget(
         spec=msgspec.structs.replace(spec, selector=LabelSelector(match_labels={"app": "web"}))
     )
-    renaming = Renaming([pod, budget])
+    renaming = Anonymiser([pod, budget])
     other = renaming.renamed(budget)
     assert isinstance(other, PodDisruptionBudget)
     assert other.spec.selector is not None
@@ -255,6 +255,6 @@ def test_a_selector_and_what_it_selects_are_renamed_alike() -> None:
 def test_of_paths_on_nodes_only_names_of_drivers_are_kept(path: str, kept: str) -> None:
     volume = VolumeSource(name="v", host_path=HostPathSource(path=path))
     pod = Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(volumes=(volume,)))
-    renamed = Renaming([pod]).renamed(pod)
+    renamed = Anonymiser([pod]).renamed(pod)
     assert isinstance(renamed, Pod)
     assert renamed.spec.volumes[0].host_path == HostPathSource(path=kept)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tonnage.files import yamltext
-from tonnage.files.yamltext import Document, YamlError
+from tonnage.files.yamltext import YamlDocument, YamlError
 
 
 @pytest.fixture(params=[True, False], ids=["with libyaml", "without"], autouse=True)
@@ -17,7 +17,7 @@ def _both_parsers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(yaml, "__with_libyaml__", request.param)
 
 
-def documents(text: str | bytes) -> Iterator[Document]:
+def documents(text: str | bytes) -> Iterator[YamlDocument]:
     data = text.encode() if isinstance(text, str) else text
     for line, part in yamltext.split(data):
         yield from yamltext.read(part, first_line=line)

@@ -19,7 +19,7 @@ GCE_SOURCE = "gcp-compute-persistent-disk-csi-driver b560165, disks by machine t
 aws_types = st.sampled_from(sorted(tables.aws().types))
 
 
-def limit(driver: str, instance_type: str) -> catalogue.Limit:
+def limit(driver: str, instance_type: str) -> catalogue.CatalogueLimit:
     found = catalogue.lookup(driver, instance_type)
     assert found is not None
     return found
@@ -179,7 +179,7 @@ AWS = (
 
 @pytest.mark.parametrize(("instance_type", "count", "formula"), AWS)
 def test_an_aws_type_attaches(instance_type: str, count: int, formula: str) -> None:
-    assert limit(EBS, instance_type) == catalogue.Limit(
+    assert limit(EBS, instance_type) == catalogue.CatalogueLimit(
         instance_type=instance_type,
         driver=EBS,
         count=count,

@@ -9,17 +9,17 @@ from tonnage.groups.readiness import NOT_READY_FOR_SCALE_UP, GroupReadiness
 from tonnage.groups.registry import (
     BACKED_OFF,
     Failure,
-    GroupStanding,
-    Machine,
+    GroupHealth,
+    GroupMachine,
+    GroupObservation,
+    GroupPatience,
     Observation,
-    Patience,
     Registry,
     RegistryState,
-    Sighting,
     restored,
 )
 
-PATIENCE = Patience()
+PATIENCE = GroupPatience()
 NO_STOCK = Failure(error_class="outOfResources", code="NoStock")
 
 
@@ -35,12 +35,12 @@ def look(
     ready: int = 0,
     coming_up: int = 0,
     unready: int = 0,
-    machines: list[Machine] | None = None,
+    machines: list[GroupMachine] | None = None,
     registered: tuple[str, ...] = (),
     least: int = 0,
 ) -> Observation:
     readiness = GroupReadiness(group="g", ready=ready, coming_up=coming_up, unready=unready)
-    sighting = Sighting(a_group(target, least=least), readiness, machines or [])
+    sighting = GroupObservation(a_group(target, least=least), readiness, machines or [])
     return registry.observe(
         [sighting],
         registered=frozenset(registered),
@@ -50,7 +50,7 @@ def look(
     )
 
 
-def standing(observation: Observation) -> GroupStanding:
+def standing(observation: Observation) -> GroupHealth:
     return observation.groups["g"]
 
 
@@ -141,13 +141,13 @@ def test_past_the_deadline_the_group_is_backed_off() -> None:
 
 def test_a_machine_that_runs_is_not_given_back() -> None:
     registry = asked(2)
-    machines = [Machine("m1", "m1"), Machine("p", "p", creating=True)]
+    machines = [GroupMachine("m1", "m1"), GroupMachine("p", "p", creating=True)]
     assert standing(look(registry, 2, now=900, machines=machines)).give_back == 1
 
 
 def test_without_word_of_machines_nothing_times_out() -> None:
     registry = asked(1)
-    sighting = Sighting(a_group(1), GroupReadiness(group="g"), None)
+    sighting = GroupObservation(a_group(1), GroupReadiness(group="g"), None)
     seen = registry.observe(
         [sighting], registered=frozenset(), policy=GroupPolicy(), patience=PATIENCE, now=2000
     )
@@ -165,7 +165,7 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
 
 def test_a_machine_without_a_node_is_unregistered_then_overdue() -> None:
     registry = Registry()
-    machines = [Machine("m1", "m1")]
+    machines = [GroupMachine("m1", "m1")]
     first = standing(look(registry, 1, now=0, machines=machines))
     later = standing(look(registry, 1, now=900, machines=machines))
     assert (first.unregistered, first.overdue) == (1, ())
@@ -175,13 +175,18 @@ def test_a_machine_without_a_node_is_unregistered_then_overdue() -> None:
 @pytest.mark.parametrize("named", ["id-1", "node-1"], ids=["by its id", "by its name"])
 def test_a_machine_whose_node_has_registered_is_not_unregistered(named: str) -> None:
     seen = look(
-        Registry(), 1, now=0, ready=1, machines=[Machine("id-1", "node-1")], registered=(named,)
+        Registry(),
+        1,
+        now=0,
+        ready=1,
+        machines=[GroupMachine("id-1", "node-1")],
+        registered=(named,),
     )
     assert standing(seen).unregistered == 0
 
 
 def test_a_node_whose_machine_is_being_deleted_does_not_stand_for_one_that_is_coming() -> None:
-    going = Machine(id="m1", name="n1", deleting=True)
+    going = GroupMachine(id="m1", name="n1", deleting=True)
     one = standing(
         look(asked(1, target=0), 1, now=10, unready=1, machines=[going], registered=("n1",))
     )
@@ -190,14 +195,17 @@ def test_a_node_whose_machine_is_being_deleted_does_not_stand_for_one_that_is_co
 
 def test_an_overdue_machine_is_not_counted_on() -> None:
     registry = Registry()
-    machines = [Machine("m1", "m1")]
+    machines = [GroupMachine("m1", "m1")]
     look(registry, 1, now=0, machines=machines)
     assert standing(look(registry, 1, now=900, machines=machines)).upcoming == 0
 
 
 def test_a_machine_that_failed_backs_the_group_off_once() -> None:
     registry = asked(2)
-    machines = [Machine("m1", "m1", failure=NO_STOCK), Machine("m2", "m2", failure=NO_STOCK)]
+    machines = [
+        GroupMachine("m1", "m1", failure=NO_STOCK),
+        GroupMachine("m2", "m2", failure=NO_STOCK),
+    ]
     first = look(registry, 2, now=10, machines=machines)
     second = look(registry, 2, now=20, machines=machines)
     assert [(one.nodes, one.failure) for one in first.happened] == [(2, NO_STOCK)]
@@ -208,7 +216,7 @@ def test_a_machine_that_failed_backs_the_group_off_once() -> None:
 
 def test_many_overdue_machines_make_a_group_unhealthy() -> None:
     registry = Registry()
-    machines = [Machine(f"m{i}", f"m{i}") for i in range(5)]
+    machines = [GroupMachine(f"m{i}", f"m{i}") for i in range(5)]
     look(registry, 5, now=0, machines=machines)
     one = standing(look(registry, 5, now=900, machines=machines))
     assert (one.healthy, one.skip_reason) == (False, NOT_READY_FOR_SCALE_UP)
@@ -285,7 +293,7 @@ def test_a_restart_at_any_moment_changes_nothing(
                 registry.failed("g", NO_STOCK, now=now, patience=PATIENCE)
             elif move == "register":
                 ready = min(target, ready + number)
-            machines = [Machine(f"m{i}", f"m{i}") for i in range(ready, target)]
+            machines = [GroupMachine(f"m{i}", f"m{i}") for i in range(ready, target)]
             seen.append(look(registry, target, now=now, ready=ready, machines=machines))
         ends.append((registry.state, seen))
     assert ends[0] == ends[1]

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 from tonnage.embedded.apiserver import patches
 from tonnage.embedded.apiserver.kinds import BUILT_IN, ServedKind, from_definition
 
@@ -93,7 +93,7 @@ _ACCEPTS = ("", "application/json", "application/json;as=Table;g=meta.k8s.io;v=v
 CUSTOM = from_definition({"spec": _BODIES["customresourcedefinitions"]["spec"]})
 
 
-def drawn(seed: int, count: int) -> Iterator[Request]:
+def drawn(seed: int, count: int) -> Iterator[HttpRequest]:
     """Hostile requests; the same for the same seed."""
     dice = random.Random(seed)
     for kind in BUILT_IN:
@@ -116,12 +116,12 @@ def _place(kind: ServedKind) -> str:
     )
 
 
-def _sent(method: str, path: str, tree: object) -> Request:
+def _sent(method: str, path: str, tree: object) -> HttpRequest:
     headers = (("Content-Type", "application/json"),)
-    return Request(method=method, path=path, headers=headers, body=json.dumps(tree).encode())
+    return HttpRequest(method=method, path=path, headers=headers, body=json.dumps(tree).encode())
 
 
-def _request(dice: random.Random) -> Request:
+def _request(dice: random.Random) -> HttpRequest:
     kind = dice.choice(BUILT_IN)
     tree = valid(kind)
     name = tree["metadata"]["name"]
@@ -163,7 +163,7 @@ def _request(dice: random.Random) -> Request:
             [b"", b"{", b"\xff\xfe", b"null", b"[]", b"[" * 5000, data[:-3], b"k8s\x00\x01"]
         )
     headers.append(("Content-Type", style))
-    return Request(method=method, path=place, query=query, headers=tuple(headers), body=data)
+    return HttpRequest(method=method, path=place, query=query, headers=tuple(headers), body=data)
 
 
 def _patch(dice: random.Random, tree: dict[str, Any], style: str) -> object:

@@ -20,7 +20,7 @@ from tonnage.service import logs
 from tonnage.service.certificates import Certificates
 from tonnage.service.http_questions import Question, Reply
 from tonnage.service.listener import ConnectionLimits
-from tonnage.service.status_server import Server
+from tonnage.service.status_server import StatusServer
 
 SECONDS = 60.0
 """Longer than anything here takes; nothing is measured by it."""
@@ -66,8 +66,8 @@ async def serving(
     certificates: Certificates | None = None,
     limits: ConnectionLimits | None = None,
     question: Question = echo,
-) -> AsyncIterator[Server]:
-    server = Server(
+) -> AsyncIterator[StatusServer]:
+    server = StatusServer(
         "127.0.0.1:0",
         alive=str,
         ready=str,

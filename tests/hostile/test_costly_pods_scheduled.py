@@ -7,7 +7,7 @@ import pytest
 from tests.scheduler.harness import a_pod, scheduling
 from tonnage.objects.pods import Toleration
 from tonnage.scheduler import placer
-from tonnage.scheduler.placer import Placed, Placer, Refused
+from tonnage.scheduler.placer import PlacedPod, Placer, RefusedPod
 from tonnage.snapshot.snapshot import PodRecord
 from tonnage.testing.clock import VirtualClock
 
@@ -20,7 +20,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     found: list[list[str]] = []
     decide = Placer.decide
 
-    def noted(self: Placer, records: list[PodRecord]) -> Iterator[Placed | Refused]:
+    def noted(self: Placer, records: list[PodRecord]) -> Iterator[PlacedPod | RefusedPod]:
         found.append([record.meta.name for record in records])
         return decide(self, records)
 

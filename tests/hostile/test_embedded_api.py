@@ -13,7 +13,7 @@ import pytest
 from tests.hostile import requests
 from tonnage.clock import SystemClock
 from tonnage.clock.virtual import VirtualClock
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 from tonnage.embedded.apiserver import ApiServer, kubeconfig
 from tonnage.embedded.apiserver.http import HttpFront
 
@@ -40,14 +40,14 @@ def test_an_owner_loses_its_uid_by_no_patch() -> None:
     api = server()
     owner = {"apiVersion": "v1", "kind": "Thing", "name": "n", "uid": "1"}
     tree = {"metadata": {"name": "a", "ownerReferences": [owner]}}
-    api.answer(Request(method="POST", path=MAPS, headers=JSON, body=json.dumps(tree).encode()))
+    api.answer(HttpRequest(method="POST", path=MAPS, headers=JSON, body=json.dumps(tree).encode()))
     patch = {"metadata": {"ownerReferences": [{**owner, "uid": None}]}}
     style = (("Content-Type", "application/merge-patch+json"),)
-    request = Request(
+    request = HttpRequest(
         method="PATCH", path=f"{MAPS}/a", headers=style, body=json.dumps(patch).encode()
     )
     assert api.answer(request).status in (400, 422)
-    stored = json.loads(api.answer(Request(method="GET", path=f"{MAPS}/a")).body)
+    stored = json.loads(api.answer(HttpRequest(method="GET", path=f"{MAPS}/a")).body)
     assert stored["metadata"]["ownerReferences"] == [owner]
 
 
@@ -56,13 +56,15 @@ def test_data_with_a_broken_object_is_served_without_it(tmp_path: Path) -> None:
     api = server(data)
     for name in ("good", "bad"):
         tree = {"metadata": {"name": name}}
-        api.answer(Request(method="POST", path=MAPS, headers=JSON, body=json.dumps(tree).encode()))
+        api.answer(
+            HttpRequest(method="POST", path=MAPS, headers=JSON, body=json.dumps(tree).encode())
+        )
     api.close()
     text = data.read_text().replace('"name":"bad"', '"name":"bad","ownerReferences":[{"a":1}]')
     data.write_text(f"{text}garbage\n")
     again = server(data)
-    assert again.answer(Request(method="GET", path=f"{MAPS}/good")).status == 200
-    assert again.answer(Request(method="GET", path=f"{MAPS}/bad")).status == 404
+    assert again.answer(HttpRequest(method="GET", path=f"{MAPS}/good")).status == 200
+    assert again.answer(HttpRequest(method="GET", path=f"{MAPS}/bad")).status == 404
     again.close()
     assert len((tmp_path / "data.left-out").read_text().splitlines()) == 2
 

@@ -105,7 +105,7 @@ def test_a_file_that_is_too_large_is_refused(
     large = tmp_path / "large.json"
     large.write_bytes(b" " * (sources.MIB + 1))
     with pytest.raises(InputError, match=r"large\.json: more than 1 MiB"):
-        sources.read(sources.Source("large.json", large))
+        sources.read(sources.InputSource("large.json", large))
 
 
 def test_a_line_of_a_batch_that_never_ends_is_refused(

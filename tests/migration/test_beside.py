@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from tests.cli.embeddedserver import EmbeddedCluster, embedded_cluster
 from tonnage.cli.app import program
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 
 DRIVER = "ebs.csi.aws.com"
 STATUS = """\
@@ -81,7 +81,7 @@ def pod(name: str, claim: str) -> dict[str, Any]:
 def refuse(cluster: EmbeddedCluster, name: str) -> None:
     """As the scheduler does it."""
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    request = Request(
+    request = HttpRequest(
         method="PATCH",
         path=f"/api/v1/namespaces/default/pods/{name}/status",
         headers=(("Content-Type", "application/merge-patch+json"),),

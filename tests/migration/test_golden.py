@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.cli.app import program
 from tonnage.objects import codec, kinds
 from tonnage.service import config_file
@@ -48,7 +48,7 @@ def test_what_it_becomes_is_what_was_agreed_on(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_its_settings_and_groups_are_accepted(case: str, tmp_path: Path) -> None:
     migrated(case, "--write", str(tmp_path))
-    config_file.parse((tmp_path / "config.yaml").read_bytes(), Config, where="", given={})
+    config_file.parse((tmp_path / "config.yaml").read_bytes(), AutoscalerConfig, where="", given={})
     row = kinds.by_kind("tonnage.dev/v1alpha1", "NodeGroup")
     assert row is not None
     groups = tmp_path / "node-groups.yaml"

@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.cluster.apiserver import ApiServer, Json, until
 from tonnage.clock import Clock
-from tonnage.nodeagent.config import Config
-from tonnage.nodeagent.program import Program, Settings
-from tonnage.nodeagent.provenance import Entry, decode
+from tonnage.nodeagent.config import NodeAgentConfig
+from tonnage.nodeagent.program import NodeAgentProgram, NodeAgentSettings
+from tonnage.nodeagent.provenance import ProvenanceEntry, decode
 from tonnage.service.config_file import ConfigFile
 
 EBS = "ebs.csi.aws.com"
@@ -62,8 +62,8 @@ class Agents:
         server.put(CSINODES, {"metadata": {"name": NODE}, "spec": {"drivers": []}})
         server.put(CSIDRIVERS, {"metadata": {"name": EBS}, "spec": {}})
 
-    def program(self, *, once: bool = False, dry_run: bool = False) -> Program:
-        settings = Settings(
+    def program(self, *, once: bool = False, dry_run: bool = False) -> NodeAgentProgram:
+        settings = NodeAgentSettings(
             node_name=NODE,
             kubelet_dir=self._kubelet_dir,
             host_root=self._root,
@@ -71,9 +71,9 @@ class Agents:
             once=once,
             dry_run=dry_run,
         )
-        return Program(
+        return NodeAgentProgram(
             self.server.client(self.clock),
-            config=ConfigFile(None, Config),
+            config=ConfigFile(None, NodeAgentConfig),
             settings=settings,
             clock=self.clock,
             rng=random.Random(3),
@@ -81,7 +81,7 @@ class Agents:
         )
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Program]:
+    async def running(self) -> AsyncIterator[NodeAgentProgram]:
         program = self.program()
         task = asyncio.create_task(program.run())
         try:
@@ -110,7 +110,7 @@ class Agents:
         return found[0]
 
     @property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, ProvenanceEntry]:
         return decode(self.node["metadata"].get("annotations", {}))
 
     def events(self, reason: str) -> list[str]:

@@ -20,7 +20,7 @@ from tests.nodeagent.harness import (
 )
 from tests.nodeagent.hosts import FakeHost, ec2
 from tonnage.nodeagent import removal
-from tonnage.nodeagent.effective_limit import Source
+from tonnage.nodeagent.effective_limit import LimitSource
 from tonnage.testing.clock import VirtualClock
 
 
@@ -45,7 +45,7 @@ async def test_the_limit_is_published_with_its_provenance(
             async with made.running():
                 await made.until(lambda: made.published == {KEY: "25"})
         entry = made.entries[EBS]
-        assert (entry.count, entry.source) == (25, Source.CATALOGUE)
+        assert (entry.count, entry.source) == (25, LimitSource.CATALOGUE)
         assert entry.reason == (
             "m5.large: 28 shared slots - 1 root disk - 2 ENIs - 0 local NVMe - 0 reserved = 25"
         )
@@ -128,7 +128,7 @@ async def test_a_refused_attach_is_published_at_once(
                 made.server.put(ATTACHMENTS, attachment("v16", attached=False, error=error))
                 await made.until(lambda: made.published == {KEY: "16"})
                 assert clock.monotonic() - since < 60.0
-        assert made.entries[EBS].source is Source.MEASURED
+        assert made.entries[EBS].source is LimitSource.MEASURED
 
 
 async def test_an_error_without_a_code_is_known_by_its_words(

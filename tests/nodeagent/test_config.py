@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tonnage.errors import InputError
-from tonnage.nodeagent.config import OVERRIDES_ANNOTATION, Config
+from tonnage.nodeagent.config import OVERRIDES_ANNOTATION, NodeAgentConfig
 from tonnage.objects.nodes import Node
 from tonnage.service import config_file
 from tonnage.testing import builders
@@ -14,8 +14,8 @@ from tonnage.testing import builders
 EBS = "ebs.csi.aws.com"
 
 
-def parsed(text: str) -> Config:
-    return config_file.parse(text.encode(), Config, where="agent.yaml", given={})
+def parsed(text: str) -> NodeAgentConfig:
+    return config_file.parse(text.encode(), NodeAgentConfig, where="agent.yaml", given={})
 
 
 def node(overrides: str = "") -> Node:
@@ -56,7 +56,7 @@ def test_the_nearest_override_holds(annotation: str, kind: str, count: int) -> N
 
 
 def test_a_driver_without_override_has_none() -> None:
-    assert Config().override(EBS, node(), instance_type="m5.large") is None
+    assert NodeAgentConfig().override(EBS, node(), instance_type="m5.large") is None
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_a_file_that_cannot_be_used_is_refused(text: str, words: str) -> None:
 def test_every_time_has_to_be_a_time() -> None:
     settings: Any = {"settleLower": "soon"}
     with pytest.raises(InputError, match="settleLower"):
-        config_file.parse(b"", Config, where="flags", given=settings)
+        config_file.parse(b"", NodeAgentConfig, where="flags", given=settings)

@@ -8,19 +8,19 @@ import pytest
 from tests.nodeagent.csidriver import CsiDriver
 from tests.soak.measure import descriptors
 from tonnage.clock import SystemClock
-from tonnage.nodeagent.csi import MOST_VOLUMES, Answer, Caller, DriverError, Patience
+from tonnage.nodeagent.csi import MOST_VOLUMES, Answer, CsiCaller, CsiPatience, DriverError
 from tonnage.nodeagent.protos import csi_pb2, pluginregistration_pb2
 
 EBS = "ebs.csi.aws.com"
-QUICK = Patience(timeout=5.0, attempts=2, first_wait=0.01)
-HASTY = Patience(timeout=0.1, attempts=2, first_wait=0.01)
+QUICK = CsiPatience(timeout=5.0, attempts=2, first_wait=0.01)
+HASTY = CsiPatience(timeout=0.1, attempts=2, first_wait=0.01)
 
 
-def caller(patience: Patience = QUICK) -> Caller:
-    return Caller(clock=SystemClock(), rng=random.Random(1), patience=patience)
+def caller(patience: CsiPatience = QUICK) -> CsiCaller:
+    return CsiCaller(clock=SystemClock(), rng=random.Random(1), patience=patience)
 
 
-async def asked(driver: CsiDriver, patience: Patience = QUICK) -> Answer:
+async def asked(driver: CsiDriver, patience: CsiPatience = QUICK) -> Answer:
     registered = await caller().registration(driver.registration)
     return await caller(patience).ask(registered)
 

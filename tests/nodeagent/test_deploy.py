@@ -5,7 +5,7 @@ import yaml
 
 from tests.deploy.manifests import Manifest, Right, of_kind, rights
 from tonnage.cli.app import COMMANDS
-from tonnage.nodeagent.config import Config
+from tonnage.nodeagent.config import NodeAgentConfig
 from tonnage.service import config_file
 
 OVERLAY = "node-agent"
@@ -77,7 +77,10 @@ def test_the_command_knows_its_options() -> None:
 def test_the_configuration_is_usable() -> None:
     (config_map,) = of_kind("ConfigMap", OVERLAY)
     text = config_map["data"]["config.yaml"]
-    assert config_file.parse(text.encode(), Config, where="config.yaml", given={}) == Config()
+    assert (
+        config_file.parse(text.encode(), NodeAgentConfig, where="config.yaml", given={})
+        == NodeAgentConfig()
+    )
     assert yaml.safe_load(text)["kind"] == "NodeAgentConfig"
 
 

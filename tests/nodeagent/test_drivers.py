@@ -9,11 +9,11 @@ from pathlib import Path
 
 from tests.nodeagent.csidriver import CsiDriver
 from tonnage.clock import SystemClock
-from tonnage.nodeagent.csi import Caller, Patience
-from tonnage.nodeagent.drivers import Drivers, Pace
+from tonnage.nodeagent.csi import CsiCaller, CsiPatience
+from tonnage.nodeagent.drivers import Drivers, PollPace
 
 EBS = "ebs.csi.aws.com"
-PATIENCE = Patience(timeout=5.0, attempts=1)
+PATIENCE = CsiPatience(timeout=5.0, attempts=1)
 WITHIN = 30.0
 """Seconds; a quiet machine needs much less than one."""
 
@@ -22,17 +22,17 @@ class Following:
     """`Drivers` that run, and what can be waited for."""
 
     def __init__(
-        self, kubelet_dir: Path, *, patience: Patience = PATIENCE, poll: float = 0.02
+        self, kubelet_dir: Path, *, patience: CsiPatience = PATIENCE, poll: float = 0.02
     ) -> None:
         clock, rng = SystemClock(), random.Random(1)
         self.changes = 0
         self.drivers = Drivers(
             kubelet_dir / "plugins_registry",
-            Caller(clock=clock, rng=rng, patience=patience),
+            CsiCaller(clock=clock, rng=rng, patience=patience),
             clock=clock,
             rng=rng,
             changed=self._changed,
-            pace=Pace(scan=0.02, poll=poll, longest_wait=0.1),
+            pace=PollPace(scan=0.02, poll=poll, longest_wait=0.1),
         )
 
     def _changed(self) -> None:
@@ -54,7 +54,7 @@ class Following:
 
 @asynccontextmanager
 async def following(
-    kubelet_dir: Path, *, patience: Patience = PATIENCE, poll: float = 0.02
+    kubelet_dir: Path, *, patience: CsiPatience = PATIENCE, poll: float = 0.02
 ) -> AsyncIterator[Following]:
     follows = Following(kubelet_dir, patience=patience, poll=poll)
     task = asyncio.create_task(follows.drivers.run())
@@ -117,7 +117,7 @@ async def test_a_driver_that_hangs_keeps_nobody_else_waiting(kubelet_dir: Path) 
         CsiDriver(kubelet_dir, "a.example.com", limit=1, behave="hang", short="a"),
         CsiDriver(kubelet_dir, EBS, limit=25, short="b"),
     ):
-        async with following(kubelet_dir, patience=Patience(timeout=600.0)) as follows:
+        async with following(kubelet_dir, patience=CsiPatience(timeout=600.0)) as follows:
             await follows.until(lambda: follows.limit() == 25)
             assert follows.limit("a.example.com") is None
 

@@ -5,7 +5,7 @@ import pytest
 from tonnage.groups import catalogue
 from tonnage.nodeagent import effective_limit
 from tonnage.nodeagent.beliefs import Ceiling, Memory
-from tonnage.nodeagent.effective_limit import Facts, Machine, Source
+from tonnage.nodeagent.effective_limit import Facts, LimitSource, MachineSlots
 
 EBS = catalogue.EBS
 AZURE = catalogue.AZURE_DISK
@@ -16,103 +16,103 @@ def said(number: int, *, believed: int | None = None) -> Memory:
     return Memory(answered=number, believed=believed or number)
 
 
-def room(count: int, *, takes_none: bool = False) -> Machine:
-    return Machine(count=count, formula="by the tables", takes_none=takes_none)
+def room(count: int, *, takes_none: bool = False) -> MachineSlots:
+    return MachineSlots(count=count, formula="by the tables", takes_none=takes_none)
 
 
 TABLE = [
-    ("nobody has a number", Facts(driver=OTHER), None, Source.NOBODY),
-    ("the driver alone", Facts(driver=OTHER, memory=said(10)), 10, Source.DRIVER),
-    ("the tables alone", Facts(driver=OTHER, machine=room(16)), 16, Source.CATALOGUE),
+    ("nobody has a number", Facts(driver=OTHER), None, LimitSource.NOBODY),
+    ("the driver alone", Facts(driver=OTHER, memory=said(10)), 10, LimitSource.DRIVER),
+    ("the tables alone", Facts(driver=OTHER, machine=room(16)), 16, LimitSource.CATALOGUE),
     (
         "equal: the driver's",
         Facts(driver=EBS, memory=said(25), machine=room(25)),
         25,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "the machine has less room than the driver says",
         Facts(driver=EBS, memory=said(26), machine=room(24)),
         24,
-        Source.CATALOGUE,
+        LimitSource.CATALOGUE,
     ),
     (
         "the driver says less than the machine has room for",
         Facts(driver=EBS, memory=said(20), machine=room(25)),
         20,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "a driver that has its number from its flags knows better than a table of defaults",
         Facts(driver="csi.vsphere.vmware.com", memory=said(255), machine=room(59)),
         255,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "what was run into goes before what was promised",
         Facts(driver=EBS, memory=said(26), machine=room(23), ceiling=Ceiling(count=16)),
         16,
-        Source.MEASURED,
+        LimitSource.MEASURED,
     ),
     (
         "a ceiling above everything else changes nothing",
         Facts(driver=EBS, memory=said(26), machine=room(23), ceiling=Ceiling(count=24)),
         23,
-        Source.CATALOGUE,
+        LimitSource.CATALOGUE,
     ),
     (
         "the operator's word goes before all",
         Facts(driver=EBS, memory=said(26), ceiling=Ceiling(count=16), override=30),
         30,
-        Source.OVERRIDE,
+        LimitSource.OVERRIDE,
     ),
     (
         "the operator may say none",
         Facts(driver=EBS, memory=said(26), override=0),
         0,
-        Source.OVERRIDE,
+        LimitSource.OVERRIDE,
     ),
     (
         "reserved slots are taken off the driver's number",
         Facts(driver=OTHER, memory=said(10), reserved=3),
         7,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "foreign disks are taken off the number of a driver that does not see them",
         Facts(driver=AZURE, memory=said(16), foreign_disks=1),
         15,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "but not once more off that of a driver that does",
         Facts(driver=EBS, memory=said(25), foreign_disks=1),
         25,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "a restart that forgot volumes of pods does not count",
         Facts(driver=EBS, memory=said(12, believed=25), machine=room(25)),
         25,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "a crowded node has one slot, never none",
         Facts(driver=OTHER, memory=said(2), reserved=2),
         1,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "and never less than none",
         Facts(driver=OTHER, memory=said(2), reserved=9),
         1,
-        Source.DRIVER,
+        LimitSource.DRIVER,
     ),
     (
         "a machine that takes no disks has no slots",
         Facts(driver=AZURE, machine=room(0, takes_none=True)),
         0,
-        Source.CATALOGUE,
+        LimitSource.CATALOGUE,
     ),
 ]
 
@@ -120,7 +120,7 @@ TABLE = [
 @pytest.mark.parametrize(
     ("facts", "count", "source"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_the_limit(facts: Facts, count: int | None, source: Source) -> None:
+def test_the_limit(facts: Facts, count: int | None, source: LimitSource) -> None:
     found = effective_limit.effective(facts)
     assert (found.count, found.source) == (count, source)
 
@@ -153,7 +153,7 @@ def test_the_reason_says_how_it_came_about(facts: Facts, words: str) -> None:
 
 def machine(
     driver: str, kind: str, *, interfaces: int = 1, foreign: int = 0, reserved: int = 0
-) -> Machine | None:
+) -> MachineSlots | None:
     return effective_limit.machine(
         driver,
         kind,

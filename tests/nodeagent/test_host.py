@@ -7,12 +7,12 @@ import pytest
 from tests.nodeagent.hosts import CSI_MOUNT, FakeHost, azure, azure_disk, ec2
 from tonnage.groups import catalogue
 from tonnage.nodeagent import host
-from tonnage.nodeagent.host import Use
+from tonnage.nodeagent.host import DiskPurpose
 
 EBS = catalogue.EBS
 
 
-def uses(fake: FakeHost) -> dict[str, Use]:
+def uses(fake: FakeHost) -> dict[str, DiskPurpose]:
     return {disk.name: disk.use for disk in host.read(fake.root).disks}
 
 
@@ -26,13 +26,13 @@ def machine(tmp_path: Path) -> FakeHost:
 
 
 def test_the_disk_that_holds_the_root_is_no_foreign_one(machine: FakeHost) -> None:
-    assert uses(machine) == {"nvme0n1": Use.ROOT}
+    assert uses(machine) == {"nvme0n1": DiskPurpose.ROOT}
     assert foreign(machine) == 0
 
 
 def test_a_disk_mounted_by_csi_is_no_foreign_one(machine: FakeHost) -> None:
     machine.disk("nvme1n1", mounts=[CSI_MOUNT])
-    assert uses(machine)["nvme1n1"] is Use.CSI
+    assert uses(machine)["nvme1n1"] is DiskPurpose.CSI
     assert foreign(machine) == 0
 
 
@@ -57,13 +57,13 @@ def test_a_file_system_without_a_device_number_is_known_by_its_name(machine: Fak
 def test_an_encrypted_volume_of_a_pod_is_known_by_what_it_stands_on(machine: FakeHost) -> None:
     machine.disk("nvme1n1")
     machine.mapping("dm-0", "nvme1n1", mounts=[CSI_MOUNT])
-    assert uses(machine)["nvme1n1"] is Use.CSI
+    assert uses(machine)["nvme1n1"] is DiskPurpose.CSI
 
 
 def test_a_logical_volume_on_a_partition_makes_its_disk_foreign(machine: FakeHost) -> None:
     machine.disk("nvme1n1", partition=True)
     machine.mapping("dm-0", "nvme1n1p1", mounts=["/data"])
-    assert uses(machine)["nvme1n1"] is Use.FOREIGN
+    assert uses(machine)["nvme1n1"] is DiskPurpose.FOREIGN
 
 
 def test_a_disk_on_its_way_to_a_pod_is_no_foreign_one(machine: FakeHost) -> None:

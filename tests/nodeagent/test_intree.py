@@ -5,12 +5,12 @@ import pytest
 
 from tonnage.errors import InputError
 from tonnage.nodeagent import intree
-from tonnage.nodeagent.effective_limit import Machine
+from tonnage.nodeagent.effective_limit import MachineSlots
 from tonnage.objects.intree import AWS_EBS, AZURE_DISK, CINDER, GCE_PD
 from tonnage.objects.nodes import Node
 from tonnage.testing import builders
 
-MACHINE = Machine(count=24, formula="by the tables")
+MACHINE = MachineSlots(count=24, formula="by the tables")
 
 
 def node(provider_id: str, kind: str = "") -> Node:
@@ -56,7 +56,9 @@ def test_asking_a_plugin_on_a_node_of_another_cloud_is_an_error(
         "the rule of old, where the tables know nothing",
     ],
 )
-def test_the_number_comes_from(machine: Machine | None, env_max: int | None, number: int) -> None:
+def test_the_number_comes_from(
+    machine: MachineSlots | None, env_max: int | None, number: int
+) -> None:
     found = intree.volume_limit(
         AWS_EBS, node("aws:///z/i-0", "m5.large"), machine=machine, env_max=env_max
     )

@@ -9,11 +9,11 @@ import pytest
 from tests.nodeagent.hosts import FakeHost, azure, azure_disk, ec2
 from tonnage.groups import catalogue
 from tonnage.nodeagent import host, provenance
-from tonnage.nodeagent.config import OVERRIDES_ANNOTATION, Config
-from tonnage.nodeagent.effective_limit import Source
-from tonnage.nodeagent.limit_decision import Decider, Heard, Outcome, Sight
-from tonnage.nodeagent.limit_drift import Kind
-from tonnage.nodeagent.provenance import Entry, Written
+from tonnage.nodeagent.config import OVERRIDES_ANNOTATION, NodeAgentConfig
+from tonnage.nodeagent.effective_limit import LimitSource
+from tonnage.nodeagent.limit_decision import DriverAnswer, LimitDecider, LimitDecisions, NodeFacts
+from tonnage.nodeagent.limit_drift import DriftKind
+from tonnage.nodeagent.provenance import ProvenanceEntry, Written
 from tonnage.objects import limit_keys
 from tonnage.objects.intree import AWS_EBS
 from tonnage.objects.storage import AttachError, CSIDriver, CSINode, VolumeAttachment
@@ -29,21 +29,21 @@ class Life:
     def __init__(self, fake: FakeHost, kind: str, *, driver: str = EBS, **config: Any) -> None:
         self.fake = fake
         self.driver = driver
-        self.config = Config(**config)
+        self.config = NodeAgentConfig(**config)
         self.node = builders.node("n", labels={INSTANCE_TYPE: kind})
         self.csinode = builders.csinode("n", {})
         self.drivers: dict[str, CSIDriver] = {driver: builders.csidriver(driver)}
         self.attachments: list[VolumeAttachment] = []
-        self.heard: dict[str, Heard] = {}
+        self.heard: dict[str, DriverAnswer] = {}
         self.now = 0.0
         self.decider = self.agent()
 
-    def agent(self, entries: dict[str, Entry] | None = None) -> Decider:
-        return Decider(entries or {}, self.config, env_max=None, hasty=False)
+    def agent(self, entries: dict[str, ProvenanceEntry] | None = None) -> LimitDecider:
+        return LimitDecider(entries or {}, self.config, env_max=None, hasty=False)
 
     def says(self, number: int | None) -> None:
         """What the driver answers; `None` if it does not."""
-        self.heard = {self.driver: Heard(number, tried=True)}
+        self.heard = {self.driver: DriverAnswer(number, tried=True)}
 
     def gone(self) -> None:
         """Its pod is deleted: no socket, no entry in the CSINode."""
@@ -63,9 +63,9 @@ class Life:
         )
         self.attachments.append(msgspec.structs.replace(waiting, status=status))
 
-    def look(self, *, after: float = 1.0) -> Outcome:
+    def look(self, *, after: float = 1.0) -> LimitDecisions:
         self.now += after
-        sight = Sight(
+        sight = NodeFacts(
             node=self.node,
             csinode=self.csinode,
             drivers=self.drivers,
@@ -77,7 +77,7 @@ class Life:
         )
         return self.decider.look(sight, self.config)
 
-    def entry(self, *, after: float = 1.0) -> Entry:
+    def entry(self, *, after: float = 1.0) -> ProvenanceEntry:
         return self.look(after=after).entries[self.driver]
 
     def count(self, *, after: float = 1.0) -> int | None:
@@ -132,7 +132,7 @@ def test_an_agent_that_comes_after_the_restart_finds_the_number_by_the_machine(
 def test_a_driver_that_forgets_volumes_is_told_about(m5: Life) -> None:
     m5.attach(13)
     m5.says(12)
-    assert Kind.FORGETS in {one.kind for one in m5.look().drifts}
+    assert DriftKind.FORGETS in {one.kind for one in m5.look().drifts}
 
 
 # A ceiling nobody has in a table (bottlerocket issue 4678)
@@ -151,7 +151,7 @@ def test_a_refused_attach_lowers_the_limit_at_once_to_what_is_attached(t4g: Life
     t4g.attach(16)
     t4g.refuse()
     entry = t4g.entry()
-    assert (entry.count, entry.source) == (16, Source.MEASURED)
+    assert (entry.count, entry.source) == (16, LimitSource.MEASURED)
 
 
 def test_the_measured_ceiling_survives_pods_and_agents(t4g: Life) -> None:
@@ -163,11 +163,11 @@ def test_the_measured_ceiling_survives_pods_and_agents(t4g: Life) -> None:
 
 
 def test_the_operators_number_is_kept_whatever_was_measured(t4g: Life) -> None:
-    t4g.config = Config(overrides={EBS: 20})
+    t4g.config = NodeAgentConfig(overrides={EBS: 20})
     t4g.attach(16)
     t4g.refuse()
     entry = t4g.entry()
-    assert (entry.count, entry.source) == (20, Source.OVERRIDE)
+    assert (entry.count, entry.source) == (20, LimitSource.OVERRIDE)
 
 
 def test_an_old_refusal_is_not_taken_for_a_new_one(t4g: Life) -> None:
@@ -246,7 +246,7 @@ def test_a_driver_that_hangs_from_the_start_has_the_number_of_the_machine(tmp_pa
 
 def test_of_a_driver_that_was_not_asked_yet_nothing_is_published(tmp_path: Path) -> None:
     life = Life(ec2(tmp_path), "m5.large")
-    life.heard = {EBS: Heard(None, tried=False)}
+    life.heard = {EBS: DriverAnswer(None, tried=False)}
     assert life.look().entries == {}
 
 
@@ -265,9 +265,9 @@ def test_an_override_on_the_node_holds_at_once(m5: Life) -> None:
 
 
 def test_an_override_that_is_taken_back_ends_at_once(m5: Life) -> None:
-    m5.config = Config(overrides={EBS: 20})
+    m5.config = NodeAgentConfig(overrides={EBS: 20})
     m5.look()
-    m5.config = Config()
+    m5.config = NodeAgentConfig()
     assert m5.count() == 25
 
 
@@ -316,12 +316,12 @@ def test_what_the_csinode_said_is_that_of_the_kubelet_and_never_our_own(tmp_path
     life.csinode = listed(None)
     life.look()
     life.csinode = listed(24)
-    life.config = Config(write_csinode=True, overrides={EBS: 20})
+    life.config = NodeAgentConfig(write_csinode=True, overrides={EBS: 20})
     assert life.entry().csinode == Written(count=20, before=None)
 
 
 def test_a_csinode_that_is_right_by_itself_is_not_ours(m5: Life) -> None:
-    m5.config = Config(write_csinode=True)
+    m5.config = NodeAgentConfig(write_csinode=True)
     m5.csinode = listed(25)
     assert m5.entry().csinode is None
 
@@ -333,7 +333,7 @@ def on_aws(life: Life) -> None:
 
 def test_the_key_of_the_in_tree_plugin_has_the_number_of_its_driver(m5: Life) -> None:
     on_aws(m5)
-    m5.config = Config(publish_intree=True, overrides={EBS: 20})
+    m5.config = NodeAgentConfig(publish_intree=True, overrides={EBS: 20})
     entry = m5.look().entries[AWS_EBS]
     assert (entry.key, entry.count) == ("attachable-volumes-aws-ebs", 20)
 
@@ -348,17 +348,17 @@ def test_without_the_driver_the_in_tree_plugin_has_the_number_of_the_machine(
 
 def test_the_environment_goes_before_the_number_of_the_driver(m5: Life) -> None:
     on_aws(m5)
-    m5.config = Config(publish_intree=True)
-    m5.decider = Decider({}, m5.config, env_max=7, hasty=False)
+    m5.config = NodeAgentConfig(publish_intree=True)
+    m5.decider = LimitDecider({}, m5.config, env_max=7, hasty=False)
     counts = {name: entry.count for name, entry in m5.look().entries.items()}
     assert counts == {EBS: 25, AWS_EBS: 7}
 
 
 def test_a_node_of_no_cloud_has_no_in_tree_plugin(m5: Life) -> None:
-    m5.config = Config(publish_intree=True)
+    m5.config = NodeAgentConfig(publish_intree=True)
     assert set(m5.look().entries) == {EBS}
 
 
 def test_the_kubelet_that_says_otherwise_is_told_about(m5: Life) -> None:
     m5.csinode = listed(None)
-    assert {one.kind for one in m5.look().drifts} == {Kind.KUBELET_UNLIMITED}
+    assert {one.kind for one in m5.look().drifts} == {DriftKind.KUBELET_UNLIMITED}

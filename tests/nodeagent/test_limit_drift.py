@@ -4,7 +4,7 @@ import pytest
 
 from tonnage.groups import catalogue
 from tonnage.nodeagent import limit_drift
-from tonnage.nodeagent.limit_drift import Kind, View
+from tonnage.nodeagent.limit_drift import DriftKind, View
 
 EBS = catalogue.EBS
 
@@ -20,17 +20,17 @@ TABLE = [
     (
         "the driver says 0",
         View(driver=EBS, published=25, answered=0, believed=25),
-        {Kind.NO_NUMBER: 0},
+        {DriftKind.NO_NUMBER: 0},
     ),
     (
         "the driver says less than is believed",
         View(driver=EBS, published=25, answered=12, believed=25),
-        {Kind.FORGETS: 13},
+        {DriftKind.FORGETS: 13},
     ),
     (
         "the driver says more than the machine has room for",
         View(driver=EBS, published=23, answered=26, believed=26, machine=23),
-        {Kind.ABOVE_MACHINE: 3},
+        {DriftKind.ABOVE_MACHINE: 3},
     ),
     (
         "more than the default of a driver with flags is no disagreement",
@@ -40,23 +40,23 @@ TABLE = [
     (
         "the kubelet has another number",
         View(driver=EBS, published=24, registered=True, kubelet=26),
-        {Kind.KUBELET: 2},
+        {DriftKind.KUBELET: 2},
     ),
     (
         "the kubelet has none",
         View(driver=EBS, published=24, registered=True),
-        {Kind.KUBELET_UNLIMITED: 0},
+        {DriftKind.KUBELET_UNLIMITED: 0},
     ),
     ("the kubelet does not know the driver", View(driver=EBS, published=24), {}),
     ("nothing is published, nobody has a number", View(driver=EBS, registered=True), {}),
-    ("more are attached", View(driver=EBS, published=6, attached=8), {Kind.OVERFULL: 2}),
+    ("more are attached", View(driver=EBS, published=6, attached=8), {DriftKind.OVERFULL: 2}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("view", "kinds"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_drift(view: View, kinds: dict[Kind, int]) -> None:
+def test_drift(view: View, kinds: dict[DriftKind, int]) -> None:
     assert {one.kind: one.by for one in limit_drift.found(view)} == kinds
 
 

@@ -8,18 +8,18 @@ import pytest
 from tonnage.errors import InputError
 from tonnage.nodeagent import limit_patches, provenance
 from tonnage.nodeagent.beliefs import Ceiling, Memory
-from tonnage.nodeagent.effective_limit import Source
-from tonnage.nodeagent.provenance import ANNOTATION, Entry, Written
+from tonnage.nodeagent.effective_limit import LimitSource
+from tonnage.nodeagent.provenance import ANNOTATION, ProvenanceEntry, Written
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver
 from tonnage.testing import builders
 
 EBS = "ebs.csi.aws.com"
 KEY = "attachable-volumes-csi-ebs.csi.aws.com"
-ENTRY = Entry(key=KEY, count=25, source=Source.DRIVER, reason="the driver says 25")
+ENTRY = ProvenanceEntry(key=KEY, count=25, source=LimitSource.DRIVER, reason="the driver says 25")
 
 
-def node(entries: dict[str, Entry] | None = None, **published: str) -> Node:
+def node(entries: dict[str, ProvenanceEntry] | None = None, **published: str) -> Node:
     plain = builders.node("n", allocatable={KEY: published["count"]} if published else None)
     if entries is None:
         return plain
@@ -62,7 +62,7 @@ def test_the_key_of_a_driver_that_is_gone_is_removed_from_both() -> None:
 
 
 def test_a_driver_that_has_no_limit_any_more_loses_its_key() -> None:
-    unlimited = Entry(key=KEY)
+    unlimited = ProvenanceEntry(key=KEY)
     assert status(limit_patches.node_change(node({EBS: ENTRY}, count="25"), {EBS: unlimited})) == {
         KEY: None
     }
@@ -77,10 +77,10 @@ def test_a_spoilt_annotation_counts_as_none() -> None:
 
 
 def test_an_entry_survives_the_annotation_whole() -> None:
-    whole = Entry(
+    whole = ProvenanceEntry(
         key=KEY,
         count=16,
-        source=Source.MEASURED,
+        source=LimitSource.MEASURED,
         reason="because",
         memory=Memory(answered=12, believed=25, held=2),
         ceiling=Ceiling(count=16, held=4, at=5),

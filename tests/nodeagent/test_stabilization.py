@@ -1,14 +1,14 @@
 """Changes that last are told, others are not."""
 
-from tonnage.nodeagent.stabilization import Settle, Settling
+from tonnage.nodeagent.stabilization import StabilizationWindow, Stabilizer
 
 
-def settling(told: int | None = 25) -> Settling:
-    return Settling({"d": told}, Settle(lower=60.0, higher=300.0))
+def settling(told: int | None = 25) -> Stabilizer:
+    return Stabilizer({"d": told}, StabilizationWindow(lower=60.0, higher=300.0))
 
 
 def told(
-    held: Settling, *looks: tuple[float, int | None], at_once: bool = False
+    held: Stabilizer, *looks: tuple[float, int | None], at_once: bool = False
 ) -> list[int | None]:
     return [held.step("d", wanted, now=now, at_once=at_once) for now, wanted in looks]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
-from tonnage.objects.shared_values import Sharing
+from tonnage.objects.shared_values import SharedValues
 from tonnage.testing.builders import pod
 from tonnage.testing.clusters import random_cluster
 
@@ -22,7 +22,7 @@ def daemon(on: str) -> Pod:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_pod_is_equal_to_what_comes_of_it(seed: int) -> None:
-    sharing = Sharing()
+    sharing = SharedValues()
     pods = [one for one in random_cluster(seed).objects if isinstance(one, Pod)]
     assert [sharing.pod(one) for one in pods] == pods
 
@@ -36,13 +36,13 @@ def test_a_pod_is_equal_to_what_comes_of_it(seed: int) -> None:
     ],
 )
 def test_replicas_share(part: Callable[[Pod], object]) -> None:
-    sharing = Sharing()
+    sharing = SharedValues()
     first, second = sharing.pod(replica(0)), sharing.pod(replica(1, on="n1"))
     assert part(first) is part(second)
 
 
 def test_daemons_share_their_containers_though_each_names_its_node() -> None:
-    sharing = Sharing()
+    sharing = SharedValues()
     first, second = sharing.pod(daemon("n1")), sharing.pod(daemon("n2"))
     assert first.spec.containers is second.spec.containers
     assert [first, second] == [daemon("n1"), daemon("n2")]

@@ -16,7 +16,7 @@ import trustme
 from tonnage.errors import InputError
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod, PodSpec
-from tonnage.providers.grpc_expander import METHOD, Connection, GrpcExpander
+from tonnage.providers.grpc_expander import METHOD, ExpanderConnection, GrpcExpander
 from tonnage.providers.protos import corev1_slice_pb2, expander_pb2
 from tonnage.providers.protos.expander_pb2 import BestOptionsRequest, BestOptionsResponse
 from tonnage.scaleup import expanders
@@ -102,8 +102,8 @@ def tls_server(authority: trustme.CA) -> Iterator[Server]:
 
 
 @pytest.fixture
-def connection(server: Server) -> Iterator[Connection]:
-    with Connection(server.address) as plain:
+def connection(server: Server) -> Iterator[ExpanderConnection]:
+    with ExpanderConnection(server.address) as plain:
         yield plain
 
 
@@ -124,7 +124,7 @@ OPTIONS = (option("a"), option("b"), option("c"))
 
 
 def asking(
-    connection: Connection,
+    connection: ExpanderConnection,
     *,
     nodes: dict[str, Node] | None = None,
     pods: Callable[[str], Sequence[Pod]] = lambda _: (),
@@ -140,25 +140,25 @@ def reasons(expander: GrpcExpander) -> list[str]:
     return [notice.reason for notice in expander.notices]
 
 
-def test_what_the_server_keeps_is_kept(server: Server, connection: Connection) -> None:
+def test_what_the_server_keeps_is_kept(server: Server, connection: ExpanderConnection) -> None:
     server.answer = keeping("a", "c")
     assert kept(asking(connection)) == ["a", "c"]
 
 
 def test_what_a_server_keeps_over_tls_is_kept(tls_server: Server, ca_file: Path) -> None:
     tls_server.answer = keeping("b")
-    with Connection(tls_server.address, ca_file=ca_file) as connection:
+    with ExpanderConnection(tls_server.address, ca_file=ca_file) as connection:
         assert kept(asking(connection)) == ["b"]
 
 
 def test_order_and_repetitions_of_the_answer_are_no_matter(
-    server: Server, connection: Connection
+    server: Server, connection: ExpanderConnection
 ) -> None:
     server.answer = keeping("c", "a", "c")
     assert kept(asking(connection)) == ["a", "c"]
 
 
-def test_the_server_is_told_of_every_option(server: Server, connection: Connection) -> None:
+def test_the_server_is_told_of_every_option(server: Server, connection: ExpanderConnection) -> None:
     asking(connection).best(OPTIONS)
     (asked,) = server.asked
     assert [(sent.nodeGroupId, sent.nodeCount, sent.debug) for sent in asked.options] == [
@@ -168,7 +168,9 @@ def test_the_server_is_told_of_every_option(server: Server, connection: Connecti
     ]
 
 
-def test_the_server_gets_the_pods_of_each_option(server: Server, connection: Connection) -> None:
+def test_the_server_gets_the_pods_of_each_option(
+    server: Server, connection: ExpanderConnection
+) -> None:
     pods = {"a": [builders.pod("p1"), builders.pod("p2")], "b": [builders.pod("p1")], "c": []}
     asking(connection, pods=pods.__getitem__).best(OPTIONS)
     sent = [
@@ -178,7 +180,9 @@ def test_the_server_gets_the_pods_of_each_option(server: Server, connection: Con
     assert sent == [["p1", "p2"], ["p1"], []]
 
 
-def test_the_server_gets_the_template_of_each_group(server: Server, connection: Connection) -> None:
+def test_the_server_gets_the_template_of_each_group(
+    server: Server, connection: ExpanderConnection
+) -> None:
     nodes = {"a": builders.node("template-of-a", cpu="7"), "unasked": builders.node("other")}
     asking(connection, nodes=nodes).best(OPTIONS)
     sent = server.asked[0].nodeBytesMap
@@ -191,7 +195,7 @@ def test_the_server_gets_the_template_of_each_group(server: Server, connection: 
 
 
 def test_a_group_nobody_asked_about_is_ignored_and_named(
-    server: Server, connection: Connection
+    server: Server, connection: ExpanderConnection
 ) -> None:
     server.answer = keeping("b", "stranger")
     expander = asking(connection)
@@ -200,20 +204,20 @@ def test_a_group_nobody_asked_about_is_ignored_and_named(
 
 
 def test_an_answer_of_strangers_only_filters_nothing(
-    server: Server, connection: Connection
+    server: Server, connection: ExpanderConnection
 ) -> None:
     server.answer = keeping("stranger")
     assert kept(asking(connection)) == ["a", "b", "c"]
 
 
-def test_an_empty_answer_leaves_no_option(server: Server, connection: Connection) -> None:
+def test_an_empty_answer_leaves_no_option(server: Server, connection: ExpanderConnection) -> None:
     server.answer = keeping()
     expander = asking(connection)
     assert (kept(expander), reasons(expander)) == ([], ["GrpcExpanderKeptNone"])
 
 
 def test_a_chain_ends_with_the_server_when_it_keeps_one(
-    server: Server, connection: Connection
+    server: Server, connection: ExpanderConnection
 ) -> None:
     server.answer = keeping("b")
     chain = expanders.chain(
@@ -222,7 +226,9 @@ def test_a_chain_ends_with_the_server_when_it_keeps_one(
     assert chain.choose(OPTIONS) == OPTIONS[1]
 
 
-def test_without_options_the_server_is_not_asked(server: Server, connection: Connection) -> None:
+def test_without_options_the_server_is_not_asked(
+    server: Server, connection: ExpanderConnection
+) -> None:
     assert (asking(connection).best([]), server.asked) == ([], [])
 
 
@@ -230,7 +236,9 @@ def refuse(_: BestOptionsRequest, context: grpc.ServicerContext) -> BestOptionsR
     context.abort(grpc.StatusCode.INTERNAL, "out of ideas")
 
 
-def test_an_error_filters_nothing_and_says_why(server: Server, connection: Connection) -> None:
+def test_an_error_filters_nothing_and_says_why(
+    server: Server, connection: ExpanderConnection
+) -> None:
     server.answer = refuse
     expander = asking(connection)
     assert kept(expander) == ["a", "b", "c"]
@@ -240,7 +248,7 @@ def test_an_error_filters_nothing_and_says_why(server: Server, connection: Conne
 
 
 def test_a_server_that_failed_is_not_asked_again_for_the_same_decision(
-    server: Server, connection: Connection
+    server: Server, connection: ExpanderConnection
 ) -> None:
     server.answer = refuse
     expander = asking(connection)
@@ -250,7 +258,7 @@ def test_a_server_that_failed_is_not_asked_again_for_the_same_decision(
 
 
 def test_a_server_that_failed_is_asked_again_for_the_next_decision(
-    server: Server, connection: Connection
+    server: Server, connection: ExpanderConnection
 ) -> None:
     server.answer = refuse
     asking(connection).best(OPTIONS)
@@ -266,7 +274,7 @@ def test_a_server_that_hangs_is_given_up(server: Server) -> None:
         return BestOptionsResponse()
 
     server.answer = hang
-    with Connection(server.address, timeout=0.05) as impatient:
+    with ExpanderConnection(server.address, timeout=0.05) as impatient:
         expander = asking(impatient)
         assert kept(expander) == ["a", "b", "c"]
     over.set()
@@ -276,7 +284,7 @@ def test_a_server_that_hangs_is_given_up(server: Server) -> None:
 def test_a_server_that_is_not_there_filters_nothing() -> None:
     with serving() as gone:
         address = gone.address
-    with Connection(address) as connection:
+    with ExpanderConnection(address) as connection:
         expander = asking(connection)
         assert (kept(expander), reasons(expander)) == (["a", "b", "c"], ["GrpcExpanderFailed"])
 
@@ -287,12 +295,12 @@ def test_a_server_that_somebody_else_vouches_for_is_not_heard(
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(other)
     tls_server.answer = keeping("b")
-    with Connection(tls_server.address, ca_file=other) as connection:
+    with ExpanderConnection(tls_server.address, ca_file=other) as connection:
         assert kept(asking(connection)) == ["a", "b", "c"]
 
 
 def test_a_pod_that_cannot_be_encoded_leaves_its_option_without_pods(
-    server: Server, connection: Connection
+    server: Server, connection: ExpanderConnection
 ) -> None:
     broken = Pod(spec=PodSpec(priority=2**40))
     server.answer = keeping("b")
@@ -308,20 +316,20 @@ def test_a_certificate_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"nowhere\.pem: certificate of the grpc expander: No such"
     ):
-        Connection("localhost:1", ca_file=tmp_path / "nowhere.pem")
+        ExpanderConnection("localhost:1", ca_file=tmp_path / "nowhere.pem")
 
 
 def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     path.write_text("not a certificate")
     with pytest.raises(InputError, match=r"ca\.pem: .*expected PEM"):
-        Connection("localhost:1", ca_file=path)
+        ExpanderConnection("localhost:1", ca_file=path)
 
 
 def test_without_grpcio_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(InputError, match=r"needs the package grpc.*install tonnage\[grpc\]"):
-        Connection("localhost:1")
+        ExpanderConnection("localhost:1")
 
 
 def test_grpcio_is_not_loaded_before_it_is_needed() -> None:

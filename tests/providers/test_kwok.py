@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster.apiserver import ApiServer, Json, answer, status
 from tonnage.clock import SystemClock
-from tonnage.cluster.calls import Patience
+from tonnage.cluster.calls import CallPatience
 from tonnage.errors import InputError, ProviderError
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
@@ -49,7 +49,7 @@ async def serve(serving: asyncio.Future[ApiServer]) -> None:
 def provider(
     server: ApiServer, clock: SystemClock | VirtualClock, *groups: NodeGroup, seed: int = 1, **more
 ) -> KwokProvider:
-    client = server.client(clock, patience=Patience(first_wait=0.01))
+    client = server.client(clock, patience=CallPatience(first_wait=0.01))
     rng = random.Random(seed)
     return KwokProvider(client, clock, groups, namespace="kube-system", rng=rng, **more)
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.report.timelines import DRIVER, LOCAL, sample, timeline, with_storage
 from tonnage.report import charts, page
-from tonnage.report.charts import Chart, Series
-from tonnage.report.timeline import Mark, PodCounts, SlotUse, Summary, Timeline
+from tonnage.report.charts import Chart, ChartSeries
+from tonnage.report.timeline import Mark, PodCounts, SlotSample, Summary, Timeline
 
 ONE = [timeline()]
 TWO = [timeline(label="csiAware=true"), timeline(label="csiAware=false", stuck=4)]
@@ -77,7 +77,7 @@ def test_each_driver_has_its_chart() -> None:
 
 
 def test_a_driver_without_a_limit_has_no_line_at_zero() -> None:
-    slots = (SlotUse(driver=DRIVER, used=3, free=0, limit=0),)
+    slots = (SlotSample(driver=DRIVER, used=3, free=0, limit=0),)
     samples = tuple(msgspec.structs.replace(one, slots=slots) for one in ONE[0].samples)
     unlimited = msgspec.structs.replace(ONE[0], samples=samples)
     assert "limit of all nodes" not in page.page([unlimited])
@@ -158,18 +158,18 @@ def test_a_run_without_samples_has_a_page() -> None:
 
 
 def test_charts_side_by_side_have_the_same_scale() -> None:
-    small = Series("s", "c-used", [(0.0, 1.0)], "area")
+    small = ChartSeries("s", "c-used", [(0.0, 1.0)], "area")
     large = small._replace(points=[(0.0, 80.0)])
     assert levels(_chart(small, top=80.0)) == levels(_chart(large, top=80.0))
 
 
 def test_areas_are_stacked() -> None:
-    both = [Series(name, "c-used", [(0.0, 3.0)], "area") for name in ("a", "b")]
+    both = [ChartSeries(name, "c-used", [(0.0, 3.0)], "area") for name in ("a", "b")]
     assert charts.highest(both) == 6.0
 
 
 def test_a_value_holds_until_the_next_sample() -> None:
-    line = Series("s", "c-used", [(0.0, 0.0), (50.0, 1.0)])
+    line = ChartSeries("s", "c-used", [(0.0, 0.0), (50.0, 1.0)])
     path = re.search(
         r'<path class="c-used line" d="M([^"]+)"/>', charts.svg(_chart(line), identity="x")
     )
@@ -192,12 +192,12 @@ def test_a_value_holds_until_the_next_sample() -> None:
     ],
 )
 def test_axes_of_counts_have_round_and_whole_ticks(highest: float, ticks: str) -> None:
-    line = Series("s", "c-used", [(0.0, highest)])
+    line = ChartSeries("s", "c-used", [(0.0, highest)])
     assert levels(_chart(line)) == ticks.split()
 
 
 def test_a_small_cost_fills_its_axis() -> None:
-    line = Series("s", "c-used", [(0.0, 0.024)], "slope")
+    line = ChartSeries("s", "c-used", [(0.0, 0.024)], "slope")
     ticks = ["0.000", "0.005", "0.010", "0.015", "0.020", "0.025"]
     assert levels(_chart(line)._replace(whole=False)) == ticks
 
@@ -213,12 +213,14 @@ def test_a_small_cost_fills_its_axis() -> None:
     ],
 )
 def test_time_has_round_ticks_with_their_unit(end: float, ticks: str) -> None:
-    drawn = charts.svg(_chart(Series("s", "c-used", [(0.0, 1.0)]))._replace(end=end), identity="x")
+    drawn = charts.svg(
+        _chart(ChartSeries("s", "c-used", [(0.0, 1.0)]))._replace(end=end), identity="x"
+    )
     assert re.findall(r'class="tick when"[^>]*>([^<]+)<', drawn) == ticks.split()
 
 
 def test_hovering_tells_between_which_values_it_went() -> None:
-    line = Series("pending", "c-used", [(0.0, 1.0), (45.0, 30.0), (46.0, 4.0)])
+    line = ChartSeries("pending", "c-used", [(0.0, 1.0), (45.0, 30.0), (46.0, 4.0)])
     drawn = charts.svg(_chart(line)._replace(end=600.0), identity="x")
     told = re.findall(r"<title>([^<]+)</title></rect>", drawn)
     assert told[4:6] == [
@@ -245,5 +247,5 @@ def levels(chart: Chart) -> list[str]:
     return re.findall(r'class="tick level"[^>]*>([^<]+)<', drawn)
 
 
-def _chart(series: Series, *, top: float | None = None) -> Chart:
+def _chart(series: ChartSeries, *, top: float | None = None) -> Chart:
     return Chart(title="t", description="d", series=[series], end=100.0, top=top)

@@ -7,7 +7,7 @@ from tonnage.report.timeline import (
     Mark,
     PodCounts,
     Sample,
-    SlotUse,
+    SlotSample,
     Spread,
     StorageUse,
     Summary,
@@ -24,7 +24,7 @@ def sample(at: float, *, pending: int = 0, stuck: int = 0, ready: int = 1, used:
         at=at,
         pods=PodCounts(pending=pending, starting=stuck, stuck=stuck, running=7),
         nodes={"ready": ready, "comingUp": 1, "starting": 0, "requested": 2, "notReady": 0},
-        slots=(SlotUse(driver=DRIVER, used=used, free=5 - used, limit=5),),
+        slots=(SlotSample(driver=DRIVER, used=used, free=5 - used, limit=5),),
         cost=at / 3600,
         cost_per_hour=1.0,
     )

@@ -11,7 +11,7 @@ from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code, Rejection, Rule
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.clusters import RandomCluster, random_cluster
-from tonnage.testing.reference import Cluster, verdicts
+from tonnage.testing.reference import ReferenceCluster, verdicts
 from tonnage.testing.reference.outcomes import AttemptError, Stance
 from tonnage.testing.reference.pipeline import plugins
 
@@ -43,7 +43,7 @@ def comparable(texts: Iterable[str]) -> list[str]:
 def disagreements(made: RandomCluster, kubernetes: str) -> list[object]:
     """Every verdict on every waiting pod where model and reference differ."""
     of = features.of_version(kubernetes, made.gates)
-    cluster = Cluster(made.objects, kubernetes_version=of.version, gates=made.gates)
+    cluster = ReferenceCluster(made.objects, kubernetes_version=of.version, gates=made.gates)
     snapshot = Snapshot.of(made.objects, version=of.version)
     found: list[object] = []
     for pod in cluster.pending():
@@ -97,7 +97,7 @@ def by_model(rule: Rule, ask: Ask) -> object:
     return None if only is None else frozenset(only), answers
 
 
-def by_reference(rule: Rule, cluster: Cluster, pod: Pod) -> object:
+def by_reference(rule: Rule, cluster: ReferenceCluster, pod: Pod) -> object:
     try:
         stance = plugins(cluster.kubernetes_version)[rule.name](cluster, pod)
     except AttemptError as error:
@@ -107,7 +107,7 @@ def by_reference(rule: Rule, cluster: Cluster, pod: Pod) -> object:
     return stance.only, {name: _at(stance, cluster, name) for name in cluster.nodes}
 
 
-def _at(stance: Stance, cluster: Cluster, name: str) -> tuple[str, list[str]]:
+def _at(stance: Stance, cluster: ReferenceCluster, name: str) -> tuple[str, list[str]]:
     try:
         refusal = stance.check(cluster.nodes[name]) if stance.check is not None else None
     except AttemptError as error:
@@ -117,7 +117,7 @@ def _at(stance: Stance, cluster: Cluster, name: str) -> tuple[str, list[str]]:
 
 def compare_rule(rule: Rule, made: RandomCluster, of: Features) -> None:
     """Ask about all pods, also those on nodes, as if a second one of them came."""
-    cluster = Cluster(made.objects, kubernetes_version=of.version, gates=made.gates)
+    cluster = ReferenceCluster(made.objects, kubernetes_version=of.version, gates=made.gates)
     snapshot = Snapshot.of(made.objects, version=of.version)
     for one in made.objects:
         if isinstance(one, Pod):

@@ -103,7 +103,7 @@ def test_every_node_gets_what_it_would_get_alone(
     snapshot = Snapshot.of(objects)
     found = pipeline.evaluate(snapshot, snapshot.record_of(web), NEWEST)
 
-    plain = reference.verdicts(reference.Cluster(objects), web)
+    plain = reference.verdicts(reference.ReferenceCluster(objects), web)
     assert {one.node: tuple(one.texts) for one in found} == {one.node: one.reasons for one in plain}
 
 

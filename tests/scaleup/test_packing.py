@@ -21,7 +21,7 @@ from tonnage.scaleup.podgroups import PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
-from tonnage.testing.reference import Cluster, verdict
+from tonnage.testing.reference import ReferenceCluster, verdict
 
 GATES = features.of_version()
 
@@ -96,7 +96,7 @@ def one_by_one(
     template: Template, objects: Sequence[KubeObject], *, limit: int, start: int = 0
 ) -> dict[str, Counter[str]]:
     """First fit, pod by pod, asking the plain filters; a node is added when none takes the pod."""
-    cluster = Cluster([CLASS, *objects])
+    cluster = ReferenceCluster([CLASS, *objects])
     new: list[str] = []
 
     def add() -> str:
@@ -249,7 +249,7 @@ def refusals(
     nodes: int,
 ) -> list[tuple[str, str]]:
     """Placements that the plain filters refuse at their moment."""
-    cluster = Cluster([CLASS, *objects])
+    cluster = ReferenceCluster([CLASS, *objects])
     for number in range(1, nodes + 1):
         cluster.add_node(template.node(f"new-{number}"), template.csinode(f"new-{number}"))
     waiting = {pod.metadata.name: pod for pod in cluster.pending()}

@@ -10,14 +10,14 @@ import msgspec
 
 from tonnage.cluster.client import Client, PatchStyle
 from tonnage.cluster.records import Event
-from tonnage.cluster.transport import Request, Response, Stream, Transport
+from tonnage.cluster.transport import HttpRequest, Response, Stream, Transport
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
-from tonnage.embedded.world import Delay, DriverBehaviour, World, WorldBehaviour
+from tonnage.embedded.world import Delay, DriverBehaviour, EmbeddedWorld, WorldBehaviour
 from tonnage.objects.meta import Condition, OwnerReference
 from tonnage.objects.pods import Pod
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.pod_status import scheduled_condition
-from tonnage.scheduler.program import SchedulerProgram, Settings
+from tonnage.scheduler.program import SchedulerProgram, SchedulerSettings
 from tonnage.service.config_file import ConfigFile
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -27,7 +27,7 @@ DRIVER = "ebs.csi.aws.com"
 REPLICA = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="db", controller=True)
 
 T = TypeVar("T")
-Fault = Callable[[Request], Response | None]
+Fault = Callable[[HttpRequest], Response | None]
 
 
 class FaultyTransport:
@@ -36,15 +36,15 @@ class FaultyTransport:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.fault: Fault = lambda _: None
-        self.sent: list[Request] = []
+        self.sent: list[HttpRequest] = []
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         self.sent.append(request)
         told = self.fault(request)
         return told if told is not None else await self._transport.send(request)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[Stream]:
         self.sent.append(request)
         told = self.fault(request)
         if told is not None:
@@ -166,7 +166,9 @@ def a_program(
     return SchedulerProgram(
         cluster.client_for(identity, faulty=True),
         config=ConfigFile(None, SchedulerConfig, given=given),
-        settings=Settings(identity=identity, address="", leader_elect=elect, scheduler_name=NAME),
+        settings=SchedulerSettings(
+            identity=identity, address="", leader_elect=elect, scheduler_name=NAME
+        ),
         server_version="v1.37.0",
         clock=cluster.clock,
         rng=random.Random(identity),
@@ -210,7 +212,7 @@ async def scheduling_on(
         drivers=tuple(drivers),
         provision=Delay(provision),
     )
-    played = World(cluster.client_for("world"), cluster.clock, behaviour, random.Random(2))
+    played = EmbeddedWorld(cluster.client_for("world"), cluster.clock, behaviour, random.Random(2))
     playing = asyncio.ensure_future(played.run())
     cluster.program = a_program(cluster, **given)
     try:

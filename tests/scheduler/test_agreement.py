@@ -17,11 +17,11 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.rules import features as gates
 from tonnage.scheduler.config import Weights
-from tonnage.scheduler.placer import Placed, Placer
-from tonnage.scheduler.scheduler_cache import KINDS, SchedulerWorld
+from tonnage.scheduler.placer import PlacedPod, Placer
+from tonnage.scheduler.scheduler_cache import KINDS, SchedulerCache
 from tonnage.testing.clock import VirtualClock
 from tonnage.testing.clusters import RandomCluster, random_cluster
-from tonnage.testing.reference import Cluster, verdict
+from tonnage.testing.reference import ReferenceCluster, verdict
 
 BATCH = 20
 
@@ -60,11 +60,11 @@ def _replica(
     return [*made, replace(pod, metadata=meta, spec=spec)]
 
 
-def a_world(objects: list[object], features: gates.Features) -> SchedulerWorld:
+def a_world(objects: list[object], features: gates.Features) -> SchedulerCache:
     clock = VirtualClock()
     server = ApiServer(clock=clock, rng=random.Random(1))
     client = Client(InProcessTransport(server), clock=clock, rng=random.Random(1))
-    world = SchedulerWorld(client, clock=clock, rng=random.Random(1), features=features)
+    world = SchedulerCache(client, clock=clock, rng=random.Random(1), features=features)
     for obj in objects:
         kind: Any = type(obj)
         if kind in KINDS:
@@ -77,7 +77,7 @@ def check(seed: int, *, replicas: int, together: bool) -> int:
     made = random_cluster(seed)
     objects = with_replicas(made, replicas)
     features = gates.of_version("1.37", made.gates, returning_volume_once=True)
-    judge = Cluster(objects, gates=made.gates, returning_volume_once=True)
+    judge = ReferenceCluster(objects, gates=made.gates, returning_volume_once=True)
     world = a_world(objects, features)
     assert not world.rejected
     waiting = [one for one in world.snapshot.pending_pods() if not one.pod_class.gates]
@@ -88,7 +88,7 @@ def check(seed: int, *, replicas: int, together: bool) -> int:
     placed = 0
     for outcome in placer.decide(waiting):
         pod = pods[outcome.record.key]
-        if isinstance(outcome, Placed):
+        if isinstance(outcome, PlacedPod):
             told = verdict(judge, pod, outcome.node)
             assert told.code == "Success", (seed, told)
             judge.place(pod, outcome.node)

@@ -6,9 +6,9 @@ import yaml
 
 from tests.deploy.manifests import Manifest, Right, of_kind, rights
 from tests.scheduler.harness import DRIVER, Cluster, a_program, claims, running, scheduling_on
-from tonnage.cluster.transport import Request, Response
+from tonnage.cluster.transport import HttpRequest, Response
 from tonnage.scheduler.config import SchedulerConfig
-from tonnage.scheduler.program import Settings
+from tonnage.scheduler.program import SchedulerSettings
 from tonnage.service import config_file
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -17,7 +17,7 @@ OVERLAY = "scheduler"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def used(request: Request) -> Iterator[Right]:
+def used(request: HttpRequest) -> Iterator[Right]:
     """The rights a request needs; who watches must be able to list as well."""
     parts = request.path.strip("/").split("/")
     group, parts = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
@@ -36,7 +36,7 @@ async def test_every_right_that_is_used_is_granted_and_no_other(clock: VirtualCl
     cluster = Cluster(clock)
     failures = iter([503])
 
-    def fault(request: Request) -> Response | None:
+    def fault(request: HttpRequest) -> Response | None:
         code = next(failures, 0) if request.path.endswith("/low/binding") else 0
         return Response(status=code) if code else None
 
@@ -77,7 +77,7 @@ def test_the_account_of_the_deployment_has_the_rights() -> None:
 def test_the_lease_of_the_role_is_the_one_that_is_used() -> None:
     (role,) = of_kind("Role", OVERLAY)
     (names,) = (rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule)
-    assert names == [Settings(identity="").lease_name]
+    assert names == [SchedulerSettings(identity="").lease_name]
 
 
 def test_the_configuration_is_understood() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.scheduler import harness
 from tests.scheduler.harness import DRIVER, Cluster, a_program, claims, scheduling
-from tonnage.cluster.transport import Request, Response
+from tonnage.cluster.transport import HttpRequest, Response
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod, PodStatus
 from tonnage.objects.workloads import (
@@ -207,7 +207,7 @@ async def test_what_was_cut_short_by_the_loss_of_a_lease_is_begun_again(
     await cluster.pod("high", cpu="2", priority=10)
     program = a_program(cluster, elect=True)
 
-    def fault(request: Request) -> Response | None:
+    def fault(request: HttpRequest) -> Response | None:
         if request.method == "DELETE":
             return Response(status=429, headers={"retry-after": "20"})
         lost = "/leases" in request.path and deleting()

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tests.growth import sizes
-from tonnage.scheduler.queue import Pace, Place, SchedulingQueue, Waiting
+from tonnage.scheduler.queue import QueuedPod, QueuePace, QueuePlace, SchedulingQueue
 
 
 def a_queue(*names: str, now: float = 0.0, **pods: int) -> SchedulingQueue:
     """Pods by name, or by name and priority, in the order given."""
-    queue = SchedulingQueue(Pace(first=1.0, most=10.0, flush=300.0))
+    queue = SchedulingQueue(QueuePace(first=1.0, most=10.0, flush=300.0))
     for name, priority in {**dict.fromkeys(names, 0), **pods}.items():
         queue.add(name, uid=name, priority=priority, now=now)
     return queue
@@ -20,7 +20,7 @@ def popped(queue: SchedulingQueue, *, now: float = 0.0, limit: int = 100) -> lis
     return [one.key for one in queue.pop(limit, now=now)]
 
 
-def anyone(_: str, __: Waiting) -> bool:
+def anyone(_: str, __: QueuedPod) -> bool:
     return True
 
 
@@ -57,7 +57,7 @@ def test_who_was_refused_waits_for_a_cure() -> None:
     popped(queue)
     queue.refused("a", ["F"], now=0)
     assert popped(queue, now=200) == []
-    assert queue.counts()[Place.UNSCHEDULABLE] == 1
+    assert queue.counts()[QueuePlace.UNSCHEDULABLE] == 1
 
 
 def test_what_cures_another_filter_wakes_nobody() -> None:

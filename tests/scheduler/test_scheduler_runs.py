@@ -16,7 +16,7 @@ from tests.scheduler.harness import (
     scheduling,
     scheduling_on,
 )
-from tonnage.cluster.transport import Request, Response
+from tonnage.cluster.transport import HttpRequest, Response
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.pods import Pod, PodTemplateSpec, ResourceClaimReference
@@ -265,7 +265,7 @@ async def test_a_binding_that_fails_for_a_moment_is_tried_again(clock: VirtualCl
     async with scheduling(clock) as cluster:
         failures = iter([503, 503])
 
-        def fault(request: Request) -> Response | None:
+        def fault(request: HttpRequest) -> Response | None:
             code = next(failures, 0) if request.path.endswith("/binding") else 0
             return Response(status=code) if code else None
 
@@ -279,7 +279,7 @@ async def test_a_binding_that_is_refused_is_decided_anew(clock: VirtualClock) ->
     async with scheduling(clock) as cluster:
         refusals = iter([400])
 
-        def fault(request: Request) -> Response | None:
+        def fault(request: HttpRequest) -> Response | None:
             code = next(refusals, 0) if request.path.endswith("/binding") else 0
             return Response(status=code) if code else None
 
@@ -294,7 +294,7 @@ async def test_a_pod_whose_binding_failed_gives_its_room_back(clock: VirtualCloc
     async with scheduling(clock, podInitialBackoff=100, podMaxBackoff=100) as cluster:
         failing = {"web"}
 
-        def fault(request: Request) -> Response | None:
+        def fault(request: HttpRequest) -> Response | None:
             if request.path.endswith("/web/binding") and "web" in failing:
                 return Response(status=400)
             return None

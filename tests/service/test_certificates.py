@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from tonnage.errors import InputError
 from tonnage.service.certificates import Certificates
 from tonnage.service.http_questions import Reply
-from tonnage.service.status_server import Server
+from tonnage.service.status_server import StatusServer
 
 NAME = "extender.example.com"
 
@@ -37,11 +37,11 @@ def pair(tmp_path: Path) -> Pair:
     return Pair(tmp_path)
 
 
-def a_server(certificates: Certificates) -> Server:
+def a_server(certificates: Certificates) -> StatusServer:
     async def echo(body: bytes) -> Reply:
         return Reply(body)
 
-    return Server(
+    return StatusServer(
         "127.0.0.1:0",
         alive=str,
         ready=str,
@@ -52,7 +52,7 @@ def a_server(certificates: Certificates) -> Server:
     )
 
 
-def shown(server: Server, pair: Pair) -> bytes | None:
+def shown(server: StatusServer, pair: Pair) -> bytes | None:
     """The certificate a new connection is shown."""
     context = ssl.create_default_context()
     pair.authority.configure_trust(context)
@@ -114,7 +114,7 @@ def test_a_missing_file_is_named(pair: Pair) -> None:
         Certificates(pair.certificate, pair.key)
 
 
-async def asked(server: Server, context: ssl.SSLContext, path: str, method: str) -> int:
+async def asked(server: StatusServer, context: ssl.SSLContext, path: str, method: str) -> int:
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", server.port, ssl=context, server_hostname=NAME
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.errors import InputError
 from tonnage.objects import durations
 from tonnage.scheduler.config import SchedulerConfig
@@ -14,7 +14,7 @@ from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.service import config_file
 
 
-def wrong(text: str, type_: type[msgspec.Struct] = Config) -> str:
+def wrong(text: str, type_: type[msgspec.Struct] = AutoscalerConfig) -> str:
     with pytest.raises(InputError) as raised:
         config_file.parse(text.encode(), type_, where="c.yaml", given={})
     return str(raised.value)
@@ -40,7 +40,7 @@ def test_a_time_of_another_type_is_told_the_same() -> None:
 )
 def test_times_are_seconds_or_durations(written: str, seconds: float) -> None:
     data = f"scanInterval: {written}".encode()
-    assert config_file.parse(data, Config, where="", given={}).scan_interval == seconds
+    assert config_file.parse(data, AutoscalerConfig, where="", given={}).scan_interval == seconds
 
 
 @pytest.mark.parametrize("written", [".s", "²s", "1.2.3s", "s", "5", "5 s", "1m-3s"])
@@ -128,7 +128,7 @@ def test_a_word_that_is_none_of_those_there_are_is_told_which_there_are() -> Non
 def test_what_was_given_is_told_as_of_where_it_was_given() -> None:
     with pytest.raises(InputError, match=re.escape("flags: maxNodesTotal: expected a whole")):
         config_file.parse(
-            b"", Config, where="c.yaml", given={"maxNodesTotal": "x"}, given_where="flags"
+            b"", AutoscalerConfig, where="c.yaml", given={"maxNodesTotal": "x"}, given_where="flags"
         )
 
 
@@ -137,7 +137,7 @@ def test_what_changes_nothing_is_said_when_a_file_is_read_again(
 ) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("")
-    file = config_file.ConfigFile(path, Config)
+    file = config_file.ConfigFile(path, AutoscalerConfig)
     assert file.remarks == ()
     path.write_text("featureGates: {WatchList: true}")
     assert file.check()
@@ -148,7 +148,7 @@ def test_what_changes_nothing_is_said_when_a_file_is_read_again(
 def test_a_misspelt_gate_leaves_the_old_settings_in_force(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("featureGates: {VolumeLimitScaling: false}")
-    file = config_file.ConfigFile(path, Config)
+    file = config_file.ConfigFile(path, AutoscalerConfig)
     path.write_text("featureGates: {VolumeLimitScalin: true}")
     assert not file.check()
     assert f"{path}:1: `featureGates`: there is no feature gate VolumeLimitScalin" in file.problem
@@ -162,7 +162,7 @@ def test_a_setting_that_is_written_twice_is_refused() -> None:
 def test_a_file_that_was_gone_and_is_back_is_no_problem_any_more(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("scanInterval: 5s")
-    file = config_file.ConfigFile(path, Config)
+    file = config_file.ConfigFile(path, AutoscalerConfig)
     path.rename(tmp_path / "away")
     assert not file.check()
     assert "No such file" in file.problem
@@ -174,7 +174,7 @@ def test_a_file_that_was_gone_and_is_back_is_no_problem_any_more(tmp_path: Path)
 def test_a_file_that_stays_bad_stays_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("")
-    file = config_file.ConfigFile(path, Config)
+    file = config_file.ConfigFile(path, AutoscalerConfig)
     path.write_text("expander: 7")
     assert not file.check()
     problem = file.problem

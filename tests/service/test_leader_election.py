@@ -8,20 +8,22 @@ import pytest
 
 from tests.cluster.apiserver import ApiServer, answer, status
 from tonnage.clock.virtual import VirtualClock
-from tonnage.cluster.calls import Patience
+from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError
 from tonnage.service.connections import server_version
-from tonnage.service.leader_election import Candidate, Leadership
+from tonnage.service.leader_election import LeaderCandidate, Leadership
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-ONCE = Patience(attempts=1)
+ONCE = CallPatience(attempts=1)
 
 
-CANDIDATE = Candidate(identity="me", lease_name="l")
+CANDIDATE = LeaderCandidate(identity="me", lease_name="l")
 
 
-def leadership(client: Client, clock: VirtualClock, candidate: Candidate = CANDIDATE) -> Leadership:
+def leadership(
+    client: Client, clock: VirtualClock, candidate: LeaderCandidate = CANDIDATE
+) -> Leadership:
     return Leadership(client, candidate, clock=clock, rng=random.Random(1))
 
 
@@ -34,7 +36,7 @@ def leadership(client: Client, clock: VirtualClock, candidate: Candidate = CANDI
     ids=["told not to", "dry run"],
 )
 async def test_without_an_election_we_lead_and_ask_for_no_lease(
-    clock: VirtualClock, candidate: Candidate
+    clock: VirtualClock, candidate: LeaderCandidate
 ) -> None:
     async with ApiServer() as server:
         alone = leadership(server.client(clock), clock, candidate)

@@ -7,12 +7,12 @@ from tests.cluster.apiserver import ApiServer, until
 from tonnage.objects.pods import Pod
 from tonnage.rules import features
 from tonnage.service import lifecycle
-from tonnage.service.live_cluster import StandingCluster
+from tonnage.service.live_cluster import LiveCluster
 from tonnage.testing.clock import VirtualClock
 
 
-def standing(server: ApiServer, clock: VirtualClock) -> StandingCluster:
-    return StandingCluster(
+def standing(server: ApiServer, clock: VirtualClock) -> LiveCluster:
+    return LiveCluster(
         server.client(clock),
         clock=clock,
         rng=random.Random(1),

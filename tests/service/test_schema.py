@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.errors import InputError
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.extender.config import ExtenderConfig
@@ -72,7 +72,7 @@ COMPARED_WITH_OTHERS = ("batchWindowMax",)
 """Fields that are refused for the value of another one, which no schema can say."""
 
 
-@pytest.mark.parametrize("type_", [Config, SchedulerConfig, ExtenderConfig])
+@pytest.mark.parametrize("type_", [AutoscalerConfig, SchedulerConfig, ExtenderConfig])
 def test_the_schema_accepts_of_every_field_what_is_accepted(type_: type[msgspec.Struct]) -> None:
     schema = config_file.schema(type_)
     differ = [
@@ -86,19 +86,19 @@ def test_the_schema_accepts_of_every_field_what_is_accepted(type_: type[msgspec.
 
 
 def test_the_schema_refuses_of_every_field_what_is_refused() -> None:
-    schema = config_file.schema(Config)
+    schema = config_file.schema(AutoscalerConfig)
     differ = [
         (field.encode_name, value)
-        for field in msgspec.structs.fields(Config)
+        for field in msgspec.structs.fields(AutoscalerConfig)
         if field.encode_name not in COMPARED_WITH_OTHERS
         for value in VALUES
         if allows(schema, {field.encode_name: value}, schema)
-        and not accepts(Config, {field.encode_name: value})
+        and not accepts(AutoscalerConfig, {field.encode_name: value})
     ]
     assert differ == []
 
 
 def test_an_unknown_field_is_refused_by_both() -> None:
-    schema = config_file.schema(Config)
+    schema = config_file.schema(AutoscalerConfig)
     assert not allows(schema, {"scanIntervall": "5s"}, schema)
-    assert not accepts(Config, {"scanIntervall": "5s"})
+    assert not accepts(AutoscalerConfig, {"scanIntervall": "5s"})

@@ -10,7 +10,7 @@ import msgspec
 from tonnage.clock import virtual
 from tonnage.clock.virtual import VirtualClock
 from tonnage.embedded.apiserver.store import Collection, Stored
-from tonnage.embedded.cloud import Machine
+from tonnage.embedded.cloud import CloudMachine
 from tonnage.embedded.world import DriverBehaviour, WorldBehaviour
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.providers.protocol import InstanceError
@@ -83,7 +83,7 @@ class Stage:
     def machine(self, name: str, group: str, *, node: bool = True, failed: bool = False) -> None:
         now = self.clock.monotonic()
         self.ensemble.cloud.machines.put(
-            Machine(
+            CloudMachine(
                 name=name,
                 group=group,
                 id=name,

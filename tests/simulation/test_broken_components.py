@@ -6,18 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.autoscaler.actuator import Hands
-from tonnage.autoscaler.scale_up_executor import Buyer
+from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
 from tonnage.embedded.cloud import SimulatedCloud
 from tonnage.groups.registry import Observation, Registry
 from tonnage.rules import node_volume_limits
 from tonnage.scaleup import underway
 from tonnage.scheduler.pledges import Pledges
 from tonnage.scheduler.queue import SchedulingQueue
-from tonnage.scheduler.scheduler_cache import SchedulerWorld
+from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.simulation import explorer, random_scenarios
 from tonnage.simulation.checks import bindings, bounds, disks, pending_pods, purchases, repeats
-from tonnage.simulation.recorded_cloud import NotedCloud
+from tonnage.simulation.recorded_cloud import RecordedCloud
 
 Patch = pytest.MonkeyPatch
 
@@ -39,7 +39,7 @@ def with_sizes(monkeypatch: Patch, **sizes: int) -> None:
 
 
 def test_a_scheduler_that_does_not_count_volumes_in_flight(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(SchedulerWorld, "assume", lambda _self, record, _node, _choice: record)
+    monkeypatch.setattr(SchedulerCache, "assume", lambda _self, record, _node, _choice: record)
     assert is_found(bindings.BEYOND_LIMIT, (0, 1, 2))
 
 
@@ -80,25 +80,25 @@ def test_an_autoscaler_that_takes_promised_slots_for_free(monkeypatch: Patch) ->
 
 
 def test_an_autoscaler_that_buys_one_node_too_many(monkeypatch: Patch) -> None:
-    increase = NotedCloud.increase
+    increase = RecordedCloud.increase
 
-    async def greedy(self: NotedCloud, group: str, delta: int) -> None:
+    async def greedy(self: RecordedCloud, group: str, delta: int) -> None:
         known = self._group(group)
         await increase(self, group, min(delta + 1, known.max_size - known.target))
 
-    monkeypatch.setattr(NotedCloud, "increase", greedy)
+    monkeypatch.setattr(RecordedCloud, "increase", greedy)
     assert is_found(purchases.MORE_THAN_NEEDED, (0, 1, 2))
 
 
 def test_an_autoscaler_that_buys_too_much_for_what_was_lost(monkeypatch: Patch) -> None:
-    increase = NotedCloud.increase
+    increase = RecordedCloud.increase
 
-    async def anxious(self: NotedCloud, group: str, delta: int) -> None:
+    async def anxious(self: RecordedCloud, group: str, delta: int) -> None:
         lately = any(one.deed == "increase" and self._now() - one.at < 60 for one in self.asked)
         known = self._group(group)
         await increase(self, group, min(delta + 2 * lately, known.max_size - known.target))
 
-    monkeypatch.setattr(NotedCloud, "increase", anxious)
+    monkeypatch.setattr(RecordedCloud, "increase", anxious)
     # The seed was found among clusters whose trouble begins at once.
     monkeypatch.setattr(random_scenarios, "aged", lambda simulation: simulation)
     assert is_found(repeats.BEYOND_LOSSES, (19,))
@@ -108,17 +108,17 @@ def test_an_autoscaler_that_buys_nothing(monkeypatch: Patch) -> None:
     async def buy(*_: Any, **__: Any) -> bool:
         return True
 
-    monkeypatch.setattr(Buyer, "buy", buy)
+    monkeypatch.setattr(ScaleUpExecutor, "buy", buy)
     assert is_found(pending_pods.COULD_BE_HELPED, (0, 1))
 
 
 def test_an_autoscaler_that_asks_for_more_than_a_group_may_have(monkeypatch: Patch) -> None:
-    increase = Hands.increase
+    increase = Actuator.increase
 
-    async def immoderate(self: Hands, group: str, delta: int, *, reason: str) -> None:
+    async def immoderate(self: Actuator, group: str, delta: int, *, reason: str) -> None:
         await increase(self, group, 100 * delta, reason=reason)
 
-    monkeypatch.setattr(Hands, "increase", immoderate)
+    monkeypatch.setattr(Actuator, "increase", immoderate)
     assert is_found(bounds.ASKED_BEYOND, (0, 1))
 
 

@@ -10,12 +10,12 @@ from tonnage.clock.virtual import VirtualClock
 from tonnage.cluster.client import Client
 from tonnage.cluster.errors import ConnectionFailed
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.objects.nodes import Namespace
 from tonnage.simulation.faults import CuttableTransport
 
-NAMESPACES = Request(method="GET", path="/api/v1/namespaces")
+NAMESPACES = HttpRequest(method="GET", path="/api/v1/namespaces")
 
 
 def made() -> tuple[CuttableTransport, VirtualClock]:

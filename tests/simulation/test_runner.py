@@ -11,7 +11,7 @@ from tests.simulation.scenarios import EXAMPLES, example, played
 from tonnage.errors import InputError
 from tonnage.report.timeline import Sample
 from tonnage.simulation import comparison, runner
-from tonnage.simulation.scenario import Action, Outage, Scaling, Simulation, Target
+from tonnage.simulation.scenario import NodeOutage, Scaling, ScenarioAction, Simulation, Target
 
 
 def printed(name: str, *, hash_seed: str) -> bytes:
@@ -67,7 +67,7 @@ def test_the_bill_is_machines_times_hours() -> None:
     assert timeline.summary.cost == pytest.approx(hours * 0.5, abs=1e-4)
 
 
-def with_script(name: str, *actions: Action) -> Simulation:
+def with_script(name: str, *actions: ScenarioAction) -> Simulation:
     simulation = example(name)
     spec = msgspec.structs.replace(simulation.spec, script=(*simulation.spec.script, *actions))
     return msgspec.structs.replace(simulation, spec=spec)
@@ -76,29 +76,31 @@ def with_script(name: str, *actions: Action) -> Simulation:
 def test_a_script_that_scales_what_is_not_there_says_so() -> None:
     nobody = Scaling(kind="StatefulSet", name="nobody", replicas=1)
     with pytest.raises(InputError, match="there is no StatefulSet default/nobody"):
-        runner.simulate(with_script("scale-from-zero", Action(at=5.0, scale=nobody)))
+        runner.simulate(with_script("scale-from-zero", ScenarioAction(at=5.0, scale=nobody)))
 
 
 def test_an_object_that_the_api_refuses_is_named() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Big"}, "spec": {}}
     with pytest.raises(InputError, match="Pod Big"):
-        runner.simulate(with_script("scale-from-zero", Action(at=5.0, apply=(pod,))))
+        runner.simulate(with_script("scale-from-zero", ScenarioAction(at=5.0, apply=(pod,))))
 
 
 def test_a_deleted_workload_takes_its_pods_along() -> None:
     gone = Target(kind="StatefulSet", name="db")
-    timeline = runner.simulate(with_script("scale-from-zero", Action(at=400.0, delete=(gone,))))
+    timeline = runner.simulate(
+        with_script("scale-from-zero", ScenarioAction(at=400.0, delete=(gone,)))
+    )
     assert timeline.samples[-1].pods.running == 0
 
 
 def test_nodes_that_are_not_ready_are_told_apart_from_new_ones() -> None:
-    down = Action(at=400.0, not_ready=Outage(nodes=("db",), lasts=60.0))
+    down = ScenarioAction(at=400.0, not_ready=NodeOutage(nodes=("db",), lasts=60.0))
     timeline = runner.simulate(with_script("scale-from-zero", down))
     assert max(one.nodes["notReady"] for one in timeline.samples) == 3
     assert timeline.samples[-1].nodes["notReady"] == 0
 
 
 def test_a_restarted_autoscaler_buys_nothing_twice() -> None:
-    restarts = [Action(at=60.5 + 20 * n, restart="autoscaler") for n in range(6)]
+    restarts = [ScenarioAction(at=60.5 + 20 * n, restart="autoscaler") for n in range(6)]
     timeline = runner.simulate(with_script("registration-race", *restarts))
     assert timeline.summary.nodes_bought == 4

@@ -6,7 +6,7 @@ from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.simulation import random_scenarios, runner, scenario
-from tonnage.simulation.scenario import Action, Simulation, Spec, Tree
+from tonnage.simulation.scenario import ScenarioAction, Simulation, Spec, Tree
 from tonnage.testing import builders
 from tonnage.testing.provider_contract import declared
 
@@ -51,9 +51,11 @@ def losing_the_state(*others: Tree, elsewhere: int, at: float) -> Simulation:
         ),
         cloud=CloudBehaviour(start=Delay(30.0, 30.0)),
         script=(
-            Action(at=at, scale=scenario.Scaling(kind="StatefulSet", name="db", replicas=10)),
-            Action(at=at + 60, delete=(STATE,)),
-            Action(at=at + 60, restart="autoscaler"),
+            ScenarioAction(
+                at=at, scale=scenario.Scaling(kind="StatefulSet", name="db", replicas=10)
+            ),
+            ScenarioAction(at=at + 60, delete=(STATE,)),
+            ScenarioAction(at=at + 60, restart="autoscaler"),
         ),
     )
     return Simulation(

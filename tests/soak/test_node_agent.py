@@ -18,7 +18,7 @@ from tests.nodeagent.harness import (
 )
 from tests.nodeagent.hosts import ec2
 from tests.soak.measure import left_behind
-from tonnage.nodeagent.csi import CSI_PLUGIN, Answer, Caller, DriverError, Registration
+from tonnage.nodeagent.csi import CSI_PLUGIN, Answer, CsiCaller, DriverError, Registration
 from tonnage.testing.clock import VirtualClock
 
 __all__ = ["kubelet_dir"]
@@ -27,14 +27,14 @@ SETTLED = 600.0
 """Seconds: longer than a number has to hold before it is told."""
 
 
-async def registration(_: Caller, path: Path) -> Registration:
+async def registration(_: CsiCaller, path: Path) -> Registration:
     """Answers in place of drivers: each is named as its socket, and some are out of order."""
     if path.name.startswith("mute"):
         raise DriverError(f"{path}: no answer")
     return Registration(type=CSI_PLUGIN, name=path.name, endpoint=path)
 
 
-async def ask(_: Caller, registered: Registration) -> Answer:
+async def ask(_: CsiCaller, registered: Registration) -> Answer:
     if registered.name.startswith("broken"):
         raise DriverError(f"{registered.name}: says that it is not ready")
     return Answer(name=registered.name, version="v1", node_id="i-1", max_volumes=20)
@@ -43,8 +43,8 @@ async def ask(_: Caller, registered: Registration) -> Answer:
 async def test_node_agent(
     clock: VirtualClock, kubelet_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Caller, "registration", registration)
-    monkeypatch.setattr(Caller, "ask", ask)
+    monkeypatch.setattr(CsiCaller, "registration", registration)
+    monkeypatch.setattr(CsiCaller, "ask", ask)
     registry = kubelet_dir / "plugins_registry"
     async with ApiServer() as server:
         agents = Agents(server, kubelet_dir, ec2(tmp_path, interfaces=2).root, clock=clock)

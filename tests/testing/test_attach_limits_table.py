@@ -13,11 +13,11 @@ import pytest
 from tonnage.objects.pods import Pod
 from tonnage.objects.volume_sources import AWSElasticBlockStoreSource, VolumeSource
 from tonnage.testing import builders
-from tonnage.testing.reference import Cluster
+from tonnage.testing.reference import ReferenceCluster
 from tonnage.testing.reference.outcomes import (
     SKIP,
     AttemptError,
-    Refusal,
+    PluginRefusal,
     unresolvable,
     unschedulable,
 )
@@ -71,7 +71,7 @@ class Case(NamedTuple):
     present: Iterable[Pod]
     drivers: tuple[str, ...]
     limit: int | str
-    expected: Refusal | None
+    expected: PluginRefusal | None
     attached: int = 0
     owned: Pod | None = None
 
@@ -166,7 +166,7 @@ def test_opt_in(
         objects.append(builders.csinode("n1", csi_node))
     if opt_in is None or isinstance(opt_in, bool):
         objects.append(builders.csidriver(EBS, opt_in=opt_in))
-    cluster = Cluster(objects, gates={"VolumeLimitScaling": gate})
+    cluster = ReferenceCluster(objects, gates={"VolumeLimitScaling": gate})
     stance = node_volume_limits(cluster, builders.pod("db", pvcs=["data"]))
 
     missing = unschedulable(f"{EBS} CSI driver is not installed on the node")
@@ -175,14 +175,14 @@ def test_opt_in(
 
 
 def test_the_gap_of_the_opt_in_is_in_tree_volumes_on_nodes_without_a_csinode() -> None:
-    cluster = Cluster([builders.node(NODE), builders.csidriver(EBS, opt_in=True)])
+    cluster = ReferenceCluster([builders.node(NODE), builders.csidriver(EBS, opt_in=True)])
     stance = node_volume_limits(cluster, INLINE)
 
     assert stance.check is not None
     assert stance.check(cluster.nodes[NODE]) is None
 
 
-def _cluster(case: Case, *more: object) -> Cluster:
+def _cluster(case: Case, *more: object) -> ReferenceCluster:
     drivers = case.drivers
     objects: list[object] = [
         builders.node(NODE),
@@ -220,7 +220,7 @@ def _cluster(case: Case, *more: object) -> Cluster:
     if case.limit != NO_CSINODE:
         count = case.limit if isinstance(case.limit, int) else None
         objects.append(builders.csinode(NODE, dict.fromkeys(drivers, count)))
-    cluster = Cluster(objects, gates={"VolumeLimitScaling": False})
+    cluster = ReferenceCluster(objects, gates={"VolumeLimitScaling": False})
     for pod in case.present:
         cluster.place(pod, NODE)
     return cluster

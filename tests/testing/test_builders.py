@@ -3,11 +3,11 @@
 from tonnage.objects.storage import BIND_COMPLETED_ANNOTATION
 from tonnage.objects.volume_sources import CinderSource, VolumeSource
 from tonnage.testing import builders
-from tonnage.testing.reference import Cluster, verdicts
+from tonnage.testing.reference import ReferenceCluster, verdicts
 
 
 def test_a_plain_pod_fits_a_plain_node() -> None:
-    cluster = Cluster([builders.node("n1"), builders.pod("web")])
+    cluster = ReferenceCluster([builders.node("n1"), builders.pod("web")])
 
     assert [verdict.code for verdict in verdicts(cluster, cluster.pending()[0])] == ["Success"]
 

@@ -8,7 +8,7 @@ import msgspec
 
 from tonnage.objects.nodes import Node
 from tonnage.testing.clusters import random_cluster
-from tonnage.testing.reference import Cluster, verdicts
+from tonnage.testing.reference import ReferenceCluster, verdicts
 
 SEEDS = range(150)
 
@@ -52,7 +52,7 @@ def test_every_plugin_has_something_to_refuse_and_much_fits() -> None:
     found: Counter[tuple[str, str, str]] = Counter()
     for seed in SEEDS:
         sample = random_cluster(seed)
-        cluster = Cluster(sample.objects, gates=sample.gates)
+        cluster = ReferenceCluster(sample.objects, gates=sample.gates)
         for pod in cluster.pending():
             found.update((v.phase, v.plugin, v.code) for v in verdicts(cluster, pod))
 

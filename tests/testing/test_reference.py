@@ -14,22 +14,22 @@ from tonnage.objects.pods import (
     TopologySpreadConstraint,
 )
 from tonnage.testing import builders
-from tonnage.testing.reference import Cluster, ReferenceVerdict, verdicts
+from tonnage.testing.reference import ReferenceCluster, ReferenceVerdict, verdicts
 
 LOCAL = "local.csi.example"
 
 
-def only(cluster: Cluster, name: str) -> list[ReferenceVerdict]:
+def only(cluster: ReferenceCluster, name: str) -> list[ReferenceVerdict]:
     (pod,) = (pod for pod in cluster.pending() if pod.metadata.name == name)
     return verdicts(cluster, pod)
 
 
-def feasible(cluster: Cluster, name: str) -> list[str]:
+def feasible(cluster: ReferenceCluster, name: str) -> list[str]:
     return [verdict.node for verdict in only(cluster, name) if verdict.code == "Success"]
 
 
 def test_a_gated_pod_is_never_tried() -> None:
-    cluster = Cluster([builders.node("n1"), builders.pod("web", gates=["a", "b"])])
+    cluster = ReferenceCluster([builders.node("n1"), builders.pod("web", gates=["a", "b"])])
 
     assert only(cluster, "web") == [
         ReferenceVerdict(
@@ -45,7 +45,7 @@ def test_a_gated_pod_is_never_tried() -> None:
 
 def test_only_the_first_failing_filter_is_named() -> None:
     cordoned_and_full = builders.node("n1", cpu="1", unschedulable=True)
-    cluster = Cluster([cordoned_and_full, builders.pod("web", cpu="2")])
+    cluster = ReferenceCluster([cordoned_and_full, builders.pod("web", cpu="2")])
 
     assert [verdict.plugin for verdict in only(cluster, "web")] == ["NodeUnschedulable"]
 
@@ -53,7 +53,7 @@ def test_only_the_first_failing_filter_is_named() -> None:
 def test_nodes_outside_the_named_ones_are_not_looked_at() -> None:
     by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=("n2",))
     affinity = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(by_name,)),))
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1", unschedulable=True),
             builders.node("n2"),
@@ -73,7 +73,7 @@ def test_names_that_exclude_each_other_refuse_the_pod() -> None:
         for name in ("n1", "n2")
     )
     affinity = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=terms),))
-    cluster = Cluster([builders.node("n1"), builders.pod("web", node_affinity=affinity)])
+    cluster = ReferenceCluster([builders.node("n1"), builders.pod("web", node_affinity=affinity)])
 
     assert [verdict.reasons for verdict in only(cluster, "web")] == [
         ("pod affinity terms conflict",)
@@ -83,7 +83,7 @@ def test_names_that_exclude_each_other_refuse_the_pod() -> None:
 def test_a_failing_pod_on_a_node_fails_the_attempt_there_alone() -> None:
     claim = builders.pvc("data", volume="data")
     broken = builders.pod("broken", on="n1", ephemeral=["scratch"])
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1"),
             builders.node("n2"),
@@ -104,7 +104,7 @@ def test_a_failing_pod_on_a_node_fails_the_attempt_there_alone() -> None:
 
 
 def test_pods_that_are_finished_or_on_unknown_nodes_take_nothing() -> None:
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1", cpu="1"),
             builders.pod("done", on="n1", cpu="1", phase="Succeeded"),
@@ -121,14 +121,16 @@ def test_resource_claims_are_warned_about() -> None:
     spec = msgspec.structs.replace(
         plain.spec, resource_claims=(ResourceClaimReference(name="gpu"),)
     )
-    cluster = Cluster([builders.node("n1"), msgspec.structs.replace(plain, spec=spec)])
+    cluster = ReferenceCluster([builders.node("n1"), msgspec.structs.replace(plain, spec=spec)])
 
     assert len(only(cluster, "web")[0].warnings) == 1
 
 
 def test_a_placed_pod_takes_its_room_until_it_is_removed() -> None:
     first = builders.pod("first", cpu="3")
-    cluster = Cluster([builders.node("n1", cpu="4"), first, builders.pod("second", cpu="3")])
+    cluster = ReferenceCluster(
+        [builders.node("n1", cpu="4"), first, builders.pod("second", cpu="3")]
+    )
     cluster.place(first, "n1")
     assert feasible(cluster, "second") == []
 
@@ -138,7 +140,7 @@ def test_a_placed_pod_takes_its_room_until_it_is_removed() -> None:
 
 def test_a_placed_pod_no_longer_waits() -> None:
     pod = builders.pod("web")
-    cluster = Cluster([builders.node("n1"), pod])
+    cluster = ReferenceCluster([builders.node("n1"), pod])
     cluster.place(pod, "n1")
 
     assert cluster.pending() == []
@@ -146,7 +148,7 @@ def test_a_placed_pod_no_longer_waits() -> None:
 
 def test_a_pod_is_placed_once() -> None:
     pod = builders.pod("web")
-    cluster = Cluster([builders.node("n1"), builders.node("n2"), pod])
+    cluster = ReferenceCluster([builders.node("n1"), builders.node("n2"), pod])
     cluster.place(pod, "n1")
 
     with pytest.raises(InputError, match="default/web"):
@@ -155,7 +157,7 @@ def test_a_pod_is_placed_once() -> None:
 
 def test_a_new_node_comes_with_its_pods() -> None:
     agent = builders.pod("agent", cpu="3")
-    cluster = Cluster([builders.pod("web", cpu="2")])
+    cluster = ReferenceCluster([builders.pod("web", cpu="2")])
     cluster.add_node(builders.node("n1", cpu="4"), None, [agent])
 
     assert [verdict.reasons for verdict in only(cluster, "web")] == [("Insufficient cpu",)]
@@ -163,7 +165,7 @@ def test_a_new_node_comes_with_its_pods() -> None:
 
 def test_placing_pins_a_claim_that_has_to_be_provisioned() -> None:
     first = builders.pod("first", pvcs=["shared"])
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1"),
             builders.node("n2"),
@@ -182,7 +184,7 @@ def test_placing_pins_a_claim_that_has_to_be_provisioned() -> None:
 
 def test_placing_takes_the_volume_that_was_chosen() -> None:
     first = builders.pod("first", pvcs=["a"])
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1"),
             builders.storage_class("static", "kubernetes.io/no-provisioner"),
@@ -203,7 +205,7 @@ def test_placing_takes_the_volume_that_was_chosen() -> None:
 
 def test_volumes_may_be_left_alone() -> None:
     first = builders.pod("first", pvcs=["shared"])
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1"),
             builders.node("n2"),
@@ -219,7 +221,7 @@ def test_volumes_may_be_left_alone() -> None:
 
 
 def test_a_claim_named_twice_takes_two_volumes() -> None:
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1"),
             builders.storage_class("static", "kubernetes.io/no-provisioner"),
@@ -234,7 +236,7 @@ def test_a_claim_named_twice_takes_two_volumes() -> None:
 
 def test_a_missing_volume_is_found_by_zone_first_unless_the_claim_is_ephemeral() -> None:
     owner = builders.pod("eph", ephemeral=["scratch"])
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1"),
             builders.pvc("data", volume="gone"),
@@ -252,7 +254,7 @@ def test_an_empty_spread_selector_counts_nobody_but_the_pod_itself() -> None:
     constraint = TopologySpreadConstraint(
         max_skew=1, topology_key=builders.HOSTNAME, label_selector=LabelSelector()
     )
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1"),
             builders.node("n2"),
@@ -282,7 +284,7 @@ def test_namespaces_of_the_new_pods_terms(selector: LabelSelector, found: list[s
         label_selector=builders.selecting({"app": "db"}),
         namespace_selector=selector,
     )
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1"),
             builders.pod("db", namespace="hidden", labels={"app": "db"}, on="n1"),
@@ -297,7 +299,7 @@ def test_the_first_of_a_group_may_go_anywhere_with_the_key() -> None:
     term = PodAffinityTerm(
         topology_key=builders.ZONE, label_selector=builders.selecting({"app": "db"})
     )
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1", zone="z1"),
             builders.node("n2"),
@@ -310,7 +312,7 @@ def test_the_first_of_a_group_may_go_anywhere_with_the_key() -> None:
 
 def test_a_node_without_the_label_is_not_in_the_domain_of_an_empty_value() -> None:
     term = PodAffinityTerm(topology_key="rack", label_selector=builders.selecting({"app": "db"}))
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             builders.node("n1", labels={"rack": ""}),
             builders.node("n2"),

@@ -4,7 +4,7 @@ import pytest
 
 from tonnage.testing import builders as make
 from tonnage.testing.clusters import random_cluster
-from tonnage.testing.reference import Cluster, verdict, verdicts
+from tonnage.testing.reference import ReferenceCluster, verdict, verdicts
 
 DRIVER = "disk.example.com"
 
@@ -12,7 +12,7 @@ DRIVER = "disk.example.com"
 @pytest.mark.parametrize("seed", range(20))
 def test_the_verdict_on_one_node_is_that_among_all(seed: int) -> None:
     made = random_cluster(seed)
-    cluster = Cluster(made.objects, gates=made.gates)
+    cluster = ReferenceCluster(made.objects, gates=made.gates)
 
     for pod in cluster.pending():
         assert [verdict(cluster, pod, node) for node in cluster.nodes] == verdicts(cluster, pod)
@@ -21,7 +21,7 @@ def test_the_verdict_on_one_node_is_that_among_all(seed: int) -> None:
 def returning(*, once: bool) -> str:
     """What a full node says to the pod whose volume is the one that fills it."""
     claim = make.pvc("data", volume="pv")
-    cluster = Cluster(
+    cluster = ReferenceCluster(
         [
             make.node("n1"),
             make.csinode("n1", {DRIVER: 1}),

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from tonnage.autoscaler.provider_state import Asking
+from tonnage.autoscaler.provider_state import ProviderReader
 from tonnage.autoscaler.report import Deed, Done
 from tonnage.cluster.errors import Forbidden
 from tonnage.cluster.events import Recorder, Severity
-from tonnage.cluster.records import ObjectReference
+from tonnage.cluster.records import InvolvedObject
 from tonnage.cluster.resources import Named
 from tonnage.errors import ClusterError, ProviderError
 
@@ -18,12 +18,12 @@ class NotLeadingError(ClusterError):
     """Somebody else may be leader by now, so nothing may be done any more."""
 
 
-class Hands:
+class Actuator:
     """The only way to the provider's verbs; `done` lists what was asked in this round."""
 
     def __init__(
         self,
-        asking: Asking,
+        asking: ProviderReader,
         *,
         leading: Callable[[], bool],
         recorder: Recorder | None,
@@ -64,14 +64,14 @@ class Hands:
 
     def tell(
         self,
-        about: Named | ObjectReference,
+        about: Named | InvolvedObject,
         reason: str,
         message: str,
         *,
         warning: bool = False,
     ) -> None:
         """An event for users; only the log has it in a dry run."""
-        named = about if isinstance(about, ObjectReference) else about.metadata
+        named = about if isinstance(about, InvolvedObject) else about.metadata
         _log.log(
             logging.WARNING if warning else logging.INFO,
             message,

@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.provider_state import Provided
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import SlotCount
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.groups import limit_lessons
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.limit_lessons import CEILING, Lesson
@@ -36,22 +36,28 @@ _AT_LEAST_EVERY = 60.0
 """Seconds after which to look again in any case: some nodes are only old enough by then."""
 
 
-class Surveyor:
+class Assessor:
     """`memory` is what was ever seen of groups; `registered` the ids and names of all nodes."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ClusterView) -> None:
         self._world = world
         self.memory = TemplateMemory()
         self.registered: frozenset[str] = frozenset()
         self._known: dict[frozenset[str], Assessment] = {}
         """The looks that still hold, by the drivers they were for."""
-        self._known_from: tuple[int, list[Group], Config] | None = None
+        self._known_from: tuple[int, list[Group], AutoscalerConfig] | None = None
         self._known_until = 0.0
         self._rows: dict[str, tuple[tuple[str, ...], IntArray]] = {}
         self._rows_from: tuple[Snapshot, int] | None = None
 
     def look(
-        self, provided: Provided, *, config: Config, features: Features, now: float, blind: bool
+        self,
+        provided: ProviderState,
+        *,
+        config: AutoscalerConfig,
+        features: Features,
+        now: float,
+        blind: bool,
     ) -> Assessment:
         """Look at what is known; `blind` leaves out the pods whose volumes cannot be judged."""
         world = self._world
@@ -118,7 +124,7 @@ class Surveyor:
         """Take these for all that was learned: an operator had some forgotten."""
         self.memory = msgspec.structs.replace(self.memory, lessons=lessons)
 
-    def _learn(self, config: Config, now: float) -> None:
+    def _learn(self, config: AutoscalerConfig, now: float) -> None:
         lessons = self.memory.lessons
         # Only refusals teach a ceiling, and what is attached can only prove one wrong.
         teach = self._world.volumes_are_refused or any(one.kind == CEILING for one in lessons)

@@ -15,7 +15,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSINode, VolumeAttachment
 
 
-class Noticing:
+class ChangeFilter:
     """`revision` moves with every change that templates or readiness may come out different for.
 
     `wake` is called when a node comes, turns Ready or has one more driver registered. `refusals`

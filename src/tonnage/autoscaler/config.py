@@ -10,7 +10,7 @@ from tonnage.autoscaler.scaledown import drain_priority
 from tonnage.autoscaler.scaledown.windows import Window
 from tonnage.errors import InputError
 from tonnage.groups.options import TOTALS, UPSTREAM, Options
-from tonnage.groups.registry import Patience
+from tonnage.groups.registry import GroupPatience
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.rules import features
 from tonnage.scaleup import expanders
@@ -30,7 +30,7 @@ _FORMS = {
 """What a text must look like, and what that is called."""
 
 
-class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of a decision, and how the loop goes; names are upstream's flags in camelCase.
 
     Times are in seconds, or Go durations such as 1m30s.
@@ -112,7 +112,7 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def _check_texts(self) -> None:
         """What would otherwise be found out in the midst of a round, or never."""
-        for field in msgspec.structs.fields(Config):
+        for field in msgspec.structs.fields(AutoscalerConfig):
             pattern, expected = _FORMS.get(field.name, ("", ""))
             value = getattr(self, field.name)
             if pattern and not re.fullmatch(pattern, value):
@@ -172,8 +172,8 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.batch_window_max
 
     @property
-    def patience(self) -> Patience:
-        return Patience(
+    def patience(self) -> GroupPatience:
+        return GroupPatience(
             max_node_provision_time=self.max_node_provision_time,
             initial_backoff=self.initial_node_group_backoff_duration,
             max_backoff=self.max_node_group_backoff_duration,
@@ -183,7 +183,7 @@ class Config(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def _bounded() -> Iterator[msgspec.structs.FieldInfo]:
     """The fields that are numbers and may not be as low as you like."""
-    for field in msgspec.structs.fields(Config):
+    for field in msgspec.structs.fields(AutoscalerConfig):
         types = (field.type, *get_args(field.type))
         if (
             (float in types or int in types)

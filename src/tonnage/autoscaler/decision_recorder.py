@@ -1,21 +1,21 @@
 """Decisions worth keeping, each with what it came from, so that it can be made again."""
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.decisions import DecisionLog
 from tonnage.autoscaler.recordings import Recording
-from tonnage.autoscaler.report import LoggedDecision, Report
+from tonnage.autoscaler.report import LoggedDecision, RoundReport
 from tonnage.autoscaler.status import go_time
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
 from tonnage.scaleup.plan import Plan
 
 
-class Keeper:
+class DecisionRecorder:
     """Takes note before anything is done, and keeps it when it is known what came of it."""
 
-    def __init__(self, world: World, *, clock: Clock) -> None:
+    def __init__(self, world: ClusterView, *, clock: Clock) -> None:
         self._world = world
         self._clock = clock
         self._noted: Recording | None = None
@@ -28,7 +28,7 @@ class Keeper:
         """A new round: nothing is noted yet."""
         self._noted = None
 
-    def look(self, config: Config) -> None:
+    def look(self, config: AutoscalerConfig) -> None:
         """Remember the cluster as it is before the decision: it goes on meanwhile."""
         self._objects = []
         size = config.decision_recording_size
@@ -42,7 +42,7 @@ class Keeper:
         if objects and (plan.steps or plan.not_helped) and self.log.is_news(plan, ()):
             self._noted = Recording(inputs=inputs.written(), objects=objects)
 
-    async def keep(self, report: Report, config: Config) -> None:
+    async def keep(self, report: RoundReport, config: AutoscalerConfig) -> None:
         """Keep the round's decision, unless it is the same as before and nothing was done."""
         plan, noted = report.plan, self._noted
         if plan is None or not (plan.steps or plan.not_helped or report.done):

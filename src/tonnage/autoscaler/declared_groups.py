@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
@@ -21,7 +21,7 @@ class DeclaredGroups(DeclarativeProvider):
     def __init__(
         self,
         source: Callable[[], Awaitable[Declarations]],
-        world: World,
+        world: ClusterView,
         *,
         label: str = "",
     ) -> None:

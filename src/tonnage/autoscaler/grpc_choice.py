@@ -16,8 +16,8 @@ def expanders(options: Options) -> Iterator[OutsideExpanders | None]:
     if not options.grpc_expander_url:
         yield None
         return
-    from tonnage.providers.grpc_expander import Connection, GrpcExpander
+    from tonnage.providers.grpc_expander import ExpanderConnection, GrpcExpander
 
     certificate = options.grpc_expander_cert or None
-    with Connection(options.grpc_expander_url, ca_file=certificate) as connection:
+    with ExpanderConnection(options.grpc_expander_url, ca_file=certificate) as connection:
         yield lambda nodes, pods: {"grpc": GrpcExpander(connection, nodes=nodes, pods=pods)}

@@ -9,31 +9,31 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tonnage.autoscaler.actuator import Hands, NotLeadingError
-from tonnage.autoscaler.assessor import Surveyor
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.decision_recorder import Keeper
+from tonnage.autoscaler.actuator import Actuator, NotLeadingError
+from tonnage.autoscaler.assessor import Assessor
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.decision_recorder import DecisionRecorder
 from tonnage.autoscaler.decisions import DecisionLog
-from tonnage.autoscaler.metrics import Metrics
-from tonnage.autoscaler.planner import Chooser
-from tonnage.autoscaler.provider_state import Asking, Provided
-from tonnage.autoscaler.remediation import Cleaner
-from tonnage.autoscaler.report import Report
-from tonnage.autoscaler.scale_up_executor import Buyer
+from tonnage.autoscaler.metrics import AutoscalerMetrics
+from tonnage.autoscaler.planner import Planner
+from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
+from tonnage.autoscaler.remediation import Remediator
+from tonnage.autoscaler.report import RoundReport
+from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
 from tonnage.autoscaler.scaledown.scale_down import ScaleDown, Situation
-from tonnage.autoscaler.startup_taints import Untainter
+from tonnage.autoscaler.startup_taints import StartupTaintRemover
 from tonnage.autoscaler.state import State, StateStore
-from tonnage.autoscaler.status_writer import Teller
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.status_writer import StatusWriter
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder
-from tonnage.cluster.records import ObjectReference
+from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ClusterError, ProviderError, TonnageError
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.options import policy_of
-from tonnage.groups.registry import Observation, Registry, Sighting, restored
+from tonnage.groups.registry import GroupObservation, Observation, Registry, restored
 from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
 from tonnage.rules.features import Features
@@ -62,14 +62,14 @@ class Autoscaler:
 
     def __init__(
         self,
-        world: World,
+        world: ClusterView,
         provider: Provider,
         *,
         client: Client,
-        config: ConfigFile[Config],
-        features: Callable[[Config], Features],
+        config: ConfigFile[AutoscalerConfig],
+        features: Callable[[AutoscalerConfig], Features],
         clock: Clock,
-        metrics: Metrics,
+        metrics: AutoscalerMetrics,
         leading: Callable[[], bool],
         recorder: Recorder | None = None,
         namespace: str = "kube-system",
@@ -84,17 +84,17 @@ class Autoscaler:
         self._time = SteadyTime(clock)
         self._metrics = metrics
         self._identity = identity
-        self._asking = Asking(provider, clock=clock)
-        self._hands = Hands(self._asking, leading=leading, recorder=recorder, dry_run=dry_run)
-        self._untainter = Untainter(world, self._hands, client=client, clock=clock)
+        self._asking = ProviderReader(provider, clock=clock)
+        self._hands = Actuator(self._asking, leading=leading, recorder=recorder, dry_run=dry_run)
+        self._untainter = StartupTaintRemover(world, self._hands, client=client, clock=clock)
         self._store = StateStore(client, namespace=namespace)
-        self._surveyor = Surveyor(world)
-        self._chooser = Chooser(world, clock=clock, worker=worker)
-        self._keeper = Keeper(world, clock=clock)
-        self._teller = Teller(client, metrics=metrics, namespace=namespace, mode=self._mode)
+        self._surveyor = Assessor(world)
+        self._chooser = Planner(world, clock=clock, worker=worker)
+        self._keeper = DecisionRecorder(world, clock=clock)
+        self._teller = StatusWriter(client, metrics=metrics, namespace=namespace, mode=self._mode)
         self._scale_down = ScaleDown(
             world,
-            Hands(self._asking, leading=leading, recorder=recorder, dry_run=dry_run),
+            Actuator(self._asking, leading=leading, recorder=recorder, dry_run=dry_run),
             client=client,
             clock=clock,
             now=self._time.now,
@@ -114,7 +114,7 @@ class Autoscaler:
         self._begin(State())
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> RoundReport | None:
         """The last round."""
         return self._teller.report
 
@@ -213,7 +213,7 @@ class Autoscaler:
         return await self._decide(provided, trust, config, features)
 
     async def _decide(
-        self, provided: Provided, trust: Trust, config: Config, features: Features
+        self, provided: ProviderState, trust: Trust, config: AutoscalerConfig, features: Features
     ) -> bool:
         now = self._time.now()
         with self._metrics.timed("updateClusterState"):
@@ -259,7 +259,7 @@ class Autoscaler:
             situation = Situation(found, provided, trust, plan=plan, hold=hold)
             with self._metrics.timed("scaleDown"):
                 self._problems.extend(await self._scale_down.round(situation, config))
-        report = Report(
+        report = RoundReport(
             now=now,
             held=hold,
             trust=trust,
@@ -282,11 +282,11 @@ class Autoscaler:
         return settled
 
     def _observe(
-        self, found: Assessment, provided: Provided, config: Config, now: float
+        self, found: Assessment, provided: ProviderState, config: AutoscalerConfig, now: float
     ) -> Observation:
         return self._registry.observe(
             [
-                Sighting(
+                GroupObservation(
                     group,
                     found.readiness.groups[group.id],
                     provided.machines.get(group.id),
@@ -312,9 +312,9 @@ class Autoscaler:
     async def _carry_out(
         self,
         plan: Plan,
-        provided: Provided,
+        provided: ProviderState,
         observation: Observation,
-        config: Config,
+        config: AutoscalerConfig,
         now: float,
     ) -> bool:
         for step in plan.steps:
@@ -336,7 +336,7 @@ class Autoscaler:
             await self._buyer.reach_minimum(provided, skipped, config, now=now)
         return settled
 
-    def _skipped(self, provided: Provided, observation: Observation) -> dict[str, str]:
+    def _skipped(self, provided: ProviderState, observation: Observation) -> dict[str, str]:
         """Groups that may not be scaled up, and why."""
         return {
             **dict.fromkeys(self._buyer.resting, "its provider refused a moment ago"),
@@ -354,13 +354,13 @@ class Autoscaler:
         if state.memory != TemplateMemory():
             self._surveyor.memory = state.memory
 
-        def about() -> ObjectReference:
+        def about() -> InvolvedObject:
             return self._teller.about(self._config.current)
 
-        self._cleaner = Cleaner(
+        self._cleaner = Remediator(
             self._world, self._hands, self._registry, about=about, metrics=self._metrics
         )
-        self._buyer = Buyer(
+        self._buyer = ScaleUpExecutor(
             self._world,
             self._asking,
             self._hands,
@@ -412,7 +412,7 @@ class Autoscaler:
                 self._store.problem = problem
             _log.warning("state not stored", extra={"error": str(error)})
 
-    def _unbelievable(self, provided: Provided, config: Config) -> str:
+    def _unbelievable(self, provided: ProviderState, config: AutoscalerConfig) -> str:
         """No node is known, though the provider has machines that nodes should have come from.
 
         That they are all lost is believed in the end, unless pods are known to have nodes. Without
@@ -442,8 +442,8 @@ class Autoscaler:
         found = (self._hands.refused, self._teller.refused, self._state_refused)
         return tuple(one for one in found if one is not None)
 
-    def _held(self, hold: str, trust: Trust, provided: Provided | None = None) -> Report:
-        return Report(
+    def _held(self, hold: str, trust: Trust, provided: ProviderState | None = None) -> RoundReport:
+        return RoundReport(
             now=self._time.now(),
             held=hold,
             trust=trust,
@@ -461,7 +461,7 @@ class Autoscaler:
         report = self._held(f"{kind}: {error}", self._world.trust(csi_aware=True))
         await self._finish(report, self._config.current)
 
-    async def _finish(self, report: Report, config: Config) -> None:
+    async def _finish(self, report: RoundReport, config: AutoscalerConfig) -> None:
         self._teller.take(report)
         if config.write_status_configmap and not self._hands.dry_run:
             await self._teller.write(config)

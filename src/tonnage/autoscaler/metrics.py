@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tonnage.autoscaler.driver_waits import DriverWaits
-from tonnage.autoscaler.report import Report
+from tonnage.autoscaler.report import RoundReport
 from tonnage.autoscaler.volume_causes import OF_VOLUMES
 from tonnage.clock import Clock
 from tonnage.groups.model import UNKNOWN
@@ -40,7 +40,7 @@ class _Rows:
         self._values = dict(values)
 
 
-class Metrics:
+class AutoscalerMetrics:
     """Everything the autoscaler counts, in a registry of its own."""
 
     def __init__(self, *, clock: Clock) -> None:
@@ -225,7 +225,7 @@ class Metrics:
     def configuration(self, problem: str) -> None:
         self._config_bad.set(bool(problem))
 
-    def take(self, report: Report) -> None:
+    def take(self, report: RoundReport) -> None:
         """Tell what a round found; what it could not find keeps its last value."""
         self._held.set(bool(report.held))
         self._problems.set(len(report.trust.problems) + len(report.problems))
@@ -255,7 +255,7 @@ class Metrics:
             self._free.replace({labels: one.free for labels, one in slots})
             self._limit.replace({labels: one.limit for labels, one in slots})
 
-    def _take_groups(self, report: Report) -> None:
+    def _take_groups(self, report: RoundReport) -> None:
         if report.provided is None:
             return
         groups = report.provided.groups
@@ -267,7 +267,7 @@ class Metrics:
         priced = {group.id: group.price_per_hour for group in groups}
         self._price.replace({(name,): one for name, one in priced.items() if one is not None})
 
-    def _take_nodes(self, report: Report) -> None:
+    def _take_nodes(self, report: RoundReport) -> None:
         if report.readiness is None or report.observation is None:
             return
         standings = report.observation.groups.values()
@@ -301,7 +301,7 @@ class Metrics:
         self._unready_drivers.replace({(name,): count for name, count in lacking.items()})
         self._outages.replace({(one.driver,): one.lacking for one in readiness.outages})
 
-    def _take_plan(self, report: Report) -> None:
+    def _take_plan(self, report: RoundReport) -> None:
         assert report.plan is not None
         because = Tally(
             any(reason.plugin in OF_VOLUMES for reason in one.reasons)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tonnage.autoscaler import grpc_choice, volume_causes
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.volume_causes import Blame
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.errors import InputError
 from tonnage.rules.features import Features
@@ -31,10 +31,10 @@ class _Idle(NamedTuple):
     plan: Plan
 
 
-class Chooser:
+class Planner:
     """Plans. Where no pod waits, the plan stays the same until templates or the question change."""
 
-    def __init__(self, world: World, *, clock: Clock, worker: Worker) -> None:
+    def __init__(self, world: ClusterView, *, clock: Clock, worker: Worker) -> None:
         self._world = world
         self._clock = clock
         self._worker = worker
@@ -54,7 +54,9 @@ class Chooser:
             self._idle = _Idle(found, plan)
         return plan, left_out
 
-    async def because_of_volumes(self, config: Config, features: Features) -> Mapping[Blame, int]:
+    async def because_of_volumes(
+        self, config: AutoscalerConfig, features: Features
+    ) -> Mapping[Blame, int]:
         """How many of the pods that wait do so for their volumes, as far as there is time."""
         end = self._clock.monotonic() + (config.time_budget or float("inf"))
         with self._world.standing_still():

@@ -8,16 +8,16 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.loop import NO_GROUPS, Autoscaler
-from tonnage.autoscaler.metrics import Metrics
+from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.scaledown.report import ScaleDownDocument, document
-from tonnage.autoscaler.world import KINDS, World
+from tonnage.autoscaler.world import KINDS, ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.providers.measured import MeasuredProvider
@@ -30,8 +30,8 @@ from tonnage.service.cache_metrics import CacheCollector
 from tonnage.service.config_file import ConfigFile
 from tonnage.service.debug import DebugServer
 from tonnage.service.event_metrics import EventCollector
-from tonnage.service.leader_election import Candidate, Leadership
-from tonnage.service.status_server import Server
+from tonnage.service.leader_election import LeaderCandidate, Leadership
+from tonnage.service.status_server import StatusServer
 from tonnage.service.workers import Worker
 from tonnage.snapshot.slots import UNLIMITED
 
@@ -48,7 +48,7 @@ _MANY_PODS = 5_000
 """From so many pods on, the garbage collector is spared what is known of them."""
 
 
-class Settings(Candidate, frozen=True, kw_only=True):
+class AutoscalerSettings(LeaderCandidate, frozen=True, kw_only=True):
     """What is settled when the process starts, unlike `Config`."""
 
     address: str = ":8085"
@@ -57,30 +57,30 @@ class Settings(Candidate, frozen=True, kw_only=True):
     once: bool = False
 
 
-class Program:
+class AutoscalerProgram:
     """One replica. Its parts are there to be asked; `run` brings them to life."""
 
     def __init__(
         self,
         client: Client,
-        provider: Callable[[World], Provider],
+        provider: Callable[[ClusterView], Provider],
         *,
-        config: ConfigFile[Config],
-        settings: Settings,
+        config: ConfigFile[AutoscalerConfig],
+        settings: AutoscalerSettings,
         server_version: str,
         clock: Clock,
         rng: random.Random,
         new_id: Callable[[], str],
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
         worker: Worker = workers.here,
     ) -> None:
         self._settings = settings
         self._config = config
         self._clock = clock
         self._version = server_version
-        self.metrics = Metrics(clock=clock)
+        self.metrics = AutoscalerMetrics(clock=clock)
         features = features_of(config.current, server_version)
-        self.world = World(
+        self.world = ClusterView(
             client, clock=clock, rng=rng, options=config.current, features=features, pace=pace
         )
         self.world.mirror.check_interval = lambda: config.current.cache_check_interval
@@ -114,7 +114,7 @@ class Program:
         )
         self.metrics.registry.register(CacheCollector(self.world.mirror))
         self.metrics.registry.register(EventCollector(self.recorder))
-        self.server = Server(
+        self.server = StatusServer(
             settings.address,
             alive=self.unhealthy,
             ready=self.unready,
@@ -255,17 +255,17 @@ class Program:
             ],
         }
 
-    def _features(self, config: Config) -> Features:
+    def _features(self, config: AutoscalerConfig) -> Features:
         features = features_of(config, self._version)
         return opt_in.settled(features, config.enforcement, seen=self.world.enforces_opt_in)
 
 
 async def start(
     client: Client,
-    provider: Callable[[World], Provider],
+    provider: Callable[[ClusterView], Provider],
     *,
-    config: ConfigFile[Config],
-    settings: Settings,
+    config: ConfigFile[AutoscalerConfig],
+    settings: AutoscalerSettings,
     clock: Clock,
     rng: random.Random,
     new_id: Callable[[], str],
@@ -275,7 +275,7 @@ async def start(
         client, clock=clock, patient=not settings.once
     )
     _log.info("starting", extra={"kubernetes": version, "dry_run": settings.dry_run})
-    program = Program(
+    program = AutoscalerProgram(
         client,
         provider,
         config=config,
@@ -289,7 +289,7 @@ async def start(
     await program.run()
 
 
-def features_of(config: Config, server_version: str) -> Features:
+def features_of(config: AutoscalerConfig, server_version: str) -> Features:
     """How the cluster's scheduler behaves; of versions we do not know the nearest we do."""
     return gates.of_version(
         gates.nearest_version(config.kubernetes_version or server_version),

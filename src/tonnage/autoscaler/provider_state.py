@@ -9,7 +9,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
-from tonnage.groups.registry import Failure, Machine
+from tonnage.groups.registry import Failure, GroupMachine
 from tonnage.objects import codec, validation
 from tonnage.objects.scenarios import GroupTemplate
 from tonnage.providers.protocol import GroupOptions, Instance, Provider
@@ -19,7 +19,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Provided(NamedTuple):
+class ProviderState(NamedTuple):
     """What the provider told. Of a group in `problems` only part is known.
 
     `unread` should have told of groups and could not be read. `to_mend` is all that is wrong with
@@ -27,20 +27,20 @@ class Provided(NamedTuple):
     """
 
     groups: list[Group]
-    machines: Mapping[str, list[Machine]]
+    machines: Mapping[str, list[GroupMachine]]
     options: Mapping[str, GroupOptions]
     problems: Mapping[str, str]
     unread: tuple[str, ...] = ()
     to_mend: tuple[str, ...] = ()
 
 
-class Asking:
+class ProviderReader:
     """Asks a provider; no answer within the time is a `ProviderError` like any other."""
 
     def __init__(self, provider: Provider, *, clock: Clock) -> None:
         self.provider = provider
         self._clock = clock
-        self._told: dict[str, tuple[list[Instance], list[Machine]]] = {}
+        self._told: dict[str, tuple[list[Instance], list[GroupMachine]]] = {}
 
     async def within(self, answer: Awaitable[T], *, seconds: float, what: str) -> T:
         try:
@@ -49,7 +49,7 @@ class Asking:
         except TimeoutError:
             raise ProviderError(f"{what}: no answer within {seconds:g} s") from None
 
-    async def everything(self, *, seconds: float) -> Provided:
+    async def everything(self, *, seconds: float) -> ProviderState:
         """Look at the world outside. What is wrong with one group leaves the others alone."""
         provider = self.provider
         await self.within(provider.refresh(), seconds=seconds, what="refresh")
@@ -57,7 +57,7 @@ class Asking:
         unread = tuple(await self.within(provider.problems(), seconds=seconds, what="problems"))
         to_mend = [*unread, *(problem for group in found for problem in group.problems)]
         groups: list[Group] = []
-        machines: dict[str, list[Machine]] = {}
+        machines: dict[str, list[GroupMachine]] = {}
         options: dict[str, GroupOptions] = {}
         problems: dict[str, str] = {}
         for group in found:
@@ -80,7 +80,7 @@ class Asking:
                 to_mend.append(problems[group.id])
             if group.id in problems:
                 groups.append(group)
-        return Provided(groups, machines, options, problems, unread, tuple(to_mend))
+        return ProviderState(groups, machines, options, problems, unread, tuple(to_mend))
 
     async def newest_groups(self, *, seconds: float) -> list[Group]:
         """Sizes of this very moment; without looking again a provider tells what it last saw."""
@@ -90,7 +90,7 @@ class Asking:
     async def groups(self, *, seconds: float) -> list[Group]:
         return list(await self.within(self.provider.groups(), seconds=seconds, what="groups"))
 
-    def _machines(self, group: str, told: list[Instance]) -> list[Machine]:
+    def _machines(self, group: str, told: list[Instance]) -> list[GroupMachine]:
         """The machines of a group; mostly they are those of the last round."""
         before = self._told.get(group)
         if before is None or before[0] != told:
@@ -124,13 +124,13 @@ def _named(group: Group, problem: str) -> str:
     return problem if problem.startswith(name) else name + problem
 
 
-def _machine(one: Instance) -> Machine:
+def _machine(one: Instance) -> GroupMachine:
     failure = None
     if one.error is not None and one.state == "creating":
         failure = Failure(
             error_class=one.error.error_class, code=one.error.code, message=one.error.message
         )
-    return Machine(
+    return GroupMachine(
         id=one.id,
         name=one.node or one.id,
         creating=one.state == "creating" and not one.node,

@@ -5,12 +5,12 @@ No failure here ends the round: it is told and tried again.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tonnage.autoscaler.actuator import Hands
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.metrics import Metrics
-from tonnage.autoscaler.provider_state import Provided
-from tonnage.autoscaler.world import World
-from tonnage.cluster.records import ObjectReference
+from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.metrics import AutoscalerMetrics
+from tonnage.autoscaler.provider_state import ProviderState
+from tonnage.autoscaler.world import ClusterView
+from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ProviderError
 from tonnage.groups import daemons
 from tonnage.groups.model import Group
@@ -22,12 +22,12 @@ _CLASSES = {"outOfResources": "OutOfResource", "quota": "OutOfResource", "other"
 """Upstream's names for what went wrong."""
 
 
-class Cleaner:
+class Remediator:
     """Deletes only what the provider itself calls failed or nobody has seen a node of in time."""
 
     def __init__(
-        self, world: World, hands: Hands, registry: Registry, *,
-        about: Callable[[], ObjectReference], metrics: Metrics,
+        self, world: ClusterView, hands: Actuator, registry: Registry, *,
+        about: Callable[[], InvolvedObject], metrics: AutoscalerMetrics,
     ) -> None:  # fmt: skip
         self._world = world
         self._hands = hands
@@ -41,7 +41,7 @@ class Cleaner:
         """Nodes we had deleted that are still there, also if their provider has yet to say so."""
 
     @property
-    def _about(self) -> ObjectReference:
+    def _about(self) -> InvolvedObject:
         return self._status()
 
     def tell(self, observation: Observation) -> None:
@@ -64,14 +64,14 @@ class Cleaner:
                 self._metrics.failed_creations(one.failure.code or "other", one.nodes)
             self._hands.tell(self._about, reason, message, warning=True)
 
-    def tell_problems(self, provided: Provided) -> None:
+    def tell_problems(self, provided: ProviderState) -> None:
         """Say what somebody has to mend about groups, each thing once."""
         now = set(provided.to_mend)
         for problem in sorted(now - self._told_problems):
             self._hands.tell(self._about, "NodeGroupProblem", problem, warning=True)
         self._told_problems = now
 
-    async def clear(self, observation: Observation, provided: Provided) -> bool:
+    async def clear(self, observation: Observation, provided: ProviderState) -> bool:
         """Delete machines that failed or never registered; give back what no machine stands for.
 
         Whether anything was changed: what is known of sizes is then out of date.
@@ -96,7 +96,9 @@ class Cleaner:
                 changed |= await self._give_back(group, standing.give_back)
         return changed
 
-    def tell_unready(self, readiness: Readiness, provided: Provided, config: Config) -> None:
+    def tell_unready(
+        self, readiness: Readiness, provided: ProviderState, config: AutoscalerConfig
+    ) -> None:
         """Tell of nodes past their time without drivers, each time others are missing."""
         lacking = self._lacking(readiness, provided)
         self._told_unready = {
@@ -129,8 +131,8 @@ class Cleaner:
         self,
         readiness: Readiness,
         observation: Observation,
-        provided: Provided,
-        config: Config,
+        provided: ProviderState,
+        config: AutoscalerConfig,
         *,
         now: float,
     ) -> bool:
@@ -160,7 +162,7 @@ class Cleaner:
         group: str,
         readiness: Readiness,
         observation: Observation,
-        config: Config,
+        config: AutoscalerConfig,
         now: float,
     ) -> bool:
         """Whether the last node of the group to be replaced is still there, or its successor new.
@@ -174,7 +176,7 @@ class Cleaner:
         starting = observation.groups[group].upcoming - nodes.not_awaited
         return starting > 0 or any(readiness.nodes[one].group == group for one in self._leaving)
 
-    def _lacking(self, readiness: Readiness, provided: Provided) -> dict[str, tuple[str, ...]]:
+    def _lacking(self, readiness: Readiness, provided: ProviderState) -> dict[str, tuple[str, ...]]:
         """Nodes past their time with the drivers they lack, but for those on their way out."""
         self._leaving &= readiness.nodes.keys()
         leaving = self._leaving | {
@@ -214,7 +216,7 @@ class Cleaner:
         self,
         group: Group,
         names: Sequence[str],
-        provided: Provided,
+        provided: ProviderState,
         *,
         reason: str,
         still_awaited: bool = False,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from tonnage.autoscaler.provider_state import Provided
+from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.scaledown.report import ScaleDownReport
 from tonnage.autoscaler.volume_causes import Blame
 from tonnage.cluster.errors import Forbidden
@@ -42,13 +42,13 @@ class LoggedDecision(Record, frozen=True, kw_only=True, omit_defaults=False):
     not_recorded: str = ""
 
 
-class Report(NamedTuple):
+class RoundReport(NamedTuple):
     """`held` says why nothing was decided; what comes after it is then missing or from before."""
 
     now: float
     held: str
     trust: Trust
-    provided: Provided | None = None
+    provided: ProviderState | None = None
     readiness: Readiness | None = None
     observation: Observation | None = None
     plan: Plan | None = None

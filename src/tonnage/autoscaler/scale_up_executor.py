@@ -4,13 +4,13 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from tonnage.autoscaler.actuator import Hands
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.metrics import Metrics
-from tonnage.autoscaler.provider_state import Asking, Provided
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.metrics import AutoscalerMetrics
+from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
-from tonnage.cluster.records import ObjectReference
+from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.registry import Failure, Registry
@@ -23,18 +23,18 @@ _SAY_AGAIN = 300.0
 """Seconds after which a pod that is still not helped is told so once more."""
 
 
-class Buyer:
+class ScaleUpExecutor:
     """Asks for what a plan says, each group once; stops if the world is no longer the plan's."""
 
     def __init__(
         self,
-        world: World,
-        asking: Asking,
-        hands: Hands,
+        world: ClusterView,
+        asking: ProviderReader,
+        hands: Actuator,
         registry: Registry,
         *,
-        about: Callable[[], ObjectReference],
-        metrics: Metrics,
+        about: Callable[[], InvolvedObject],
+        metrics: AutoscalerMetrics,
         clock: Clock,
         write_down: Callable[[], Awaitable[None]],
     ) -> None:
@@ -53,7 +53,7 @@ class Buyer:
         """Whether it was told that the cluster has all the nodes it may have."""
 
     @property
-    def _about(self) -> ObjectReference:
+    def _about(self) -> InvolvedObject:
         return self._status()
 
     @property
@@ -63,7 +63,9 @@ class Buyer:
         self._resting = {name: until for name, until in self._resting.items() if now < until}
         return frozenset(self._resting)
 
-    async def buy(self, plan: Plan, provided: Provided, config: Config, *, now: float) -> bool:
+    async def buy(
+        self, plan: Plan, provided: ProviderState, config: AutoscalerConfig, *, now: float
+    ) -> bool:
         """Carry out the plan's steps. False if it was overtaken: then decide again at once."""
         steps = plan.steps[: config.steps_per_loop or None]
         deltas: Counter[str] = Counter()
@@ -79,7 +81,12 @@ class Buyer:
         return True
 
     async def reach_minimum(
-        self, provided: Provided, skipped: Mapping[str, str], config: Config, *, now: float
+        self,
+        provided: ProviderState,
+        skipped: Mapping[str, str],
+        config: AutoscalerConfig,
+        *,
+        now: float,
     ) -> None:
         """Ask for what groups lack to their minimum."""
         deltas = Counter(
@@ -127,8 +134,8 @@ class Buyer:
         deltas: Mapping[str, int],
         reasons: Mapping[str, str],
         steps: Sequence[Step],
-        provided: Provided,
-        config: Config,
+        provided: ProviderState,
+        config: AutoscalerConfig,
         now: float,
     ) -> dict[str, str] | None:
         """Ask for the nodes; gives for each group what it went from and to."""
@@ -167,8 +174,8 @@ class Buyer:
         self,
         wanted: Sequence[tuple[Group, int]],
         steps: Sequence[Step],
-        provided: Provided,
-        config: Config,
+        provided: ProviderState,
+        config: AutoscalerConfig,
     ) -> str:
         """Why the plan no longer holds, or nothing."""
         self._hands.check("refresh")
@@ -192,7 +199,7 @@ class Buyer:
         return ""
 
     async def _increase(
-        self, group: Group, delta: int, reason: str, config: Config, *, now: float
+        self, group: Group, delta: int, reason: str, config: AutoscalerConfig, *, now: float
     ) -> bool:
         size = f"{group.target + delta} instead of {group.target} (max: {group.max_size})"
         if not self._hands.dry_run:
@@ -217,7 +224,7 @@ class Buyer:
         return True
 
     def _leave_alone(
-        self, group: Group, error: ProviderError, config: Config, *, now: float
+        self, group: Group, error: ProviderError, config: AutoscalerConfig, *, now: float
     ) -> float:
         """Ask nothing of the group for the seconds given back; how many depends on the cause."""
         if error.retryable:

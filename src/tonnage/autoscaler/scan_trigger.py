@@ -9,7 +9,7 @@ import asyncio
 from tonnage.clock import Clock
 
 
-class Batch:
+class ScanTrigger:
     """What has happened since the last look: a pod came to wait, or something else of interest."""
 
     def __init__(self, clock: Clock) -> None:

@@ -9,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from tonnage.autoscaler.actuator import Hands
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client, PatchStyle
@@ -31,10 +31,12 @@ _AGAIN_WITHIN = 60.0
 _log = logging.getLogger(__name__)
 
 
-class Untainter:
+class StartupTaintRemover:
     """Removes a taint of a node once, and again only if it is back at once."""
 
-    def __init__(self, world: World, hands: Hands, *, client: Client, clock: Clock) -> None:
+    def __init__(
+        self, world: ClusterView, hands: Actuator, *, client: Client, clock: Clock
+    ) -> None:
         self._world = world
         self._hands = hands
         self._client = client
@@ -44,7 +46,7 @@ class Untainter:
         self._changed: dict[str, str] = {}
         """The version of the node with a UID that was changed: whoever still sees it waits."""
 
-    async def untaint(self, config: Config) -> list[str]:
+    async def untaint(self, config: AutoscalerConfig) -> list[str]:
         """Remove what has served its purpose; what could not be done is told, and tried again."""
         self._forget_gone_nodes()
         if not config.remove_startup_taints:

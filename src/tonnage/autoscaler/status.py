@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from tonnage.autoscaler.report import Done, Report
+from tonnage.autoscaler.report import Done, RoundReport
 from tonnage.autoscaler.scaledown.report import ScaleDownReport
 from tonnage.autoscaler.scaledown.status import scale_down_status
 from tonnage.cluster.cache import Obstacle
 from tonnage.cluster.errors import Forbidden
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, UNREADY, GroupReadiness
-from tonnage.groups.registry import GroupStanding
+from tonnage.groups.registry import GroupHealth
 from tonnage.service import plain_yaml
 
 KEY = "status"
@@ -32,7 +32,7 @@ _NO_SCALE_DOWN = "Disabled"
 """`NoCandidates` would say that somebody looked for some."""
 
 
-class StatusKeeper:
+class StatusConfigMap:
     """Remembers since when each part has been as it is: a transition time moves only with it.
 
     And the last decisions, because the plan of a round is gone with the next one.
@@ -46,7 +46,7 @@ class StatusKeeper:
         self._decisions: deque[dict[str, Any]] = deque(maxlen=_DECISIONS)
         """The newest first."""
 
-    def document(self, report: Report, *, mode: Mapping[str, object]) -> dict[str, Any]:
+    def document(self, report: RoundReport, *, mode: Mapping[str, object]) -> dict[str, Any]:
         """The status of one round."""
         time = _rfc3339(report.now)
         self._running = self._running or report.readiness is not None
@@ -66,7 +66,7 @@ class StatusKeeper:
             document["message"] = report.held
         return document
 
-    def _note_decision(self, report: Report, time: str) -> None:
+    def _note_decision(self, report: RoundReport, time: str) -> None:
         """Keep what was decided, unless the same was decided before and nothing was done."""
         plan = report.plan
         decision: dict[str, Any] = {
@@ -88,7 +88,7 @@ class StatusKeeper:
         self._since[name] = (status, since)
         return {"status": status, "lastProbeTime": time, "lastTransitionTime": since}
 
-    def _cluster(self, report: Report, time: str) -> dict[str, Any]:
+    def _cluster(self, report: RoundReport, time: str) -> dict[str, Any]:
         healthy = report.readiness is None or report.readiness.healthy
         groups = list(report.readiness.groups.values()) if report.readiness is not None else []
         standings = report.observation.groups if report.observation is not None else {}
@@ -115,7 +115,7 @@ class StatusKeeper:
             return self._part(name, "NoCandidates", time)
         return {**self._part(name, "CandidatesPresent", time), "candidates": len(found)}
 
-    def _groups(self, report: Report, time: str) -> list[dict[str, Any]]:
+    def _groups(self, report: RoundReport, time: str) -> list[dict[str, Any]]:
         if report.provided is None or report.readiness is None or report.observation is None:
             return []
         found = []
@@ -166,7 +166,7 @@ def _rfc3339(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _scale_up_status(standing: GroupStanding) -> str:
+def _scale_up_status(standing: GroupHealth) -> str:
     if standing.scaling_up:
         return "InProgress"
     if not standing.healthy:
@@ -174,7 +174,7 @@ def _scale_up_status(standing: GroupStanding) -> str:
     return "Backoff" if standing.backoff is not None else "NoActivity"
 
 
-def _backoff(standing: GroupStanding) -> dict[str, str]:
+def _backoff(standing: GroupHealth) -> dict[str, str]:
     if standing.backoff is None:
         return {}
     message = standing.backoff.failure.message
@@ -183,14 +183,14 @@ def _backoff(standing: GroupStanding) -> dict[str, str]:
     return {"errorCode": standing.backoff.failure.code, "errorMessage": message}
 
 
-def _lacking_drivers(report: Report) -> Counter[str]:
+def _lacking_drivers(report: RoundReport) -> Counter[str]:
     """Nodes of each group that are unready because a driver never registered."""
     nodes = report.readiness.nodes.values() if report.readiness is not None else ()
     return Counter(one.group or "" for one in nodes if one.state == UNREADY and one.missing_drivers)
 
 
 def _counts(
-    readiness: GroupReadiness, standing: GroupStanding | None, lacking_drivers: int = 0
+    readiness: GroupReadiness, standing: GroupHealth | None, lacking_drivers: int = 0
 ) -> dict[str, Any]:
     one = readiness
     registered: dict[str, Any] = {
@@ -227,7 +227,7 @@ def _added(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _ours(report: Report, mode: Mapping[str, object]) -> dict[str, Any]:
+def _ours(report: RoundReport, mode: Mapping[str, object]) -> dict[str, Any]:
     plan = report.plan
     # What is wrong with groups and settings first: bad objects may be many.
     problems = [*report.problems, *report.trust.problems]
@@ -287,7 +287,7 @@ def _right(missing: Obstacle | Forbidden) -> dict[str, Any]:
     return {"verb": missing.verb, "kind": missing.kind, "group": missing.group}
 
 
-def _scale_ups(report: Report) -> list[dict[str, Any]]:
+def _scale_ups(report: RoundReport) -> list[dict[str, Any]]:
     bought = report.plan.scale_ups if report.plan is not None else ()
     return [{"group": one.group, "delta": one.delta} for one in bought]
 

@@ -4,20 +4,20 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.metrics import Metrics
-from tonnage.autoscaler.report import Report
-from tonnage.autoscaler.status import LAST_UPDATED, StatusKeeper, go_time, text
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.metrics import AutoscalerMetrics
+from tonnage.autoscaler.report import RoundReport
+from tonnage.autoscaler.status import LAST_UPDATED, StatusConfigMap, go_time, text
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
-from tonnage.cluster.records import ConfigMap, ObjectReference
+from tonnage.cluster.records import ConfigMap, InvolvedObject
 from tonnage.errors import ClusterError
 from tonnage.objects.meta import ObjectMeta
 
 _log = logging.getLogger(__name__)
 
 
-class Teller:
+class StatusWriter:
     """`report` is the last round, `document` what operators read of it.
 
     `refused` is the right that was missing at the last write, if one was.
@@ -27,7 +27,7 @@ class Teller:
         self,
         client: Client,
         *,
-        metrics: Metrics,
+        metrics: AutoscalerMetrics,
         namespace: str,
         mode: Callable[[], Mapping[str, object]],
     ) -> None:
@@ -35,19 +35,19 @@ class Teller:
         self._metrics = metrics
         self._namespace = namespace
         self._mode = mode
-        self._status = StatusKeeper()
-        self.report: Report | None = None
+        self._status = StatusConfigMap()
+        self.report: RoundReport | None = None
         self.document: dict[str, Any] = {"autoscalerStatus": "Initializing"}
         self.refused: errors.Forbidden | None = None
         self._written = ObjectMeta()
 
-    def about(self, config: Config) -> ObjectReference:
+    def about(self, config: AutoscalerConfig) -> InvolvedObject:
         """The status ConfigMap, as what concerns no single pod or node is said of.
 
         With its UID once it is known: `kubectl describe` finds events by it.
         """
         name = config.status_config_map_name
-        return ObjectReference(
+        return InvolvedObject(
             api_version="v1",
             kind="ConfigMap",
             namespace=self._namespace,
@@ -55,7 +55,7 @@ class Teller:
             uid=self._written.uid if self._written.name == name else "",
         )
 
-    def take(self, report: Report) -> None:
+    def take(self, report: RoundReport) -> None:
         """Tell those who ask us."""
         if report.held and (self.report is None or self.report.held != report.held):
             _log.warning("nothing is decided", extra={"why": report.held})
@@ -63,19 +63,19 @@ class Teller:
         self._metrics.take(report)
         self.document = self._status.document(report, mode=self._mode())
 
-    async def write(self, config: Config) -> None:
+    async def write(self, config: AutoscalerConfig) -> None:
         """Tell those who look into the cluster. What goes wrong with it costs nothing else."""
         assert self.report is not None
         noted = {LAST_UPDATED: go_time(self.report.now)}
         change = {"metadata": {"annotations": noted}, "data": {"status": text(self.document)}}
         await self._put(config, change, noted=noted)
 
-    async def begin(self, config: Config) -> None:
+    async def begin(self, config: AutoscalerConfig) -> None:
         """Learn what the status is kept in, before anything is said of it; nothing is changed."""
         await self._put(config, {}, noted={})
 
     async def _put(
-        self, config: Config, change: Mapping[str, object], *, noted: dict[str, str]
+        self, config: AutoscalerConfig, change: Mapping[str, object], *, noted: dict[str, str]
     ) -> None:
         name = config.status_config_map_name
         try:

@@ -4,11 +4,11 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tonnage.autoscaler.change_filter import Noticing
-from tonnage.autoscaler.scan_trigger import Batch
+from tonnage.autoscaler.change_filter import ChangeFilter
+from tonnage.autoscaler.scan_trigger import ScanTrigger
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups import cluster_state
 from tonnage.groups.cluster_state import ClusterState
@@ -28,7 +28,7 @@ from tonnage.objects.storage import (
 from tonnage.objects.workloads import DaemonSet
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
-from tonnage.service.live_cluster import OF_SCHEDULING, StandingCluster
+from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, DaemonSet)
@@ -37,7 +37,7 @@ _OF_TEMPLATES: tuple[type, ...] = (CSIDriver, StorageClass, CSIStorageCapacity, 
 """Beside nodes, what templates are made from; volumes only sometimes."""
 
 
-class World(StandingCluster):
+class ClusterView(LiveCluster):
     """Adds what waits and what runs where.
 
     `waiting` are the pods the scheduler found no node for, by namespace/name, each with the moment
@@ -53,7 +53,7 @@ class World(StandingCluster):
         rng: random.Random,
         options: Options,
         features: Features,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         super().__init__(
             client,
@@ -67,14 +67,14 @@ class World(StandingCluster):
         self._clock = clock
         self._options = options
         self._schedulers: frozenset[str] = frozenset()
-        self.batch = Batch(clock)
+        self.batch = ScanTrigger(clock)
         self.waiting: dict[str, float] = {}
         self._without_node: dict[str, None] = {}
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
         self._enforcers: dict[str, str] = {}
         self._states = States()
-        self._noticing = Noticing(self.batch.call)
+        self._noticing = ChangeFilter(self.batch.call)
         self.cache(Pod).subscribe(self._take_pod)
         self.cache(Pod).subscribe(self._noticing.pod)
         self.cache(Node).subscribe(self._noticing.node)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from tonnage.capacity import conventions, observed_sizes
-from tonnage.capacity.desired import Desired, Problem, Reason, Rules, is_ours
+from tonnage.capacity.desired import CapacityProblem, Desired, ProblemReason, Rules, is_ours
 from tonnage.capacity.observed_sizes import LEARNED_ANNOTATION
 from tonnage.objects import selectors
 from tonnage.objects.storage import CSIStorageCapacity
@@ -44,13 +44,13 @@ def name_of(step: Step) -> str:
 
 class Changes(NamedTuple):
     steps: list[Step]
-    problems: tuple[Problem, ...]
+    problems: tuple[CapacityProblem, ...]
 
 
 def changes(wanted: Desired, there: Mapping[str, CSIStorageCapacity], rules: Rules) -> Changes:
     """Steps for the objects of our namespace, by name; objects of others are never touched."""
     steps: list[Step] = []
-    problems: list[Problem] = []
+    problems: list[CapacityProblem] = []
     for name, entry in wanted.entries.items():
         old = there.get(name)
         if old is None:
@@ -109,7 +109,7 @@ def _merging(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str | 
     return gone | {key: value for key, value in new.items() if old.get(key) != value}
 
 
-def _taken(old: CSIStorageCapacity) -> Problem:
+def _taken(old: CSIStorageCapacity) -> CapacityProblem:
     meta = old.metadata
     pair = conventions.pair_of(old)
     about = f" for class {pair[0]}" if pair is not None else ""
@@ -117,4 +117,4 @@ def _taken(old: CSIStorageCapacity) -> Problem:
         f"CSIStorageCapacity {meta.namespace}/{meta.name} is wanted, and somebody else has"
         f" published one under that name{about}; it is left alone"
     )
-    return Problem(reason=Reason.CONFLICT, message=message)
+    return CapacityProblem(reason=ProblemReason.CONFLICT, message=message)

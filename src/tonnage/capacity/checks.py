@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from tonnage.capacity import conventions, desired, node_kinds, observed_sizes, wishes
-from tonnage.capacity.desired import World
+from tonnage.capacity.desired import CapacityInputs
 from tonnage.capacity.node_kinds import Grouping
 from tonnage.capacity.observed_sizes import LabelIndex
 from tonnage.errors import InputError
@@ -54,7 +54,7 @@ class Unpublished(Record, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def unmatched(world: World) -> list[Unmatched]:
+def unmatched(world: CapacityInputs) -> list[Unmatched]:
     """Template objects that match no group: neither its nodes nor its template have the labels."""
     index = LabelIndex(_samples(world))
     return [
@@ -64,7 +64,7 @@ def unmatched(world: World) -> list[Unmatched]:
     ]
 
 
-def uncovered(world: World, groupings: Sequence[Grouping]) -> list[Uncovered]:
+def uncovered(world: CapacityInputs, groupings: Sequence[Grouping]) -> list[Uncovered]:
     """Classes with per-node capacity that an autoscaler cannot scale up for, and the groups."""
     looked_at = {one.metadata.name for one in world.drivers if one.spec.storage_capacity}
     per_node = observed_sizes.sizes_of_nodes(world.capacities, world.nodes)
@@ -93,7 +93,7 @@ def uncovered(world: World, groupings: Sequence[Grouping]) -> list[Uncovered]:
     return found
 
 
-def unpublished(world: World) -> list[Unpublished]:
+def unpublished(world: CapacityInputs) -> list[Unpublished]:
     """Classes with an annotation for nothing, by whichever convention they ask."""
     served = {one.storage_class_name for one in _of_templates(world.capacities)}
     found = []
@@ -114,7 +114,7 @@ def unpublished(world: World) -> list[Unpublished]:
     return found
 
 
-def differing(world: World, *, much: Fraction = MUCH) -> list[Differing]:
+def differing(world: CapacityInputs, *, much: Fraction = MUCH) -> list[Differing]:
     """Template objects whose size is far from the most that a live node they stand for has.
 
     Nodes in use show less than a new one has: where all of a group are, the published size may
@@ -151,7 +151,7 @@ def _is_of_templates(obj: CSIStorageCapacity) -> bool:
     return selectors.requires(obj.node_topology, TEMPLATE_NODE_LABEL)
 
 
-def _samples(world: World) -> dict[str, dict[str, str]]:
+def _samples(world: CapacityInputs) -> dict[str, dict[str, str]]:
     """Labels of imagined nodes, after every node and every template there is."""
     found = {
         f"node {node.metadata.name}": node_kinds.imagined(

@@ -28,7 +28,7 @@ class Rules(Record, frozen=True, kw_only=True):
     convention: Convention = OURS
 
 
-class World(Record, frozen=True, kw_only=True):
+class CapacityInputs(Record, frozen=True, kw_only=True):
     """What is known of the cluster. `capacities` are those of all namespaces."""
 
     classes: tuple[StorageClass, ...] = ()
@@ -38,7 +38,7 @@ class World(Record, frozen=True, kw_only=True):
     capacities: tuple[CSIStorageCapacity, ...] = ()
 
 
-class Reason(StrEnum):
+class ProblemReason(StrEnum):
     """What may be wrong; also the reasons of events."""
 
     INVALID = "CapacityTemplateInvalid"
@@ -49,15 +49,15 @@ class Reason(StrEnum):
     REAL_NODE = "TemplateLabelOnRealNode"
 
 
-class Problem(Record, frozen=True, kw_only=True):
+class CapacityProblem(Record, frozen=True, kw_only=True):
     """Something an operator should know; `about` is a StorageClass, a Node, or nothing of these."""
 
-    reason: Reason
+    reason: ProblemReason
     message: str
     about: StorageClass | Node | None = None
 
 
-class Source(StrEnum):
+class SizeSource(StrEnum):
     """Where a size comes from."""
 
     ANNOTATION = "annotation"
@@ -70,29 +70,29 @@ class Sized(NamedTuple):
     """A size, and what of it was learned: that is noted, whatever else is said about the size."""
 
     size: Size
-    source: Source
+    source: SizeSource
     learned: Size | None = None
 
 
-class Entry(NamedTuple):
+class DesiredCapacity(NamedTuple):
     """One object that should be there."""
 
     object: CSIStorageCapacity
     pair: Pair
-    source: Source
+    source: SizeSource
 
 
 class Desired(NamedTuple):
     """Entries by name. Objects of a class in `kept` stay as they are: what it asks is unclear."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, DesiredCapacity]
     kept: frozenset[str]
-    problems: tuple[Problem, ...]
+    problems: tuple[CapacityProblem, ...]
 
 
-def desired(world: World, rules: Rules) -> Desired:
+def desired(world: CapacityInputs, rules: Rules) -> Desired:
     """What there should be. Nothing that is wrong with one class or group touches another."""
-    problems: list[Problem] = []
+    problems: list[CapacityProblem] = []
     asking, kept = _asking(world.classes, rules.convention, problems)
     kinds, unreached = node_kinds.kinds_of(world.nodes, world.node_groups, rules.groupings)
     if asking:
@@ -122,7 +122,9 @@ def desired(world: World, rules: Rules) -> Desired:
     names = rules.convention.names(found)
     problems.extend(_conflicts(theirs, kinds, found, {n: c for n, (c, _) in asking.items()}))
     entries = {
-        names[pair]: Entry(_object(names[pair], pair, sized, rules=rules), pair, sized.source)
+        names[pair]: DesiredCapacity(
+            _object(names[pair], pair, sized, rules=rules), pair, sized.source
+        )
         for pair, sized in found.items()
     }
     return Desired(entries, kept, tuple(problems))
@@ -141,7 +143,7 @@ def opted_in(storage_class: StorageClass, convention: Convention) -> bool:
 
 
 def _asking(
-    classes: Iterable[StorageClass], convention: Convention, problems: list[Problem]
+    classes: Iterable[StorageClass], convention: Convention, problems: list[CapacityProblem]
 ) -> tuple[dict[str, tuple[StorageClass, Wishes]], frozenset[str]]:
     asking: dict[str, tuple[StorageClass, Wishes]] = {}
     kept = set()
@@ -154,14 +156,18 @@ def _asking(
         except InputError as error:
             kept.add(name)
             message = f"annotation {convention.annotation}: {error}; its objects stay as they are"
-            problems.append(Problem(reason=Reason.INVALID, about=one, message=message))
+            problems.append(
+                CapacityProblem(reason=ProblemReason.INVALID, about=one, message=message)
+            )
     return asking, frozenset(kept)
 
 
 class _Sizing:
     """Sizes of pairs: what is asked for, declared, seen now or earlier, or offered."""
 
-    def __init__(self, world: World, rules: Rules, *, theirs: Sequence[CSIStorageCapacity]) -> None:
+    def __init__(
+        self, world: CapacityInputs, rules: Rules, *, theirs: Sequence[CSIStorageCapacity]
+    ) -> None:
         self._seen = observed_sizes.sizes_of_nodes(theirs, world.nodes)
         self._remembered: dict[Pair, Size] = {}
         for obj in world.capacities:
@@ -172,7 +178,7 @@ class _Sizing:
 
     def of(self, pair: Pair, wish: Wish, kind: NodeKind) -> Sized | None:
         if wish.size is not None:
-            return Sized(wish.size, Source.ANNOTATION)
+            return Sized(wish.size, SizeSource.ANNOTATION)
         found = None
         if wish.learned:
             found = _declared(kind, pair[0]) or self._learned(pair, kind)
@@ -192,9 +198,9 @@ class _Sizing:
                 live = observed_sizes.larger(live, sizes[node])
         memory = self._remembered.get(pair)
         if live is None:
-            return Sized(memory, Source.REMEMBERED, memory) if memory is not None else None
+            return Sized(memory, SizeSource.REMEMBERED, memory) if memory is not None else None
         most = observed_sizes.larger(memory, live)
-        return Sized(most, Source.LIVE, most)
+        return Sized(most, SizeSource.LIVE, most)
 
 
 def _declared(kind: NodeKind, class_name: str) -> Sized | None:
@@ -223,7 +229,7 @@ def _least(sizes: Sequence[Size]) -> Sized | None:
     """Where templates of a group differ: what every new node has."""
     if not sizes or not all(observed_sizes.readable(size.capacity) for size in sizes):
         return None
-    return Sized(min(sizes, key=lambda size: quantities.exact(size.capacity)), Source.TEMPLATE)
+    return Sized(min(sizes, key=lambda size: quantities.exact(size.capacity)), SizeSource.TEMPLATE)
 
 
 def _object(name: str, pair: Pair, sized: Sized, *, rules: Rules) -> CSIStorageCapacity:
@@ -243,46 +249,46 @@ def _object(name: str, pair: Pair, sized: Sized, *, rules: Rules) -> CSIStorageC
     )
 
 
-def _unreached(node_groups: Sequence[str], rules: Rules) -> Iterable[Problem]:
+def _unreached(node_groups: Sequence[str], rules: Rules) -> Iterable[CapacityProblem]:
     if node_groups:
         keys = " or ".join("+".join(grouping) for grouping in rules.groupings)
         message = (
             f"no nodes, and no template with label {keys}: nothing is published for node groups"
             f" {_listed(node_groups)}"
         )
-        yield Problem(reason=Reason.NODE_GROUP, message=message)
+        yield CapacityProblem(reason=ProblemReason.NODE_GROUP, message=message)
 
 
 def _ignored(
     asking: dict[str, tuple[StorageClass, Wishes]], drivers: Iterable[CSIDriver]
-) -> Iterable[Problem]:
+) -> Iterable[CapacityProblem]:
     looked_at = {one.metadata.name for one in drivers if one.spec.storage_capacity}
     for storage_class, _ in asking.values():
         if storage_class.provisioner not in looked_at:
-            yield Problem(
-                reason=Reason.IGNORED,
+            yield CapacityProblem(
+                reason=ProblemReason.IGNORED,
                 about=storage_class,
                 message=f"CSIDriver {storage_class.provisioner} is missing or its"
                 " spec.storageCapacity is not true: no scheduler looks at capacity objects",
             )
 
 
-def _marked(nodes: Iterable[Node]) -> Iterable[Problem]:
+def _marked(nodes: Iterable[Node]) -> Iterable[CapacityProblem]:
     for node in nodes:
         if node.metadata.labels.get(TEMPLATE_NODE_LABEL) == "true":
             message = (
                 f"label {TEMPLATE_NODE_LABEL} belongs on imagined nodes only: this real one is"
                 " taken to have the space of a new one"
             )
-            yield Problem(reason=Reason.REAL_NODE, about=node, message=message)
+            yield CapacityProblem(reason=ProblemReason.REAL_NODE, about=node, message=message)
 
 
-def _unknown(storage_class: StorageClass, groups: Sequence[str]) -> Problem:
+def _unknown(storage_class: StorageClass, groups: Sequence[str]) -> CapacityProblem:
     message = (
         f"no size is known for groups {_listed(groups)}: no live node was seen with capacity of"
         " its own, and no template offers what is asked for"
     )
-    return Problem(reason=Reason.UNKNOWN, about=storage_class, message=message)
+    return CapacityProblem(reason=ProblemReason.UNKNOWN, about=storage_class, message=message)
 
 
 def _conflicts(
@@ -290,7 +296,7 @@ def _conflicts(
     kinds: dict[GroupKey, NodeKind],
     wanted: Container[Pair],
     classes: dict[str, StorageClass],
-) -> Iterable[Problem]:
+) -> Iterable[CapacityProblem]:
     """Objects of others that match the same imagined nodes: whichever is larger counts."""
     by_name = {node_kinds.full_name(group): group for group in kinds}
     index = LabelIndex({name: kinds[group].sample for name, group in by_name.items()})
@@ -307,7 +313,9 @@ def _conflicts(
                 f"CSIStorageCapacity {meta.namespace}/{meta.name} is published by somebody else and"
                 f" matches imagined nodes too: groups {_listed(matched)}"
             )
-            yield Problem(reason=Reason.CONFLICT, about=classes[name], message=message)
+            yield CapacityProblem(
+                reason=ProblemReason.CONFLICT, about=classes[name], message=message
+            )
 
 
 def _listed(names: Sequence[str]) -> str:

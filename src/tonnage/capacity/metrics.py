@@ -4,14 +4,14 @@ from collections import Counter as Tally
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from tonnage.capacity.desired import Reason
-from tonnage.capacity.report import Report
+from tonnage.capacity.desired import ProblemReason
+from tonnage.capacity.report import SyncReport
 
 _PREFIX = "tonnage_capacity_template"
 _SECONDS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 300.0)
 
 
-class Metrics:
+class CapacityMetrics:
     """Figures of one replica, in a registry of its own."""
 
     def __init__(self) -> None:
@@ -49,13 +49,13 @@ class Metrics:
     def wrote(self, step: str, ok: bool) -> None:
         self._writes.labels(step, "success" if ok else "failure").inc()
 
-    def synced(self, report: Report, *, seconds: float) -> None:
+    def synced(self, report: SyncReport, *, seconds: float) -> None:
         self._objects.clear()
         for name, count in Tally(one.storage_class for one in report.objects).items():
             self._objects.labels(name).set(count)
         self._failing.set(len(report.failing))
         tally = Tally(one.reason for one in report.problems)
-        for reason in Reason:
+        for reason in ProblemReason:
             self._problems.labels(reason.value).set(tally[reason.value])
         self._syncs.observe(seconds)
         self._last.set(report.at)

@@ -10,10 +10,10 @@ import msgspec
 from tonnage.capacity import sources
 from tonnage.capacity.changes import removals
 from tonnage.capacity.desired import Rules
-from tonnage.capacity.metrics import Metrics
+from tonnage.capacity.metrics import CapacityMetrics
 from tonnage.capacity.sources import FileGroups, GroupSource
-from tonnage.capacity.step_writer import Outcome, Rate, Writer
-from tonnage.capacity.sync import Caches, Pace, Syncer
+from tonnage.capacity.step_writer import Rate, StepOutcome, StepWriter
+from tonnage.capacity.sync import Caches, Syncer, SyncPace
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client, Selection
 from tonnage.cluster.events import Recorder
@@ -25,8 +25,8 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from tonnage.service import lifecycle
 from tonnage.service.cache_metrics import CacheCollector
-from tonnage.service.leader_election import Candidate, Leadership
-from tonnage.service.status_server import Server
+from tonnage.service.leader_election import LeaderCandidate, Leadership
+from tonnage.service.status_server import StatusServer
 
 COMPONENT = "tonnage-capacity-templates"
 LEASE_NAME = "tonnage-capacity-templates"
@@ -35,7 +35,7 @@ _ONCE_WITHIN = 120.0
 """Seconds for the caches to fill when there is to be only one look."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class CapacitySettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is settled when the process starts."""
 
     rules: Rules
@@ -45,20 +45,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_name: str = LEASE_NAME
     timing: Timing = Timing()
     rate: Rate = Rate()
-    pace: Pace = Pace()
+    pace: SyncPace = SyncPace()
     node_groups_configmap: str = ""
     dry_run: bool = False
     once: bool = False
 
 
-class Program:
+class CapacityProgram:
     """The controller as a process of its own."""
 
     def __init__(
         self,
         client: Client,
         *,
-        settings: Settings,
+        settings: CapacitySettings,
         files: FileGroups | None,
         clock: Clock,
         rng: random.Random,
@@ -66,7 +66,7 @@ class Program:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self.metrics = Metrics()
+        self.metrics = CapacityMetrics()
         self.mirror = Mirror(client, clock=clock, rng=rng)
         caches = Caches(
             classes=self.mirror.add(StorageClass),
@@ -95,7 +95,7 @@ class Program:
         if self._config_maps is not None:
             self._config_maps.subscribe(lambda _: self.syncer.wake())
         self.metrics.registry.register(CacheCollector(self.mirror))
-        self.server = Server(
+        self.server = StatusServer(
             settings.address,
             alive=str,
             ready=self.unready,
@@ -168,7 +168,7 @@ class Beside:
         caches: Caches,
         groups: GroupSource,
         *,
-        settings: Settings,
+        settings: CapacitySettings,
         clock: Clock,
         rng: random.Random,
         new_id: Callable[[], str],
@@ -195,17 +195,19 @@ class Beside:
             await self._leadership.act(self.syncer.run)
 
 
-async def uninstall(client: Client, settings: Settings, *, clock: Clock, rng: random.Random) -> int:
+async def uninstall(
+    client: Client, settings: CapacitySettings, *, clock: Clock, rng: random.Random
+) -> int:
     """Delete every object of ours, and say how many; not while a controller leads."""
     lease = Leadership(client, _candidate(settings), clock=clock, rng=rng).lease
     started = asyncio.Event()
-    outcomes: list[Outcome] = []
+    outcomes: list[StepOutcome] = []
 
     async def work() -> None:
         started.set()
         here = Selection(namespace=settings.rules.namespace)
         listing = await client.list(CSIStorageCapacity, here)
-        writer = Writer(client, clock=clock, rng=rng, rate=settings.rate)
+        writer = StepWriter(client, clock=clock, rng=rng, rate=settings.rate)
         outcomes.extend(await writer.carry_out(removals(listing.items, settings.rules)))
 
     if settings.leader_elect:
@@ -237,8 +239,8 @@ def _recorder(
     return Recorder(client, component=COMPONENT, instance=identity, clock=clock, new_id=new_id)
 
 
-def _candidate(settings: Settings) -> Candidate:
-    return Candidate(
+def _candidate(settings: CapacitySettings) -> LeaderCandidate:
+    return LeaderCandidate(
         identity=settings.identity,
         namespace=settings.rules.namespace,
         lease_name=settings.lease_name,

@@ -1,6 +1,6 @@
 """What one look found and did, for the status page, the log and the tests."""
 
-from tonnage.capacity.desired import Desired, Problem
+from tonnage.capacity.desired import CapacityProblem, Desired
 from tonnage.objects.meta import Record
 
 
@@ -13,21 +13,21 @@ class PublishedObject(Record, frozen=True, kw_only=True):
     source: str
 
 
-class ToldProblem(Record, frozen=True, kw_only=True):
+class ReportedProblem(Record, frozen=True, kw_only=True):
     reason: str
     message: str
     about: str = ""
     """Kind and name, if it is about one object."""
 
 
-class Report(Record, frozen=True, kw_only=True):
+class SyncReport(Record, frozen=True, kw_only=True):
     """`at` is in seconds since 1970; `failing` has what could not be written, by object."""
 
     at: float
     objects: tuple[PublishedObject, ...] = ()
     steps: dict[str, int] = {}
     failing: dict[str, str] = {}
-    problems: tuple[ToldProblem, ...] = ()
+    problems: tuple[ReportedProblem, ...] = ()
 
 
 def published(wanted: Desired) -> tuple[PublishedObject, ...]:
@@ -44,7 +44,7 @@ def published(wanted: Desired) -> tuple[PublishedObject, ...]:
     )
 
 
-def told(problem: Problem) -> ToldProblem:
+def told(problem: CapacityProblem) -> ReportedProblem:
     about = problem.about
     name = f"{type(about).__name__} {about.metadata.name}" if about is not None else ""
-    return ToldProblem(reason=problem.reason.value, message=problem.message, about=name)
+    return ReportedProblem(reason=problem.reason.value, message=problem.message, about=name)

@@ -19,14 +19,14 @@ from tonnage.providers.declarations import LastGood
 from tonnage.providers.protocol import Provider
 
 
-class ToldGroups(NamedTuple):
+class SourceGroups(NamedTuple):
     """Node groups, and what is wrong with some of them: those are told as they were before."""
 
     groups: Sequence[Group]
     problem: str = ""
 
 
-GroupSource: TypeAlias = Callable[[], Awaitable[ToldGroups]]
+GroupSource: TypeAlias = Callable[[], Awaitable[SourceGroups]]
 
 
 class FileGroups:
@@ -52,15 +52,15 @@ class FileGroups:
 def none() -> GroupSource:
     """No node groups: only those groups count that have nodes."""
 
-    async def groups() -> ToldGroups:
-        return ToldGroups(())
+    async def groups() -> SourceGroups:
+        return SourceGroups(())
 
     return groups
 
 
 def from_files(files: FileGroups, nodes: Cache[Node]) -> GroupSource:
-    async def groups() -> ToldGroups:
-        return ToldGroups(node_group_objects.from_objects(files.read(), nodes))
+    async def groups() -> SourceGroups:
+        return SourceGroups(node_group_objects.from_objects(files.read(), nodes))
 
     return groups
 
@@ -73,7 +73,7 @@ def from_config_map(cache: Cache[ConfigMap], name: str, nodes: Cache[Node]) -> G
     """
     good = LastGood()
 
-    async def groups() -> ToldGroups:
+    async def groups() -> SourceGroups:
         stored = next((one for one in cache if one.metadata.name == name), None)
         if stored is None:
             raise InputError(f"ConfigMap {name}: it is not there, or not readable")
@@ -83,7 +83,7 @@ def from_config_map(cache: Cache[ConfigMap], name: str, nodes: Cache[Node]) -> G
             raise InputError("; ".join(told.problems))
         good.take(told)
         found = node_group_objects.from_objects(good.groups.values(), nodes)
-        return ToldGroups(found, "; ".join(good.problems))
+        return SourceGroups(found, "; ".join(good.problems))
 
     return groups
 
@@ -91,7 +91,7 @@ def from_config_map(cache: Cache[ConfigMap], name: str, nodes: Cache[Node]) -> G
 def from_provider(provider: Provider) -> GroupSource:
     """Of a provider that somebody else refreshes; without a group it has not been yet."""
 
-    async def groups() -> ToldGroups:
+    async def groups() -> SourceGroups:
         found = []
         told = await provider.groups()
         if not told:
@@ -105,7 +105,7 @@ def from_provider(provider: Provider) -> GroupSource:
                     # One group that cannot be asked about leaves the others alone.
                     template = None
             found.append(msgspec.structs.replace(group, provider_template=template))
-        return ToldGroups(found)
+        return SourceGroups(found)
 
     return groups
 

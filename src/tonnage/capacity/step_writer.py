@@ -32,7 +32,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     burst: int = 50
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a step; an empty error is success."""
 
     step: Step
@@ -43,7 +43,7 @@ def _ignore(*_: object) -> None:
     pass
 
 
-class Writer:
+class StepWriter:
     """Sends steps. A step that failed is sent again after a while, however often it is asked for.
 
     Of what it has written, the answers go before an older view of the same objects (`applied`).
@@ -102,13 +102,13 @@ class Writer:
         soonest = min(failure.until for failure in self._failures.values())
         return max(soonest - self._clock.monotonic(), 0.0)
 
-    async def carry_out(self, steps: Sequence[Step]) -> list[Outcome]:
+    async def carry_out(self, steps: Sequence[Step]) -> list[StepOutcome]:
         """Send what is due, in order; one that fails leaves the others alone."""
         wanted = {name_of(step) for step in steps}
         self._failures = {name: one for name, one in self._failures.items() if name in wanted}
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def bounded(step: Step) -> Outcome:
+        async def bounded(step: Step) -> StepOutcome:
             async with limit:
                 return await self._attempt(step)
 
@@ -126,7 +126,7 @@ class Writer:
         failure = self._failures.get(name)
         return failure is None or failure.until <= self._clock.monotonic()
 
-    async def _attempt(self, step: Step) -> Outcome:
+    async def _attempt(self, step: Step) -> StepOutcome:
         name = name_of(step)
         verb = type(step).__name__.lower()
         await self._pacer.turn()
@@ -138,11 +138,11 @@ class Writer:
             self._counted(verb, False)
             self._failed(name, str(error))
             _log.warning("object not written", extra={"object": name, "error": str(error)})
-            return Outcome(step=step, error=str(error))
+            return StepOutcome(step=step, error=str(error))
         self._counted(verb, True)
         self._failures.pop(name, None)
         _log.info("object written", extra={"object": name, "step": verb})
-        return Outcome(step=step)
+        return StepOutcome(step=step)
 
     async def _send(self, step: Step) -> None:
         match step:

@@ -11,11 +11,11 @@ import msgspec
 
 from tonnage.capacity import triggers
 from tonnage.capacity.changes import Create, Delete, Patch, Replace, Step, changes, name_of
-from tonnage.capacity.desired import Desired, Problem, Rules, World, desired
-from tonnage.capacity.metrics import Metrics
-from tonnage.capacity.report import Report, ToldProblem, published, told
+from tonnage.capacity.desired import CapacityInputs, CapacityProblem, Desired, Rules, desired
+from tonnage.capacity.metrics import CapacityMetrics
+from tonnage.capacity.report import ReportedProblem, SyncReport, published, told
 from tonnage.capacity.sources import GroupSource
-from tonnage.capacity.step_writer import Outcome, Rate, Writer
+from tonnage.capacity.step_writer import Rate, StepOutcome, StepWriter
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
@@ -41,7 +41,7 @@ class Caches(NamedTuple):
     capacities: Cache[CSIStorageCapacity]
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class SyncPace(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds: between looks without news, between looks at node groups, to gather news."""
 
     resync: float = 300.0
@@ -61,30 +61,30 @@ class Syncer:
         rules: Rules,
         clock: Clock,
         rng: random.Random,
-        metrics: Metrics | None = None,
+        metrics: CapacityMetrics | None = None,
         recorder: Recorder | None = None,
         leading: Callable[[], bool] = lambda: True,
         rate: Rate | None = None,
-        pace: Pace | None = None,
+        pace: SyncPace | None = None,
         dry_run: bool = False,
     ) -> None:
         self._caches = caches
         self._source = groups
         self._rules = rules
         self._clock = clock
-        self._metrics = metrics or Metrics()
+        self._metrics = metrics or CapacityMetrics()
         self._recorder = recorder
-        self._pace = pace or Pace()
+        self._pace = pace or SyncPace()
         self._dry_run = dry_run
-        self._writer = Writer(
+        self._writer = StepWriter(
             client, clock=clock, rng=rng, rate=rate, leading=leading, counted=self._metrics.wrote
         )
         self._groups: tuple[Group, ...] | None = None
         self._groups_problem = ""
         self._news = asyncio.Event()
-        self._told: frozenset[ToldProblem] = frozenset()
+        self._told: frozenset[ReportedProblem] = frozenset()
         self._published: dict[str, CSIStorageCapacity] = {}
-        self.report: Report | None = None
+        self.report: SyncReport | None = None
         triggers.on_classes(caches.classes, rules, self.wake)
         triggers.on_nodes(caches.nodes, rules, self.wake)
         triggers.on_objects(caches.capacities, rules, self.wake)
@@ -101,7 +101,7 @@ class Syncer:
             await self.once()
             await self._pause()
 
-    async def once(self) -> Report | None:
+    async def once(self) -> SyncReport | None:
         """One look, and what follows from it; None if too little is known to act."""
         started = self._clock.monotonic()
         self._news.clear()
@@ -120,7 +120,7 @@ class Syncer:
         self._tell_of_writes(outcomes, wanted, world)
         problems = (*wanted.problems, *found.problems)
         self._tell_of_problems(problems)
-        self.report = Report(
+        self.report = SyncReport(
             at=self._clock.now().timestamp(),
             objects=published(wanted),
             steps=dict(Counter(type(one.step).__name__.lower() for one in outcomes)),
@@ -176,13 +176,13 @@ class Syncer:
         before, self._groups = self._groups, tuple(found.groups)
         return before is None or _facts(before) != _facts(self._groups)
 
-    def _look(self, groups: tuple[Group, ...]) -> World:
+    def _look(self, groups: tuple[Group, ...]) -> CapacityInputs:
         ours: list[CSIStorageCapacity] = []
         others: list[CSIStorageCapacity] = []
         for one in self._caches.capacities:
             here = one.metadata.namespace == self._rules.namespace
             (ours if here else others).append(one)
-        return World(
+        return CapacityInputs(
             classes=tuple(self._caches.classes),
             nodes=tuple(self._caches.nodes),
             node_groups=groups,
@@ -190,7 +190,7 @@ class Syncer:
             capacities=(*self._writer.applied(ours).values(), *others),
         )
 
-    async def _carry_out(self, steps: list[Step]) -> list[Outcome]:
+    async def _carry_out(self, steps: list[Step]) -> list[StepOutcome]:
         if not self._dry_run:
             return await self._writer.carry_out(steps)
         for step in steps:
@@ -202,7 +202,9 @@ class Syncer:
         if change.object.metadata.namespace == self._rules.namespace:
             self._writer.told(change)
 
-    def _tell_of_writes(self, outcomes: list[Outcome], wanted: Desired, world: World) -> None:
+    def _tell_of_writes(
+        self, outcomes: list[StepOutcome], wanted: Desired, world: CapacityInputs
+    ) -> None:
         classes = {one.metadata.name: one for one in world.classes}
         for outcome in outcomes:
             step, name = outcome.step, name_of(outcome.step)
@@ -220,7 +222,7 @@ class Syncer:
             if name not in failing and not self._dry_run:
                 self._published[name] = entry.object
 
-    def _tell_of_problems(self, problems: Sequence[Problem]) -> None:
+    def _tell_of_problems(self, problems: Sequence[CapacityProblem]) -> None:
         now = frozenset(told(one) for one in problems)
         for one in problems:
             if told(one) in self._told:

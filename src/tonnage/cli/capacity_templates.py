@@ -8,7 +8,7 @@ from tonnage.cli import printing, services
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.autoscaler.world import World
+    from tonnage.autoscaler.world import ClusterView
     from tonnage.capacity.program import Beside
     from tonnage.providers.protocol import Provider
     from tonnage.service.connections import Connection
@@ -115,7 +115,7 @@ def capacity_templates(
     from tonnage.capacity.desired import Rules
     from tonnage.capacity.sources import FileGroups
     from tonnage.capacity.step_writer import Rate
-    from tonnage.capacity.sync import Pace
+    from tonnage.capacity.sync import SyncPace
     from tonnage.objects import durations
 
     resync = durations.seconds(resync_interval)
@@ -123,7 +123,7 @@ def capacity_templates(
         raise InputError(f"--resync-interval {resync_interval!r}: expected 1s or more, such as 5m")
     if node_groups and node_groups_configmap:
         raise InputError("expected either --node-groups or --node-groups-configmap, not both")
-    settings = program.Settings(
+    settings = program.CapacitySettings(
         rules=Rules(
             namespace=service.namespace,
             groupings=node_kinds.parse(group_labels),
@@ -134,7 +134,7 @@ def capacity_templates(
         leader_elect=service.leader_elect,
         lease_name=service.lease_name,
         rate=Rate(per_second=per_second, burst=burst),
-        pace=Pace(resync=resync),
+        pace=SyncPace(resync=resync),
         node_groups_configmap=node_groups_configmap or "",
         dry_run=dry_run,
         once=once,
@@ -147,7 +147,7 @@ def capacity_templates(
             deleted = await program.uninstall(client, settings, clock=clock, rng=rng)
             printing.echo(f"{deleted} objects deleted from namespace {service.namespace}")
             return
-        await program.Program(
+        await program.CapacityProgram(
             client, settings=settings, files=files, clock=clock, rng=rng, new_id=services.new_id
         ).run()
 
@@ -164,9 +164,9 @@ class BesideTheLoop:
 
         from tonnage.capacity import conventions, node_kinds
         from tonnage.capacity.desired import Rules
-        from tonnage.capacity.program import Settings
+        from tonnage.capacity.program import CapacitySettings
 
-        self._settings = Settings(
+        self._settings = CapacitySettings(
             rules=Rules(
                 namespace=service.namespace,
                 groupings=node_kinds.parse(group_labels),
@@ -179,7 +179,7 @@ class BesideTheLoop:
         self._attached = asyncio.Event()
 
     def attach(
-        self, cluster: "Connection", world: "World", provider: "Provider", *, dry_run: bool
+        self, cluster: "Connection", world: "ClusterView", provider: "Provider", *, dry_run: bool
     ) -> None:
         """Before the caches of the loop are filled."""
         import msgspec

@@ -97,9 +97,9 @@ def export(
 def _anonymised(loaded: "Loaded", names: str | None) -> "Loaded":
     import msgspec
 
-    from tonnage.files.anonymiser import Renaming
+    from tonnage.files.anonymiser import Anonymiser
 
-    renaming = Renaming(loaded.objects)
+    renaming = Anonymiser(loaded.objects)
     renamed = [renaming.renamed(one) for one in loaded.objects]
     if names:
         _write_names(names, loaded.objects, renamed)

@@ -107,7 +107,7 @@ def extender(
         if not checked:
             raise InputError(_ANYBODY.format(address=service.address))
     config = service.config(ExtenderConfig, {"unknownLimits": unknown_limits})
-    settings = program.Settings(
+    settings = program.ExtenderSettings(
         address=service.address,
         debug_address=service.debug_address,
         largest_body=max_request_bytes,

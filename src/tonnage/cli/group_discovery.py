@@ -10,7 +10,7 @@ from tonnage.cli import printing
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.autoscaler.world import World
+    from tonnage.autoscaler.world import ClusterView
     from tonnage.cluster.client import Client
     from tonnage.objects.kinds import KubeObject
     from tonnage.objects.nodes import Node
@@ -214,7 +214,7 @@ def _of_provider(
             provider = make(
                 run_providers.Surroundings(
                     client=client,
-                    world=cast("World", _World(nodes)),
+                    world=cast("ClusterView", _World(nodes)),
                     clock=SystemClock(),
                     rng=random.Random(),
                     namespace="kube-system",

@@ -92,7 +92,7 @@ def show(
       tonnage limits show Standard_D4s_v5 n4-standard-16 -o json
       tonnage limits show vm --driver csi.vsphere.vmware.com
     """
-    found: list[catalogue.Limit] = []
+    found: list[catalogue.CatalogueLimit] = []
     unknown: list[str] = []
     for instance_type in instance_types:
         _refuse_too_many_enis(instance_type, enis)

@@ -19,7 +19,7 @@ from tonnage.cluster.config import Access
 from tonnage.cluster.watch_events import Unreadable
 from tonnage.errors import ClusterError, InputError
 from tonnage.files import Loaded, ScenarioOptions
-from tonnage.files.loaded import Problem
+from tonnage.files.loaded import FileProblem
 from tonnage.objects import nodes, pods, storage, workloads
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
@@ -137,7 +137,7 @@ class _Reading:
 
     def __init__(self, access: Access, *, environ: Mapping[str, str]) -> None:
         self.objects: list[KubeObject] = []
-        self.problems: list[Problem] = []
+        self.problems: list[FileProblem] = []
         self.notes: list[str] = []
         self.documents: list[Document] = []
         self.unread: set[str] = set()
@@ -196,8 +196,8 @@ class _Reading:
             for key, remark in page.remarks.items()
         ]
 
-    def _problem(self, one: Unreadable) -> Problem:
-        return Problem(
+    def _problem(self, one: Unreadable) -> FileProblem:
+        return FileProblem(
             file=self._access.context or self._access.endpoint.server,
             position="",
             object="",

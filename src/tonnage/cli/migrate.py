@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tonnage.migration.documents import Migration
     from tonnage.migration.flags import Outcome
     from tonnage.objects.nodes import Node
-    from tonnage.providers.aws.machines import Machine
+    from tonnage.providers.aws.machines import InstanceType
 
 Format: TypeAlias = Literal["table", "json", "yaml"]
 
@@ -143,7 +143,7 @@ async def _from_cluster(client: "Client") -> "tuple[list[dict[str, Any]], list[N
     return found, (await client.list(Node)).items
 
 
-def _machines(file: str | None) -> "list[Machine]":
+def _machines(file: str | None) -> "list[InstanceType]":
     if file is None:
         return []
     import msgspec
@@ -166,7 +166,7 @@ def _machines(file: str | None) -> "list[Machine]":
 def _migrated(
     documents: "Sequence[Mapping[str, Any]]",
     nodes: "Sequence[Node]",
-    machines: "Sequence[Machine]",
+    machines: "Sequence[InstanceType]",
     *,
     program: str | None,
 ) -> "Migration":

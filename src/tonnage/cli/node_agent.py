@@ -114,15 +114,15 @@ def node_agent(
     from tonnage.objects import limit_keys
 
     try:
-        from tonnage.nodeagent.config import Config
-        from tonnage.nodeagent.program import Program, Settings
+        from tonnage.nodeagent.config import NodeAgentConfig
+        from tonnage.nodeagent.program import NodeAgentProgram, NodeAgentSettings
     except ImportError as error:
         raise InputError(
             f"node-agent needs the package {error.name}: install tonnage[grpc]"
         ) from error
 
     config = service.config(
-        Config,
+        NodeAgentConfig,
         {
             "overrides": overrides,
             "reserved": reserved,
@@ -130,7 +130,7 @@ def node_agent(
             "publishIntree": publish_intree,
         },
     )
-    settings = Settings(
+    settings = NodeAgentSettings(
         node_name=node_name,
         kubelet_dir=Path(kubelet_dir),
         host_root=Path(host_root),
@@ -141,7 +141,7 @@ def node_agent(
     )
 
     async def publish(cluster: "Connection") -> None:
-        program = Program(
+        program = NodeAgentProgram(
             cluster.client,
             config=config,
             settings=settings,

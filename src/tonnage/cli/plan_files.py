@@ -58,9 +58,9 @@ def _of_config_map(text: str) -> str | None:
 
 def _read(path: str) -> tuple[str, bytes]:
     if path == sources.STDIN:
-        source = sources.Source("standard input", None)
+        source = sources.InputSource("standard input", None)
     else:
-        source = sources.Source(path, Path(path))
+        source = sources.InputSource(path, Path(path))
     return source.name, sources.read(source)
 
 

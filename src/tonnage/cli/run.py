@@ -12,9 +12,9 @@ from tonnage.cli.upstream_flags import UpstreamFlags
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.autoscaler.config import Config
-    from tonnage.autoscaler.program import Settings
-    from tonnage.autoscaler.world import World
+    from tonnage.autoscaler.config import AutoscalerConfig
+    from tonnage.autoscaler.program import AutoscalerSettings
+    from tonnage.autoscaler.world import ClusterView
     from tonnage.providers.protocol import Provider
     from tonnage.service.config_file import ConfigFile
     from tonnage.service.connections import Connection
@@ -36,7 +36,7 @@ def _sizes(
 
 @click.command(cls=UpstreamFlags)
 @services.config_option("docs/configuration.md")
-@services.schema_option("tonnage.autoscaler.config:Config")
+@services.schema_option("tonnage.autoscaler.config:AutoscalerConfig")
 @services.cluster_options
 @click.option(
     "--provider",
@@ -172,11 +172,11 @@ def run(
       tonnage run --provider kwok --node-groups-configmap node-groups
       tonnage run --config-schema > autoscaler.schema.json
     """
-    from tonnage.autoscaler.config import Config
-    from tonnage.autoscaler.program import Settings
+    from tonnage.autoscaler.config import AutoscalerConfig
+    from tonnage.autoscaler.program import AutoscalerSettings
 
     config = service.config(
-        Config,
+        AutoscalerConfig,
         {
             **upstream_flags.settings(click.get_current_context()),
             **_given(
@@ -205,7 +205,7 @@ def run(
         raise InputError(
             "--compatibility is about published capacity: expected --enable-capacity-template too"
         )
-    settings = Settings(
+    settings = AutoscalerSettings(
         namespace=service.namespace,
         identity=service.identity,
         address=service.address,
@@ -225,8 +225,8 @@ def _given(**settings: object) -> dict[str, object]:
 
 async def _run(
     cluster: "Connection",
-    settings: "Settings",
-    config: "ConfigFile[Config]",
+    settings: "AutoscalerSettings",
+    config: "ConfigFile[AutoscalerConfig]",
     make: run_providers.Maker,
     templates: BesideTheLoop | None,
 ) -> None:
@@ -238,7 +238,7 @@ async def _run(
     client, clock, rng = cluster
     async with AsyncExitStack() as closing:
 
-        def provider(world: "World") -> "Provider":
+        def provider(world: "ClusterView") -> "Provider":
             made = make(
                 run_providers.Surroundings(
                     client=client,

@@ -13,7 +13,7 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
-    from tonnage.autoscaler.world import World
+    from tonnage.autoscaler.world import ClusterView
     from tonnage.clock import Clock
     from tonnage.cluster.client import Client
     from tonnage.cluster.config import Access
@@ -47,7 +47,7 @@ class Surroundings(NamedTuple):
     """What a provider lives in; what it holds open is closed by `closing`."""
 
     client: "Client"
-    world: "World"
+    world: "ClusterView"
     clock: "Clock"
     rng: random.Random
     namespace: str

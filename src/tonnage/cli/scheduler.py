@@ -44,7 +44,7 @@ def scheduler(service: services.Service, scheduler_name: str) -> None:
             " not look after the same pods"
         )
     config = service.config(SchedulerConfig)
-    settings = program.Settings(
+    settings = program.SchedulerSettings(
         scheduler_name=scheduler_name,
         namespace=service.namespace,
         identity=service.identity,

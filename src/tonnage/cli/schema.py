@@ -23,7 +23,7 @@ def schema(kind: str | None, markdown: bool) -> None:
       tonnage schema
       tonnage schema Plan > plan.schema.json
     """
-    from tonnage.autoscaler.config import Config
+    from tonnage.autoscaler.config import AutoscalerConfig
     from tonnage.cli import output_types
     from tonnage.service import config_file
 
@@ -45,7 +45,11 @@ def schema(kind: str | None, markdown: bool) -> None:
         near = difflib.get_close_matches(kind.lower(), by_lower, n=3)
         hint = ", ".join(by_lower[one] for one in near) or ", ".join(sorted(by_lower.values()))
         raise InputError(f"no document of kind {kind!r}; there are: {hint}")
-    made = config_file.schema(Config) if name == "AutoscalerConfig" else of(name, types[name])
+    made = (
+        config_file.schema(AutoscalerConfig)
+        if name == "AutoscalerConfig"
+        else of(name, types[name])
+    )
     _print(made)
 
 

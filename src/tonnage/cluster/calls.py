@@ -7,7 +7,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.backoff import Backoff
-from tonnage.cluster.transport import Pairs, Request, Transport
+from tonnage.cluster.transport import HttpRequest, Pairs, Transport
 from tonnage.errors import ClusterError
 from tonnage.objects.codec import UNDECODABLE
 
@@ -31,8 +31,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A 429 means "not now", not "no"; false for evictions, where it is the answer."""
 
     @property
-    def request(self) -> Request:
-        return Request(
+    def request(self) -> HttpRequest:
+        return HttpRequest(
             method=self.method,
             path=self.path,
             query=self.query,
@@ -44,7 +44,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.verb} {self.what}"
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class CallPatience(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait for an answer, and how often to ask."""
 
     timeout: float = 60.0
@@ -58,7 +58,7 @@ class Caller:
     """Carries out calls over a transport."""
 
     def __init__(
-        self, transport: Transport, *, clock: Clock, rng: random.Random, patience: Patience
+        self, transport: Transport, *, clock: Clock, rng: random.Random, patience: CallPatience
     ) -> None:
         self.transport = transport
         self.clock = clock

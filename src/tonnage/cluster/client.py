@@ -18,7 +18,7 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster import errors, rawjson, watch_events
-from tonnage.cluster.calls import Call, Caller, Patience
+from tonnage.cluster.calls import Call, Caller, CallPatience
 from tonnage.cluster.records import Scale
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.transport import Pairs, Transport
@@ -78,12 +78,12 @@ class Client:
         *,
         clock: Clock,
         rng: random.Random,
-        patience: Patience | None = None,
+        patience: CallPatience | None = None,
     ) -> None:
-        patience = patience or Patience()
+        patience = patience or CallPatience()
         self._caller = Caller(transport, clock=clock, rng=rng, patience=patience)
 
-    def with_patience(self, patience: Patience) -> "Client":
+    def with_patience(self, patience: CallPatience) -> "Client":
         """The same server, asked more or less patiently."""
         caller = self._caller
         return Client(caller.transport, clock=caller.clock, rng=caller.rng, patience=patience)

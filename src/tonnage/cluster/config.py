@@ -146,7 +146,7 @@ def in_cluster(*, environ: Mapping[str, str], secrets: Path = SERVICE_ACCOUNT) -
     )
 
 
-def _endpoint(cluster: kubeconfig.Entry[kubeconfig.Cluster]) -> Endpoint:
+def _endpoint(cluster: kubeconfig.KubeconfigEntry[kubeconfig.KubeconfigCluster]) -> Endpoint:
     value = cluster.value
     parts = urlsplit(value.server)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -175,8 +175,8 @@ def _endpoint(cluster: kubeconfig.Entry[kubeconfig.Cluster]) -> Endpoint:
 
 
 def _user(
-    user: kubeconfig.Entry[kubeconfig.User],
-    cluster: kubeconfig.Entry[kubeconfig.Cluster],
+    user: kubeconfig.KubeconfigEntry[kubeconfig.KubeconfigUser],
+    cluster: kubeconfig.KubeconfigEntry[kubeconfig.KubeconfigCluster],
     endpoint: Endpoint,
 ) -> User:
     value = user.value
@@ -217,9 +217,9 @@ def _user(
 
 
 def _plugin(
-    user: kubeconfig.Entry[kubeconfig.User],
+    user: kubeconfig.KubeconfigEntry[kubeconfig.KubeconfigUser],
     plugin: kubeconfig.Exec,
-    cluster: kubeconfig.Entry[kubeconfig.Cluster],
+    cluster: kubeconfig.KubeconfigEntry[kubeconfig.KubeconfigCluster],
     endpoint: Endpoint,
 ) -> ExecPlugin:
     if plugin.api_version not in EXEC_VERSIONS:
@@ -249,7 +249,7 @@ def _plugin(
 
 
 def _cluster_info(
-    cluster: kubeconfig.Entry[kubeconfig.Cluster], endpoint: Endpoint
+    cluster: kubeconfig.KubeconfigEntry[kubeconfig.KubeconfigCluster], endpoint: Endpoint
 ) -> dict[str, object]:
     """What a plugin is told about the cluster, in the words of a kubeconfig."""
     authority = endpoint.authority
@@ -274,7 +274,7 @@ def _cluster_info(
     return {key: value for key, value in info.items() if value}
 
 
-def _impersonation(user: kubeconfig.Entry[kubeconfig.User]) -> Pairs:
+def _impersonation(user: kubeconfig.KubeconfigEntry[kubeconfig.KubeconfigUser]) -> Pairs:
     value = user.value
     if not value.as_user:
         if value.as_uid or value.as_groups or value.as_user_extra:
@@ -290,7 +290,9 @@ def _impersonation(user: kubeconfig.Entry[kubeconfig.User]) -> Pairs:
     return tuple(headers)
 
 
-def _source(entry: kubeconfig.Entry[object], field: str, *, data: str, path: str) -> Source | None:
+def _source(
+    entry: kubeconfig.KubeconfigEntry[object], field: str, *, data: str, path: str
+) -> Source | None:
     """The bytes behind `FIELD-data`, which wins, or the file behind `FIELD`."""
     if data:
         try:

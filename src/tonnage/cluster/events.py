@@ -18,7 +18,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
-from tonnage.cluster.records import Event, EventSource, ObjectReference
+from tonnage.cluster.records import Event, EventSource, InvolvedObject
 from tonnage.cluster.resources import Named, of
 from tonnage.errors import ClusterError
 from tonnage.objects.meta import ObjectMeta
@@ -78,7 +78,7 @@ class Recorder:
         self._new_id = new_id
         self._limits = limits or Limits()
         self._series = _Recent[_Statement, _Series](self._limits.remembered)
-        self._buckets = _Recent[tuple[ObjectReference, str], _Bucket](self._limits.remembered)
+        self._buckets = _Recent[tuple[InvolvedObject, str], _Bucket](self._limits.remembered)
         self._waiting: OrderedDict[_Statement, None] = OrderedDict()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -88,14 +88,14 @@ class Recorder:
 
     def record(
         self,
-        about: Named | ObjectReference,
+        about: Named | InvolvedObject,
         *,
         reason: str,
         message: str,
         severity: Severity = Severity.NORMAL,
     ) -> None:
         """Say something about an object. `reason` is one CamelCase word, the message for people."""
-        reference = about if isinstance(about, ObjectReference) else reference_to(about)
+        reference = about if isinstance(about, InvolvedObject) else reference_to(about)
         statement = _Statement(
             # The same object in another version is still the same object.
             about=msgspec.structs.replace(reference, resource_version=""),
@@ -188,11 +188,11 @@ class Recorder:
         )
 
 
-def reference_to(obj: Named) -> ObjectReference:
+def reference_to(obj: Named) -> InvolvedObject:
     """How an event names the object it is about."""
     resource = of(type(obj))
     meta = obj.metadata
-    return ObjectReference(
+    return InvolvedObject(
         api_version=resource.api_version,
         kind=resource.kind,
         namespace=meta.namespace,
@@ -205,7 +205,7 @@ def reference_to(obj: Named) -> ObjectReference:
 class _Statement(msgspec.Struct, frozen=True, kw_only=True):
     """What makes two events the same."""
 
-    about: ObjectReference
+    about: InvolvedObject
     severity: Severity
     reason: str
     message: str

@@ -22,7 +22,7 @@ from tonnage.clock import Clock
 from tonnage.cluster import auth
 from tonnage.cluster.config import Access
 from tonnage.cluster.errors import ConnectionFailed, CredentialsFailed
-from tonnage.cluster.transport import Request, Response, Stream
+from tonnage.cluster.transport import HttpRequest, Response, Stream
 
 CONNECTIONS = 128
 """More than kinds to watch, each of which holds one, and requests at a time."""
@@ -44,13 +44,13 @@ class HttpTransport:
         self._tls: tuple[object, ssl.SSLContext] | None = None
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         async with self.stream(request) as stream:
             body = b"".join([chunk async for chunk in stream.chunks])
             return Response(status=stream.status, headers=stream.headers, body=body)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[Stream]:
         identity = await self._credentials.current()
         response = await self._ask(request, identity)
         try:
@@ -96,7 +96,7 @@ class HttpTransport:
             await self._session.close()
             self._session = None
 
-    async def _ask(self, request: Request, identity: auth.Identity) -> aiohttp.ClientResponse:
+    async def _ask(self, request: HttpRequest, identity: auth.Identity) -> aiohttp.ClientResponse:
         headers = [*request.headers, *self._impersonation]
         if identity.token:
             headers.append(("Authorization", f"Bearer {identity.token}"))

@@ -15,7 +15,7 @@ import yaml
 from tonnage.errors import InputError
 
 T_co = TypeVar("T_co", covariant=True)
-N = TypeVar("N", bound="Named")
+N = TypeVar("N", bound="NamedPart")
 
 
 class Extension(msgspec.Struct, kw_only=True):
@@ -23,7 +23,7 @@ class Extension(msgspec.Struct, kw_only=True):
     extension: object = None
 
 
-class Cluster(msgspec.Struct, kw_only=True, rename="kebab"):
+class KubeconfigCluster(msgspec.Struct, kw_only=True, rename="kebab"):
     server: str = ""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
@@ -52,7 +52,7 @@ class AuthProvider(msgspec.Struct, kw_only=True):
     name: str = ""
 
 
-class User(msgspec.Struct, kw_only=True, rename="kebab"):
+class KubeconfigUser(msgspec.Struct, kw_only=True, rename="kebab"):
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -69,26 +69,26 @@ class User(msgspec.Struct, kw_only=True, rename="kebab"):
     exec: Exec | None = None
 
 
-class Context(msgspec.Struct, kw_only=True):
+class KubeconfigContext(msgspec.Struct, kw_only=True):
     cluster: str = ""
     user: str = ""
     namespace: str = ""
 
 
-class Named(msgspec.Struct, kw_only=True):
+class NamedPart(msgspec.Struct, kw_only=True):
     name: str
 
 
-class NamedCluster(Named, kw_only=True):
-    cluster: Cluster = msgspec.field(default_factory=Cluster)
+class NamedCluster(NamedPart, kw_only=True):
+    cluster: KubeconfigCluster = msgspec.field(default_factory=KubeconfigCluster)
 
 
-class NamedUser(Named, kw_only=True):
-    user: User = msgspec.field(default_factory=User)
+class NamedUser(NamedPart, kw_only=True):
+    user: KubeconfigUser = msgspec.field(default_factory=KubeconfigUser)
 
 
-class NamedContext(Named, kw_only=True):
-    context: Context = msgspec.field(default_factory=Context)
+class NamedContext(NamedPart, kw_only=True):
+    context: KubeconfigContext = msgspec.field(default_factory=KubeconfigContext)
 
 
 class File(msgspec.Struct, kw_only=True, rename="kebab"):
@@ -98,7 +98,7 @@ class File(msgspec.Struct, kw_only=True, rename="kebab"):
     contexts: list[NamedContext] | None = None
 
 
-class Entry(Generic[T_co]):
+class KubeconfigEntry(Generic[T_co]):
     """A cluster, user or context together with the place it was read from."""
 
     def __init__(self, value: T_co, *, file: Path, where: str) -> None:
@@ -119,9 +119,9 @@ class Merged:
 
     def __init__(self) -> None:
         self.current_context = ""
-        self.clusters: dict[str, Entry[Cluster]] = {}
-        self.users: dict[str, Entry[User]] = {}
-        self.contexts: dict[str, Entry[Context]] = {}
+        self.clusters: dict[str, KubeconfigEntry[KubeconfigCluster]] = {}
+        self.users: dict[str, KubeconfigEntry[KubeconfigUser]] = {}
+        self.contexts: dict[str, KubeconfigEntry[KubeconfigContext]] = {}
 
 
 def merge(paths: list[Path]) -> Merged:
@@ -159,7 +159,7 @@ def _without_nulls(value: object) -> object:
 
 
 def _add(
-    entries: dict[str, Entry[T_co]],
+    entries: dict[str, KubeconfigEntry[T_co]],
     found: list[N] | None,
     field: str,
     path: Path,
@@ -171,4 +171,4 @@ def _add(
             raise InputError(f"{path}: {field}: {named.name!r} is there twice")
         names.add(named.name)
         where = f"{field}[{named.name}]"
-        entries.setdefault(named.name, Entry(value(named), file=path, where=where))
+        entries.setdefault(named.name, KubeconfigEntry(value(named), file=path, where=where))

@@ -18,7 +18,7 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster import errors
-from tonnage.cluster.calls import Patience
+from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError, InputError
 from tonnage.objects.meta import ObjectMeta
@@ -88,7 +88,7 @@ class LeaderLease:
         hooks: Hooks | None = None,
     ) -> None:
         self._timing = timing or Timing()
-        patience = Patience(timeout=self._timing.renew_deadline / 2, attempts=1)
+        patience = CallPatience(timeout=self._timing.renew_deadline / 2, attempts=1)
         self._client = client.with_patience(patience)
         self._name = name
         self._namespace = namespace

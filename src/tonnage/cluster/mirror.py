@@ -9,7 +9,7 @@ from typing import Any
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache, CacheStatus
 from tonnage.cluster.client import EVERYTHING, Client, Selection
-from tonnage.cluster.reflector import Pace, Reflector
+from tonnage.cluster.reflector import Reflector, ReflectorPace
 from tonnage.cluster.resources import Resource, T, of
 from tonnage.errors import ClusterError
 
@@ -33,7 +33,7 @@ class Mirror:
         clock: Clock,
         rng: random.Random,
         stale_after: float = STALE_AFTER,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self._client = client
         self._clock = clock

@@ -8,7 +8,7 @@ class ConfigMap(Record, frozen=True, kw_only=True):
     data: dict[str, str] = {}
 
 
-class ObjectReference(Record, frozen=True, kw_only=True):
+class InvolvedObject(Record, frozen=True, kw_only=True):
     """The object an event is about."""
 
     api_version: str = ""
@@ -27,7 +27,7 @@ class Event(Record, frozen=True, kw_only=True):
     """The core group's Event: what `kubectl describe` and most collectors read."""
 
     metadata: ObjectMeta = ObjectMeta()
-    involved_object: ObjectReference = ObjectReference()
+    involved_object: InvolvedObject = InvolvedObject()
     type: str = ""
     reason: str = ""
     message: str = ""

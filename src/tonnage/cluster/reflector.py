@@ -44,7 +44,7 @@ _PASSING_REFUSALS = 4
 _log = logging.getLogger(__name__)
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class ReflectorPace(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between attempts, and how much silence is too much.
 
     Servers send a bookmark about every minute, so silence beyond that is a sign.
@@ -75,14 +75,14 @@ class Reflector(Generic[T]):
         clock: Clock,
         rng: random.Random,
         selection: Selection = EVERYTHING,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self._client = client
         self._cache = cache
         self._clock = clock
         self._rng = rng
         self._selection = selection
-        self._pace = pace or Pace()
+        self._pace = pace or ReflectorPace()
         self._backoff = Backoff(rng, first=self._pace.first_wait, most=self._pace.longest_wait)
         self._must_sync = True
         self._streams_left = _STREAM_ATTEMPTS

@@ -13,7 +13,7 @@ import msgspec
 Pairs = tuple[tuple[str, str], ...]
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request; `path` starts at the root of the API and is already quoted."""
 
     method: str
@@ -42,9 +42,9 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 class Transport(Protocol):
     """Raises `ConnectionFailed` when there is no answer; any status is an answer."""
 
-    async def send(self, request: Request) -> Response: ...
+    async def send(self, request: HttpRequest) -> Response: ...
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[Stream]:
         """The answer inside the block; leaving it gives the connection up."""
         ...
 

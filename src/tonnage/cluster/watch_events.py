@@ -166,7 +166,7 @@ def _too_deep(error: Exception) -> bool:
     return isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError)
 
 
-def _told(error: Exception, meta: "Identity") -> str:
+def _told(error: Exception, meta: "ObjectIdentity") -> str:
     match error:
         case DecodeError(name="") if meta.name:
             return str(DecodeError(error.kind, meta.namespace, meta.name, fault=error.fault))
@@ -180,7 +180,7 @@ def _told(error: Exception, meta: "Identity") -> str:
             return f"{type(error).__name__}: {error}"
 
 
-def identity(data: bytes | msgspec.Raw) -> "Identity":
+def identity(data: bytes | msgspec.Raw) -> "ObjectIdentity":
     """Which object it is and in which version, as far as that can be read."""
     try:
         return _IDENTIFIED.decode(data).metadata
@@ -189,8 +189,8 @@ def identity(data: bytes | msgspec.Raw) -> "Identity":
     try:
         metadata = rawjson.members(rawjson.members(data)["metadata"])
     except (ValueError, KeyError):
-        return Identity()
-    return Identity(
+        return ObjectIdentity()
+    return ObjectIdentity(
         namespace=_string(metadata.get("namespace")),
         name=_string(metadata.get("name")),
         resource_version=_string(metadata.get("resourceVersion")),
@@ -234,7 +234,7 @@ class _Envelope(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
-class Identity(msgspec.Struct, gc=False, rename="camel", kw_only=True):
+class ObjectIdentity(msgspec.Struct, gc=False, rename="camel", kw_only=True):
     namespace: str = ""
     name: str = ""
     resource_version: str = ""
@@ -242,7 +242,7 @@ class Identity(msgspec.Struct, gc=False, rename="camel", kw_only=True):
 
 
 class _Identified(msgspec.Struct, gc=False):
-    metadata: Identity
+    metadata: ObjectIdentity
 
 
 _ENVELOPE = msgspec.json.Decoder(_Envelope)

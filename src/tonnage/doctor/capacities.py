@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tonnage.capacity import checks
-from tonnage.capacity.desired import World
+from tonnage.capacity.desired import CapacityInputs
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding, listed
 from tonnage.doctor.limits import INSTANCE_TYPE
@@ -88,8 +88,8 @@ def _in_use(evidence: Evidence, node: str, storage_class: str) -> bool:
     )
 
 
-def _world(evidence: Evidence) -> World:
-    return World(
+def _world(evidence: Evidence) -> CapacityInputs:
+    return CapacityInputs(
         classes=tuple(evidence.of(StorageClass)),
         drivers=tuple(evidence.of(CSIDriver)),
         nodes=tuple(evidence.inputs.nodes.values()),

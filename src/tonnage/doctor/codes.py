@@ -11,7 +11,7 @@ from tonnage.errors import InputError
 from tonnage.objects.meta import Record
 
 
-class Code(Record, frozen=True, kw_only=True):
+class FindingCode(Record, frozen=True, kw_only=True):
     """What a code stands for: in a few words, in full, and what to do."""
 
     code: str
@@ -24,7 +24,7 @@ ALL = MappingProxyType(
     {
         one.code: one
         for one in (
-            Code(
+            FindingCode(
                 code="TON101",
                 title="opted in, and an autoscaler does not know",
                 meaning=(
@@ -38,7 +38,7 @@ ALL = MappingProxyType(
                     " then set preventPodSchedulingIfMissing of the CSIDriver to false."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON102",
                 title="opted in, and new nodes of a group would lack the driver",
                 meaning=(
@@ -53,7 +53,7 @@ ALL = MappingProxyType(
                     " it does not, nothing is wrong."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON103",
                 title="opted in, and the scheduler's gate is off",
                 meaning=(
@@ -66,7 +66,7 @@ ALL = MappingProxyType(
                     " the gate (1.35 and newer), or run tonnage extender or tonnage scheduler."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON104",
                 title="the server dropped the field that opts in",
                 meaning=(
@@ -82,7 +82,7 @@ ALL = MappingProxyType(
                     " switch the gate VolumeLimitScaling on, of the API server and kube-scheduler."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON105",
                 title="opted in by annotation only",
                 meaning=(
@@ -94,7 +94,7 @@ ALL = MappingProxyType(
                     " spec.preventPodSchedulingIfMissing too."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON106",
                 title="opted in by a field name that no server knows",
                 meaning=(
@@ -108,7 +108,7 @@ ALL = MappingProxyType(
                     " if the server drops that too."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON201",
                 title="a StorageClass names a driver that has no CSIDriver object",
                 meaning=(
@@ -118,7 +118,7 @@ ALL = MappingProxyType(
                 ),
                 fix="Install the driver with its CSIDriver object, or correct the provisioner.",
             ),
-            Code(
+            FindingCode(
                 code="TON202",
                 title="a template lists a driver that no node has",
                 meaning=(
@@ -131,7 +131,7 @@ ALL = MappingProxyType(
                     " does not run: its DaemonSet, image and registrar."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON203",
                 title="an old node lacks a driver that its siblings have",
                 meaning=(
@@ -144,7 +144,7 @@ ALL = MappingProxyType(
                     " replaceUnreadyDrivers of tonnage run."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON301",
                 title="a driver reports no limit",
                 meaning=(
@@ -158,7 +158,7 @@ ALL = MappingProxyType(
                     " autoscaler's configuration, which any provider's groups follow."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON302",
                 title="equal nodes report different limits",
                 meaning=(
@@ -173,7 +173,7 @@ ALL = MappingProxyType(
                     " tonnage node-agent, which does not let a limit shrink by volumes of pods."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON303",
                 title="a limit is not what the machine can attach",
                 meaning=(
@@ -186,7 +186,7 @@ ALL = MappingProxyType(
                     " disks, or reserved slots."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON304",
                 title="a node is over its limit",
                 meaning=(
@@ -198,7 +198,7 @@ ALL = MappingProxyType(
                     " extender keeps it from happening again."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON305",
                 title="a limit of zero or less",
                 meaning=(
@@ -208,7 +208,7 @@ ALL = MappingProxyType(
                 ),
                 fix="Restart the driver's pod on the node; if it stays, override the number.",
             ),
-            Code(
+            FindingCode(
                 code="TON306",
                 title="a node has no CSINode",
                 meaning=(
@@ -218,7 +218,7 @@ ALL = MappingProxyType(
                 ),
                 fix="Look at the kubelet and the driver's pod on the node.",
             ),
-            Code(
+            FindingCode(
                 code="TON307",
                 title="most nodes of a driver have no attach slot free",
                 meaning=(
@@ -232,7 +232,7 @@ ALL = MappingProxyType(
                     " more slots, or more and smaller nodes, give headroom."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON308",
                 title="pending pods with volumes that nothing can take",
                 meaning=(
@@ -245,7 +245,7 @@ ALL = MappingProxyType(
                     " cluster has groups that were not read."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON401",
                 title="a startup taint that nobody takes off",
                 meaning=(
@@ -258,7 +258,7 @@ ALL = MappingProxyType(
                     " kubectl taint node NODE KEY-"
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON501",
                 title="a component lacks a right it needs",
                 meaning=(
@@ -268,7 +268,7 @@ ALL = MappingProxyType(
                 ),
                 fix="Add the rule to the ClusterRole; those in deploy/ have all that is needed.",
             ),
-            Code(
+            FindingCode(
                 code="TON601",
                 title="an extender is sent whole nodes",
                 meaning=(
@@ -278,7 +278,7 @@ ALL = MappingProxyType(
                 ),
                 fix="Set nodeCacheCapable: true for the extender in the scheduler's configuration.",
             ),
-            Code(
+            FindingCode(
                 code="TON602",
                 title="pods pass when the extender is away",
                 meaning=(
@@ -290,7 +290,7 @@ ALL = MappingProxyType(
                     " run two replicas of the extender."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON701",
                 title="local capacity, and none for nodes that do not exist yet",
                 meaning=(
@@ -303,7 +303,7 @@ ALL = MappingProxyType(
                     " group's template tell."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON702",
                 title="capacity for new nodes that matches no node group",
                 meaning=(
@@ -315,7 +315,7 @@ ALL = MappingProxyType(
                     " is gone."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON703",
                 title="capacity for new nodes is far from what live nodes have",
                 meaning=(
@@ -325,7 +325,7 @@ ALL = MappingProxyType(
                 ),
                 fix="Correct tonnage.dev/template-capacity, or let it be learned from live nodes.",
             ),
-            Code(
+            FindingCode(
                 code="TON704",
                 title="a class asks for capacity of new nodes, and none is published",
                 meaning=(
@@ -338,7 +338,7 @@ ALL = MappingProxyType(
                     " it runs, its events on the class say what is wrong."
                 ),
             ),
-            Code(
+            FindingCode(
                 code="TON705",
                 title="a real node has the label of imagined ones",
                 meaning=(
@@ -356,7 +356,7 @@ ALL = MappingProxyType(
 )
 
 
-def explained(code: str) -> Code:
+def explained(code: str) -> FindingCode:
     """What a code means; `InputError` with near ones if there is none."""
     found = ALL.get(code.upper())
     if found is None:

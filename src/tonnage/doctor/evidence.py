@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from tonnage.doctor import programs
-from tonnage.doctor.programs import Program
+from tonnage.doctor.programs import RunningProgram
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import Template
 from tonnage.groups.options import Options
@@ -53,7 +53,7 @@ class Evidence:
         return [one for one in self.beside if one.get("kind") == kind]
 
     @cached_property
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[RunningProgram]:
         return programs.recognised(programs.decoded(self.beside))
 
     @cached_property

@@ -15,7 +15,7 @@ RoleKind: TypeAlias = Literal["autoscaler", "scheduler", "extender", "capacity-t
 AWARE_FLAG = "--enable-csi-node-aware-scheduling"
 
 
-class Container(Record, frozen=True, kw_only=True):
+class ProgramContainer(Record, frozen=True, kw_only=True):
     image: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -25,26 +25,26 @@ class Container(Record, frozen=True, kw_only=True):
         return (*self.command, *self.args)
 
 
-class PodSpec(Record, frozen=True, kw_only=True):
+class ProgramPodSpec(Record, frozen=True, kw_only=True):
     service_account_name: str = "default"
-    containers: tuple[Container, ...] = ()
+    containers: tuple[ProgramContainer, ...] = ()
 
 
-class Template(Record, frozen=True, kw_only=True):
-    spec: PodSpec = PodSpec()
+class ProgramTemplate(Record, frozen=True, kw_only=True):
+    spec: ProgramPodSpec = ProgramPodSpec()
 
 
-class DeploymentSpec(Record, frozen=True, kw_only=True):
+class ProgramDeploymentSpec(Record, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
-    template: Template = Template()
+    template: ProgramTemplate = ProgramTemplate()
 
 
-class Deployment(Record, frozen=True, kw_only=True):
+class ProgramDeployment(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: DeploymentSpec = DeploymentSpec()
+    spec: ProgramDeploymentSpec = ProgramDeploymentSpec()
 
 
-class Program(Record, frozen=True, kw_only=True):
+class RunningProgram(Record, frozen=True, kw_only=True):
     """A Deployment that matters: what it is, and whether it counts CSI drivers of new nodes."""
 
     deployment: str
@@ -56,30 +56,30 @@ class Program(Record, frozen=True, kw_only=True):
     csi_aware: bool
 
 
-def recognised(deployments: Iterable[Deployment]) -> list[Program]:
+def recognised(deployments: Iterable[ProgramDeployment]) -> list[RunningProgram]:
     """The ones we know, in the order they came."""
     return [found for one in deployments if (found := _recognised(one)) is not None]
 
 
-def decoded(documents: Iterable[dict[str, Any]]) -> list[Deployment]:
+def decoded(documents: Iterable[dict[str, Any]]) -> list[ProgramDeployment]:
     """Deployments among documents of any kind; one that makes no sense runs nothing we know."""
     found = []
     for document in documents:
         if document.get("kind") == "Deployment":
             try:
-                found.append(msgspec.convert(document, Deployment))
+                found.append(msgspec.convert(document, ProgramDeployment))
             except msgspec.ValidationError:
                 continue
     return found
 
 
-def _recognised(deployment: Deployment) -> Program | None:
+def _recognised(deployment: ProgramDeployment) -> RunningProgram | None:
     for container in deployment.spec.template.spec.containers:
         said = _identified(container)
         if said is not None:
             name, does, ours, aware = said
             meta = deployment.metadata
-            return Program(
+            return RunningProgram(
                 deployment=f"{meta.namespace or 'default'}/{meta.name}",
                 namespace=meta.namespace or "default",
                 service_account=deployment.spec.template.spec.service_account_name,
@@ -91,7 +91,7 @@ def _recognised(deployment: Deployment) -> Program | None:
     return None
 
 
-def _identified(container: Container) -> tuple[str, RoleKind, bool, bool] | None:
+def _identified(container: ProgramContainer) -> tuple[str, RoleKind, bool, bool] | None:
     line = container.line
     words = {word.rpartition("/")[2] for word in line[:2]}
     image = container.image.rpartition("/")[2].partition(":")[0].partition("@")[0]

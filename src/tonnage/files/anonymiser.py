@@ -73,7 +73,7 @@ _SYSTEM_CLASS = "system-"
 _NODE_NAME_FIELD = "metadata.name"
 
 
-class Renaming:
+class Anonymiser:
     """Knows the words of the objects it was made of. Equal texts have equal aliases, others others.
 
     Aliases sort as the texts do, as far as these are words between `-`, `.` and `/`.

@@ -6,9 +6,9 @@ from typing import BinaryIO
 
 from tonnage.errors import InputError
 from tonnage.files import sources
-from tonnage.files.documents import Place
+from tonnage.files.documents import DocumentPosition
 from tonnage.files.loaded import Loaded
-from tonnage.files.object_collector import Collector
+from tonnage.files.object_collector import ObjectCollector
 from tonnage.objects.codec import collector_paused
 
 
@@ -17,17 +17,17 @@ def read_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """The lines of a batch with their numbers from 1; `-` is standard input, gzip is unpacked."""
     if str(path) == sources.STDIN:
-        source = sources.Source("standard input", None)
+        source = sources.InputSource("standard input", None)
     else:
-        source = sources.Source(str(path), Path(path))
+        source = sources.InputSource(str(path), Path(path))
     yield from sources.lines(source, stdin=stdin)
 
 
 def decode_scenario(line: bytes, *, lenient: bool = False, where: str = "") -> Loaded:
     """The Scenario on one line, its objects decoded; `where` leads every message about it."""
-    collector = Collector(lenient=lenient)
+    collector = ObjectCollector(lenient=lenient)
     with collector_paused():
-        collector.add(line, Place(file=where))
+        collector.add(line, DocumentPosition(file=where))
     loaded = collector.result()
     if loaded.scenario is None and not loaded.problems:
         raise InputError(f"{where}: expected a Scenario" if where else "expected a Scenario")

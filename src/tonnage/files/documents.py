@@ -16,16 +16,16 @@ from tonnage.objects.kinds import Kind, KubeObject
 from tonnage.objects.validation import Path, describe
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentPosition(msgspec.Struct, frozen=True, kw_only=True):
     """Where a document stands, for messages."""
 
     file: str = ""
     document: int = 0
     line: int = 0
     path: Path = ()
-    tree: yamltext.Document | None = None
+    tree: yamltext.YamlDocument | None = None
 
-    def inside(self, steps: Path) -> "Place":
+    def inside(self, steps: Path) -> "DocumentPosition":
         return msgspec.structs.replace(self, path=self.path + steps) if steps else self
 
     def position(self, field: Path = ()) -> str:

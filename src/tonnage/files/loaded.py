@@ -16,7 +16,7 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, object] = {}
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class FileProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An object that was left out, and why. `object` and `field` are empty when not known."""
 
     file: str
@@ -37,7 +37,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     """Name of the Scenario; empty when there was none, or several."""
     scenario: ScenarioOptions | None = None
-    problems: list[Problem] = []
+    problems: list[FileProblem] = []
     """Only when loading leniently; otherwise the first problem is raised."""
     skipped: Counter[str] = msgspec.field(default_factory=Counter)
     """How many objects there were of kinds that have no bearing on scheduling."""

@@ -12,9 +12,9 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.files import documents, jsontext, sources, yamltext
-from tonnage.files.documents import Place, UnreadableError
+from tonnage.files.documents import DocumentPosition, UnreadableError
 from tonnage.files.loaded import Loaded
-from tonnage.files.object_collector import Collector, Progress
+from tonnage.files.object_collector import ObjectCollector, Progress
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.scaleup import replicas
@@ -40,7 +40,7 @@ def load(
     Objects of the kinds named by `beside` are kept as written too. With `expand`, workloads get
     the pods and claims that their controllers would create.
     """
-    collector = Collector(lenient=lenient, beside=beside, on_progress=on_progress)
+    collector = ObjectCollector(lenient=lenient, beside=beside, on_progress=on_progress)
     with collector_paused():
         for source in sources.find(paths):
             data = sources.read(source, stdin=stdin)
@@ -83,7 +83,7 @@ def _expanded(loaded: Loaded) -> Loaded:
     return msgspec.structs.replace(loaded, objects=[*objects, *made.objects], notes=notes)
 
 
-def _read_json(name: str, data: bytes, collector: Collector) -> bool:
+def _read_json(name: str, data: bytes, collector: ObjectCollector) -> bool:
     """Whether it was JSON. Text that begins like JSON must be, unless its name says YAML."""
     if data.lstrip()[:1] not in (b"{", b"["):
         return False
@@ -103,13 +103,15 @@ def _read_json(name: str, data: bytes, collector: Collector) -> bool:
         else:
             raise jsontext.explained(error.complaint, data) from error
         for line, document in found:
-            collector.add(document, Place(file=name, line=line))
+            collector.add(document, DocumentPosition(file=name, line=line))
     else:
-        collector.add(data, Place(file=name), opened=opened)
+        collector.add(data, DocumentPosition(file=name), opened=opened)
     return True
 
 
-def _read_yaml(name: str, data: bytes, collector: Collector, *, clock: Callable[[], float]) -> None:
+def _read_yaml(
+    name: str, data: bytes, collector: ObjectCollector, *, clock: Callable[[], float]
+) -> None:
     started = clock()
     parts = read = 0
     broken: yamltext.YamlError | None = None
@@ -118,11 +120,11 @@ def _read_yaml(name: str, data: bytes, collector: Collector, *, clock: Callable[
         try:
             for document in yamltext.read(part, first_line=line):
                 read += 1
-                place = Place(file=name, document=parts, tree=document)
+                place = DocumentPosition(file=name, document=parts, tree=document)
                 collector.add(document.value, place)
         except yamltext.YamlError as error:
             broken = broken or error
-            place = Place(file=name, document=parts, line=error.line)
+            place = DocumentPosition(file=name, document=parts, line=error.line)
             collector.refuse(place, error.message, cause=error)
     if broken is not None and not read:
         raise broken

@@ -13,8 +13,8 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.files import documents, jsontext
-from tonnage.files.documents import Head, Opened, Place, UnreadableError
-from tonnage.files.loaded import Loaded, Problem, ScenarioOptions
+from tonnage.files.documents import DocumentPosition, Head, Opened, UnreadableError
+from tonnage.files.loaded import FileProblem, Loaded, ScenarioOptions
 from tonnage.objects import codec, kinds, scenarios
 from tonnage.objects.codec import DecodeError
 from tonnage.objects.kinds import Kind, KubeObject
@@ -36,7 +36,7 @@ _STRIDE = 1000
 _Key: TypeAlias = tuple[type[KubeObject], str, str]
 
 
-class Collector:
+class ObjectCollector:
     """Gathers what one load finds. No two of its objects share kind, namespace and name."""
 
     def __init__(
@@ -59,12 +59,12 @@ class Collector:
         self._by_alias: dict[str, None] = {}
         self._scenario: ScenarioOptions | None = None
         self._names: list[str] = []
-        self._problems: list[Problem] = []
+        self._problems: list[FileProblem] = []
         self._skipped: Counter[str] = Counter()
         self._unread_versions: dict[str, str] = {}
         self._kept = 0
 
-    def add(self, document: object, place: Place, *, opened: Opened = None) -> None:
+    def add(self, document: object, place: DocumentPosition, *, opened: Opened = None) -> None:
         """Takes one document: an object, a list of objects, or a Scenario.
 
         `opened` saves opening it again.
@@ -73,7 +73,7 @@ class Collector:
 
     def refuse(
         self,
-        place: Place,
+        place: DocumentPosition,
         message: str,
         *,
         path: Path = (),
@@ -81,7 +81,7 @@ class Collector:
         cause: Exception | None = None,
     ) -> None:
         """A document cannot be used: the end of a strict load, a problem of a lenient one."""
-        problem = Problem(
+        problem = FileProblem(
             file=place.file,
             position=place.position(path),
             object=subject,
@@ -120,7 +120,7 @@ class Collector:
     def _add(
         self,
         document: object,
-        place: Place,
+        place: DocumentPosition,
         steps: Path,
         *,
         around: "_Around",
@@ -151,7 +151,9 @@ class Collector:
             message = jsontext.explained(error.complaint, error.text).message
             self.refuse(place.inside(steps), message, cause=error)
 
-    def _add_items(self, opened: Head | list[Any], place: Place, *, around: "_Around") -> None:
+    def _add_items(
+        self, opened: Head | list[Any], place: DocumentPosition, *, around: "_Around"
+    ) -> None:
         if around.depth >= DEEPEST_LIST:
             raise _RefusedError(
                 Fault((), f"at most {DEEPEST_LIST} lists inside each other", "more")
@@ -168,7 +170,9 @@ class Collector:
         for index, item in enumerate(opened.items or ()):
             self._add(item, place, ("items", index), around=inner)
 
-    def _add_scenario(self, scenario: Scenario, place: Place, *, around: "_Around") -> None:
+    def _add_scenario(
+        self, scenario: Scenario, place: DocumentPosition, *, around: "_Around"
+    ) -> None:
         name = one_line(scenario.metadata.name)
         if around.in_scenario:
             raise _RefusedError(
@@ -193,7 +197,7 @@ class Collector:
         for index, item in enumerate(spec.objects):
             self._add(item, place, ("spec", "objects", index), around=inner)
 
-    def _keep(self, obj: KubeObject, row: Kind, place: Place, *, recorded: bool) -> None:
+    def _keep(self, obj: KubeObject, row: Kind, place: DocumentPosition, *, recorded: bool) -> None:
         meta = obj.metadata
         key = (row.type, meta.namespace, meta.name)
         if key in self._objects:

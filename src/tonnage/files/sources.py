@@ -37,33 +37,33 @@ SMALL = 64 * MIB
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 
 
-class Source(msgspec.Struct, frozen=True):
+class InputSource(msgspec.Struct, frozen=True):
     """One thing to read: its name for messages, and where it is (`None`: standard input)."""
 
     name: str
     path: Path | None
 
 
-def find(paths: Sequence[PathLike]) -> list[Source]:
+def find(paths: Sequence[PathLike]) -> list[InputSource]:
     """What there is to read under the given paths: files as given, directories searched.
 
     In a directory, and those below it, only names that look like manifests count, in
     alphabetical order; hidden ones do not.
     """
-    found: list[Source] = []
+    found: list[InputSource] = []
     for given in paths:
         if str(given) == STDIN:
             if any(source.path is None for source in found):
                 raise InputError("standard input (-) can be read only once")
-            found.append(Source("standard input", None))
+            found.append(InputSource("standard input", None))
         elif os.path.isdir(given):
             found += _inside(Path(given))
         else:
-            found.append(Source(str(given), Path(given)))
+            found.append(InputSource(str(given), Path(given)))
     return found
 
 
-def read(source: Source, *, stdin: BinaryIO | None = None) -> bytes:
+def read(source: InputSource, *, stdin: BinaryIO | None = None) -> bytes:
     """All of it, unpacked, as UTF-8 without a byte order mark."""
     with _failures(source.name), _opened(source, stdin=stdin) as stream:
         data = stream.read(LARGEST + 1)
@@ -85,7 +85,7 @@ def read(source: Source, *, stdin: BinaryIO | None = None) -> bytes:
     return data
 
 
-def lines(source: Source, *, stdin: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
+def lines(source: InputSource, *, stdin: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers from 1, blank ones left out; one line in memory at a time."""
     with _failures(source.name), _opened(source, stdin=stdin) as stream:
         unpacked = _unpacked(stream)
@@ -106,7 +106,7 @@ _GZIP = b"\x1f\x8b"
 
 
 @contextmanager
-def _opened(source: Source, *, stdin: BinaryIO | None) -> Iterator[BinaryIO]:
+def _opened(source: InputSource, *, stdin: BinaryIO | None) -> Iterator[BinaryIO]:
     if source.path is None:
         yield stdin if stdin is not None else sys.stdin.buffer
     else:
@@ -147,8 +147,8 @@ def _failures(name: str) -> Iterator[None]:
         raise InputError(f"{name!r}: not the name of a file: {error}") from error
 
 
-def _inside(directory: Path) -> list[Source]:
-    found: list[Source] = []
+def _inside(directory: Path) -> list[InputSource]:
+    found: list[InputSource] = []
 
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
@@ -156,7 +156,7 @@ def _inside(directory: Path) -> list[Source]:
     for where, directories, names in os.walk(directory, onerror=refuse):
         directories[:] = sorted(name for name in directories if not name.startswith("."))
         found += [
-            Source(os.path.join(where, name), Path(where, name))
+            InputSource(os.path.join(where, name), Path(where, name))
             for name in names
             if not name.startswith(".") and name.lower().removesuffix(".gz").endswith(SUFFIXES)
         ]

@@ -39,7 +39,7 @@ class YamlError(InputError):
         super().__init__(f"line {line}: {message}")
 
 
-class Document:
+class YamlDocument:
     """One document: its value, and on which line each part of it stands."""
 
     def __init__(
@@ -84,7 +84,7 @@ def split(data: bytes) -> Iterator[tuple[int, bytes]]:
         line += data.count(b"\n", start, end)
 
 
-def read(part: bytes, *, first_line: int = 1) -> Iterator[Document]:
+def read(part: bytes, *, first_line: int = 1) -> Iterator[YamlDocument]:
     """The documents of one part of `split`: one, unless `...` lines separate more."""
     try:
         yield from _Builder(part, first_line=first_line).documents()
@@ -190,7 +190,7 @@ class _Builder:
         self._expanded = 0
         self._repeated: tuple[str, int] | None = None
 
-    def documents(self) -> Iterator[Document]:
+    def documents(self) -> Iterator[YamlDocument]:
         while True:
             event = self._next()
             if isinstance(event, yaml.StreamEndEvent):
@@ -199,7 +199,7 @@ class _Builder:
                 self._anchors, self._lines, self._expanded, self._repeated = {}, {}, 0, None
                 root = self._next()
                 value, line = self._build(root), self._line(root)
-                yield Document(value, line=line, lines=self._lines, repeated=self._repeated)
+                yield YamlDocument(value, line=line, lines=self._lines, repeated=self._repeated)
 
     def _build(self, event: Any) -> object:
         stack: list[_Frame] = []

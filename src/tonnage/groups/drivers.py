@@ -71,7 +71,7 @@ class UsualDrivers:
         return {kind: (count, having[kind]) for kind, count in nodes.items()}
 
 
-class Evidence(NamedTuple):
+class DriverEvidence(NamedTuple):
     """What a group's own nodes, provider and past say about its drivers.
 
     `seen` are the drivers on its ready nodes. `conclusive` means that a node which lists some
@@ -137,7 +137,7 @@ def evidence(
     policy: GroupPolicy,
     now: float,
     usual: Callable[[], frozenset[str]] = lambda: _NONE,
-) -> Evidence:
+) -> DriverEvidence:
     """Weigh what is known of a group's drivers.
 
     Expected is what the provider lists, what at least half of the ready nodes list that had time
@@ -160,7 +160,7 @@ def evidence(
     expected.update(name for name, driver in remembered.items() if last - driver.seen <= timeout)
     if members and not seasoned and not by_name(provider):
         expected |= usual()
-    return Evidence(
+    return DriverEvidence(
         frozenset(expected), _typical(showing), any(by_name(m.csinode) for m in seasoned)
     )
 

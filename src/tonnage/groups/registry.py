@@ -58,7 +58,7 @@ class Failure(Record, frozen=True, kw_only=True):
     message: str = ""
 
 
-class Machine(NamedTuple):
+class GroupMachine(NamedTuple):
     """A group's machine as its provider tells it; `name` is what it is deleted by.
 
     `creating` is one that has no name of its own yet, only a number; the state `creating` with a
@@ -83,7 +83,7 @@ class ScaleRequest(Record, frozen=True, kw_only=True):
     found: bool = False
 
 
-class Backoff(Record, frozen=True, kw_only=True):
+class GroupBackoff(Record, frozen=True, kw_only=True):
     until: float
     duration: float
     failed_at: float
@@ -94,14 +94,14 @@ class RegistryState(Record, frozen=True, kw_only=True):
     """What cannot be seen in the cluster or at the provider, by group; times in seconds."""
 
     requests: dict[str, ScaleRequest] = {}
-    backoffs: dict[str, Backoff] = {}
+    backoffs: dict[str, GroupBackoff] = {}
     unregistered: dict[str, dict[str, float]] = {}
     failing: dict[str, tuple[str, ...]] = {}
     replacements: dict[str, float] = {}
     """When a node of the group was last deleted for want of its drivers."""
 
 
-class Patience(Record, frozen=True, kw_only=True):
+class GroupPatience(Record, frozen=True, kw_only=True):
     """Seconds; names and defaults are those of upstream's flags."""
 
     max_node_provision_time: float = 900.0
@@ -110,16 +110,16 @@ class Patience(Record, frozen=True, kw_only=True):
     backoff_reset: float = 10_800.0
 
 
-class Sighting(NamedTuple):
+class GroupObservation(NamedTuple):
     """A group as it is found now. `machines` is `None` if its provider could not be asked."""
 
     group: Group
     readiness: GroupReadiness
-    machines: Sequence[Machine] | None
+    machines: Sequence[GroupMachine] | None
     provision_time: float | None = None
 
 
-class GroupStanding(Record, frozen=True, kw_only=True):
+class GroupHealth(Record, frozen=True, kw_only=True):
     """Where a group stands. The names in `overdue` and `failed` are those machines go by.
 
     `upcoming` counts nodes on their way, registered or not. `give_back` are nodes asked for in
@@ -135,10 +135,10 @@ class GroupStanding(Record, frozen=True, kw_only=True):
     healthy: bool = True
     skip_reason: str = ""
     scaling_up: bool = False
-    backoff: Backoff | None = None
+    backoff: GroupBackoff | None = None
 
 
-class Happening(Record, frozen=True, kw_only=True):
+class RegistryEvent(Record, frozen=True, kw_only=True):
     """Nodes that did not come: how many, and why; a code of `timeout` is ours."""
 
     group: str
@@ -148,8 +148,8 @@ class Happening(Record, frozen=True, kw_only=True):
 
 
 class Observation(Record, frozen=True, kw_only=True):
-    groups: dict[str, GroupStanding] = {}
-    happened: tuple[Happening, ...] = ()
+    groups: dict[str, GroupHealth] = {}
+    happened: tuple[RegistryEvent, ...] = ()
 
 
 class Registry:
@@ -184,7 +184,13 @@ class Registry:
         )
 
     def asked(
-        self, group: Group, delta: int, *, now: float, patience: Patience, provision_time: float = 0
+        self,
+        group: Group,
+        delta: int,
+        *,
+        now: float,
+        patience: GroupPatience,
+        provision_time: float = 0,
     ) -> None:
         """We ask for `delta` more nodes than the group's target."""
         known = self._requests.get(group.id)
@@ -207,7 +213,9 @@ class Registry:
                 known, increase=known.increase - nodes, target=known.target - nodes
             )
 
-    def failed(self, group: str, failure: Failure, *, now: float, patience: Patience) -> Backoff:
+    def failed(
+        self, group: str, failure: Failure, *, now: float, patience: GroupPatience
+    ) -> GroupBackoff:
         """A request for nodes of the group went wrong."""
         known = self._backoffs.get(group)
         duration = patience.initial_backoff
@@ -215,7 +223,9 @@ class Registry:
             duration = known.duration
             if now >= known.until:
                 duration = min(2 * duration, patience.max_backoff)
-        backoff = Backoff(until=now + duration, duration=duration, failed_at=now, failure=failure)
+        backoff = GroupBackoff(
+            until=now + duration, duration=duration, failed_at=now, failure=failure
+        )
         self._backoffs[group] = backoff
         return backoff
 
@@ -228,17 +238,17 @@ class Registry:
         last = self._replacements.get(group)
         return last is None or now - last >= pause
 
-    def backed_off(self, group: str, *, now: float) -> Backoff | None:
+    def backed_off(self, group: str, *, now: float) -> GroupBackoff | None:
         backoff = self._backoffs.get(group)
         return backoff if backoff is not None and now < backoff.until else None
 
     def observe(
         self,
-        sightings: Iterable[Sighting],
+        sightings: Iterable[GroupObservation],
         *,
         registered: frozenset[str],
         policy: GroupPolicy,
-        patience: Patience,
+        patience: GroupPatience,
         now: float,
         unread: frozenset[str] = frozenset(),
     ) -> Observation:
@@ -246,8 +256,8 @@ class Registry:
 
         Those in `unread` are there, and nothing else is known of them.
         """
-        happened: list[Happening] = []
-        standings: dict[str, GroupStanding] = {}
+        happened: list[RegistryEvent] = []
+        standings: dict[str, GroupHealth] = {}
         registered |= unread
         for sighting in sightings:
             name = sighting.group.id
@@ -271,15 +281,15 @@ class Registry:
 
     def _group(
         self,
-        sighting: Sighting,
+        sighting: GroupObservation,
         registered: frozenset[str],
         policy: GroupPolicy,
-        patience: Patience,
+        patience: GroupPatience,
         now: float,
-        happened: list[Happening],
+        happened: list[RegistryEvent],
         *,
         unread: frozenset[str],
-    ) -> GroupStanding:
+    ) -> GroupHealth:
         group, nodes = sighting.group, sighting.readiness
         provision_time = sighting.provision_time or patience.max_node_provision_time
         waiting, overdue = self._sort_machines(sighting, registered, provision_time, now)
@@ -303,7 +313,7 @@ class Registry:
                 code=TIMEOUT, message=f"not up within {provision_time:g} s of the request"
             )
             happened.append(
-                Happening(group=group.id, nodes=late, failure=failure, seconds=provision_time)
+                RegistryEvent(group=group.id, nodes=late, failure=failure, seconds=provision_time)
             )
             self.failed(group.id, failure, now=now, patience=patience)
             del self._requests[group.id]
@@ -314,7 +324,7 @@ class Registry:
         )
         backoff = self.backed_off(group.id, now=now)
         reason = BACKED_OFF if backoff is not None else ""
-        return GroupStanding(
+        return GroupHealth(
             group=group.id,
             upcoming=max(0, missing - give_back) + nodes.coming_up,
             unregistered=len(waiting),
@@ -353,8 +363,12 @@ class Registry:
         return request
 
     def _sort_machines(
-        self, sighting: Sighting, registered: frozenset[str], provision_time: float, now: float
-    ) -> tuple[list[Machine], list[Machine]]:
+        self,
+        sighting: GroupObservation,
+        registered: frozenset[str],
+        provision_time: float,
+        now: float,
+    ) -> tuple[list[GroupMachine], list[GroupMachine]]:
         """The machines no node has registered for: those still in time, and those overdue."""
         name = sighting.group.id
         if sighting.machines is None:
@@ -377,10 +391,10 @@ class Registry:
     def _note_failures(
         self,
         group: Group,
-        failed: Sequence[Machine],
-        patience: Patience,
+        failed: Sequence[GroupMachine],
+        patience: GroupPatience,
         now: float,
-        happened: list[Happening],
+        happened: list[RegistryEvent],
     ) -> None:
         known = self._failing.get(group.id, set())
         fresh = Counter(
@@ -388,7 +402,7 @@ class Registry:
         )
         self._failing[group.id] = {one.id for one in failed}
         for failure, count in fresh.items():
-            happened.append(Happening(group=group.id, nodes=count, failure=failure))
+            happened.append(RegistryEvent(group=group.id, nodes=count, failure=failure))
             self.gave_up(group.id, count)
             self.failed(group.id, failure, now=now, patience=patience)
 
@@ -417,6 +431,6 @@ def restored(state: RegistryState, *, now: float) -> RegistryState:
     )
 
 
-def _is_among(machine: Machine, registered: frozenset[str]) -> bool:
+def _is_among(machine: GroupMachine, registered: frozenset[str]) -> bool:
     """Whether a node has registered for the machine."""
     return machine.id in registered or machine.name in registered

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from tonnage.groups import drivers, limits, node_sanitiser, topology
-from tonnage.groups.drivers import Evidence, UsualDrivers
+from tonnage.groups.drivers import DriverEvidence, UsualDrivers
 from tonnage.groups.limit_lessons import Lesson, Lessons
 from tonnage.groups.limit_votes import Vote
 from tonnage.groups.limits import Learned
@@ -45,7 +45,7 @@ _SHOWN = 3
 RegisteredNodes: TypeAlias = Callable[[], Iterable[limits.Registered]]
 
 
-class Surroundings:
+class CompletionContext:
     """What the rest of the cluster teaches, worked out when it is first asked for."""
 
     def __init__(
@@ -86,11 +86,11 @@ class _Known(NamedTuple):
 
     group: Group
     template: Template
-    evidence: Evidence
+    evidence: DriverEvidence
     past: dict[str, RememberedDriver]
     votes: Mapping[str, Vote]
     overrides: Mapping[str, int]
-    surroundings: Surroundings
+    surroundings: CompletionContext
 
     @property
     def own(self) -> dict[str, NodeDriver]:
@@ -184,11 +184,11 @@ def complete(
     template: Template,
     *,
     group: Group,
-    evidence: Evidence,
+    evidence: DriverEvidence,
     past: dict[str, RememberedDriver],
     votes: Mapping[str, Vote],
     overrides: LimitOverrides,
-    surroundings: Surroundings,
+    surroundings: CompletionContext,
 ) -> tuple[Template, list[str]]:
     """The template with all drivers, limits and labels, and what is not known or odd about it."""
     kind = limits.instance_type(template.node)
@@ -244,7 +244,7 @@ def _csinode(known: _Known, own: dict[str, NodeDriver], found: Iterable[Limit]) 
     )
 
 
-def _unknown(found: Iterable[Limit], evidence: Evidence) -> Iterator[str]:
+def _unknown(found: Iterable[Limit], evidence: DriverEvidence) -> Iterator[str]:
     for limit in found:
         if limit.source != UNKNOWN:
             continue

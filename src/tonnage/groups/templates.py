@@ -21,7 +21,7 @@ from tonnage.groups import (
     topology,
 )
 from tonnage.groups import memory as memories
-from tonnage.groups.drivers import Evidence, Member, UsualDrivers
+from tonnage.groups.drivers import DriverEvidence, Member, UsualDrivers
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.limit_votes import Vote
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
@@ -35,7 +35,7 @@ from tonnage.groups.model import (
     Template,
 )
 from tonnage.groups.policy import GroupPolicy
-from tonnage.groups.template_completion import Surroundings
+from tonnage.groups.template_completion import CompletionContext
 from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import GroupTemplate
@@ -64,7 +64,7 @@ def build(inputs: Inputs, *, wanted: Iterable[str] = ()) -> Templates:
     """
     names, snapshot, memory = set(wanted), inputs.cluster.snapshot, inputs.memory
     plugins = names & limit_keys.INTREE_KEYS.keys()
-    surroundings = Surroundings(
+    surroundings = CompletionContext(
         lambda: _registered(inputs),
         tuple(sorted(names - plugins)),
         own_keys=snapshot.own_keys,
@@ -140,7 +140,7 @@ class _Made(NamedTuple):
 
 
 def _make(
-    group: Group, inputs: Inputs, surroundings: Surroundings, *, past: RememberedGroup | None
+    group: Group, inputs: Inputs, surroundings: CompletionContext, *, past: RememberedGroup | None
 ) -> _Made:
     policy = inputs.policy
     problems: list[str] = []
@@ -188,12 +188,12 @@ def _evidence(
     group: Group,
     members: Sequence[Member],
     inputs: Inputs,
-    surroundings: Surroundings,
+    surroundings: CompletionContext,
     past: RememberedGroup | None,
-) -> Evidence:
+) -> DriverEvidence:
     provider = group.provider_template.csi_node if group.provider_template is not None else None
     if inputs.policy.as_upstream or not inputs.policy.csi_aware:
-        return Evidence(frozenset(drivers.by_name(provider)), {}, conclusive=False)
+        return DriverEvidence(frozenset(drivers.by_name(provider)), {}, conclusive=False)
     return drivers.evidence(
         members,
         provider=provider,
@@ -211,7 +211,7 @@ def _votes(
     chosen: Template | None,
     members: Sequence[Member],
     inputs: Inputs,
-    surroundings: Surroundings,
+    surroundings: CompletionContext,
 ) -> Mapping[str, Vote]:
     """What nodes like the chosen one say of limits; upstream goes by the one it copies."""
     if inputs.policy.as_upstream or not inputs.policy.csi_aware:
@@ -238,7 +238,7 @@ def _still_true(
 
 
 def _from_stable(
-    group: Group, members: Sequence[Member], evidence: Evidence, inputs: Inputs
+    group: Group, members: Sequence[Member], evidence: DriverEvidence, inputs: Inputs
 ) -> Template | None:
     """The group's first node that has been ready for a while and lacks no driver."""
     for member in members:
@@ -247,7 +247,7 @@ def _from_stable(
     return None
 
 
-def _unfit(member: Member, evidence: Evidence, inputs: Inputs) -> str:
+def _unfit(member: Member, evidence: DriverEvidence, inputs: Inputs) -> str:
     """Why a node cannot stand for its group, or nothing."""
     state = member.state
     if state.deleting or member.node.spec.unschedulable:
@@ -267,7 +267,7 @@ def _unfit(member: Member, evidence: Evidence, inputs: Inputs) -> str:
 def _from_unfit(
     group: Group,
     members: Sequence[Member],
-    evidence: Evidence,
+    evidence: DriverEvidence,
     inputs: Inputs,
     problems: list[str],
 ) -> Template | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tonnage.autoscaler.config import KIND, Config
+from tonnage.autoscaler.config import KIND, AutoscalerConfig
 from tonnage.errors import InputError
 from tonnage.migration import flags
 from tonnage.migration.documents import Followed, Migration, text_of
@@ -26,7 +26,7 @@ PRIORITIES = "cluster-autoscaler-priority-expander"
 
 PROVIDERS = ("aws", "clusterapi", "externalgrpc", "kwok")
 
-_FIELDS = {field.encode_name: field for field in msgspec.structs.fields(Config)}
+_FIELDS = {field.encode_name: field for field in msgspec.structs.fields(AutoscalerConfig)}
 _SHELLS = ("sh", "bash", "ash", "dash")
 _AWARENESS = (
     "cluster-autoscaler does not count attach slots of new nodes without"
@@ -272,7 +272,7 @@ class _Migrating:
 
 def check(config: Mapping[str, Any], *, source: str) -> None:
     """An `InputError` if `tonnage run` would not take the settings."""
-    config_file.parse(plain_yaml.dump(config).encode(), Config, where=source, given={})
+    config_file.parse(plain_yaml.dump(config).encode(), AutoscalerConfig, where=source, given={})
 
 
 def _takes_text(field: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tonnage.autoscaler.config import KIND as CONFIG_KIND
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.errors import InputError
 from tonnage.migration.cluster_autoscaler import check
 from tonnage.migration.documents import Followed, Migration, text_of
@@ -21,7 +21,7 @@ from tonnage.migration.flags import NOT_NEEDED, NOT_SUPPORTED, SETTING, Outcome
 from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import API_VERSION
-from tonnage.providers.aws.machines import Machine
+from tonnage.providers.aws.machines import InstanceType
 
 PROGRAM = "karpenter"
 KIND = "NodePool"
@@ -37,7 +37,7 @@ DEFAULT_SIZE = 100
 """The largest size of a group whose pool has no limits."""
 
 _DURATION_FIELD = "scaleDownUnneededTime"
-_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Config))
+_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(AutoscalerConfig))
 _AWS = "karpenter.k8s.aws/instance-"
 _PODS = 110
 _WHERE_TYPES = (
@@ -94,7 +94,9 @@ class Kind(NamedTuple):
 
 
 def migrate(
-    pools: Sequence[Mapping[str, Any]], nodes: Sequence[Node] = (), machines: Sequence[Machine] = ()
+    pools: Sequence[Mapping[str, Any]],
+    nodes: Sequence[Node] = (),
+    machines: Sequence[InstanceType] = (),
 ) -> Migration:
     """NodeGroups for all pools, and one AutoscalerConfig."""
     made = [_Pool(pool, nodes, machines) for pool in pools]
@@ -132,7 +134,7 @@ class _Pool:
     """One NodePool, taken apart; what cannot be followed is noted as it is met."""
 
     def __init__(
-        self, document: Mapping[str, Any], nodes: Sequence[Node], machines: Sequence[Machine]
+        self, document: Mapping[str, Any], nodes: Sequence[Node], machines: Sequence[InstanceType]
     ) -> None:
         self.name = text_of((document.get("metadata") or {}).get("name", ""), where=KIND)
         if not self.name:
@@ -379,7 +381,7 @@ def _of_node(node: Node) -> Kind:
     )
 
 
-def _of_machine(machine: Machine) -> Kind:
+def _of_machine(machine: InstanceType) -> Kind:
     """As Karpenter labels such a machine; what the kubelet keeps for itself is not known."""
     family, _, size = machine.name.partition(".")
     parts = re.match(r"([a-z-]+?)([0-9]+)", family)

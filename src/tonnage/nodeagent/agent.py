@@ -16,13 +16,13 @@ from tonnage.cluster.client import Client, PatchStyle
 from tonnage.cluster.events import Recorder, Severity
 from tonnage.errors import ClusterError
 from tonnage.nodeagent import host, limit_patches, provenance
-from tonnage.nodeagent.config import Config
+from tonnage.nodeagent.config import NodeAgentConfig
 from tonnage.nodeagent.drivers import Driver, Drivers
-from tonnage.nodeagent.limit_decision import Decider, Heard, Outcome, Sight
+from tonnage.nodeagent.limit_decision import DriverAnswer, LimitDecider, LimitDecisions, NodeFacts
 from tonnage.nodeagent.limit_drift import Drift
-from tonnage.nodeagent.metrics import Metrics
-from tonnage.nodeagent.node_objects import Surroundings
-from tonnage.nodeagent.provenance import Entry
+from tonnage.nodeagent.metrics import NodeAgentMetrics
+from tonnage.nodeagent.node_objects import NodeObjects
+from tonnage.nodeagent.provenance import ProvenanceEntry
 from tonnage.objects.attach_errors import without_room
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, VolumeAttachment
@@ -37,15 +37,15 @@ class Agent:
     def __init__(
         self,
         name: str,
-        surroundings: Surroundings,
+        surroundings: NodeObjects,
         drivers: Drivers,
         *,
         client: Client,
-        config: ConfigFile[Config],
+        config: ConfigFile[NodeAgentConfig],
         host_root: Path,
         clock: Clock,
         recorder: Recorder,
-        metrics: Metrics,
+        metrics: NodeAgentMetrics,
         news: asyncio.Event,
         env_max: int | None,
         dry_run: bool,
@@ -65,7 +65,7 @@ class Agent:
         self._env_max = env_max
         self._dry_run = dry_run
         self._hasty = hasty
-        self._decider: Decider | None = None
+        self._decider: LimitDecider | None = None
         self._uid = ""
         self._told: set[Drift] = set()
         self._problems: list[str] = []
@@ -73,7 +73,7 @@ class Agent:
         """What the server made of our last patch, and the version it was made from."""
         self._tried_version = ""
         """The version of the CSINode that we last tried to change."""
-        self.outcome = Outcome({}, [], [], [])
+        self.outcome = LimitDecisions({}, [], [], [])
         self.change: limit_patches.Change | None = None
         """What the last round changed on the node, or would have."""
         self.looked_at = clock.monotonic()
@@ -109,7 +109,9 @@ class Agent:
         config = self._config.current
         if self._decider is None or node.metadata.uid != self._uid:
             remembered = provenance.decode(node.metadata.annotations)
-            self._decider = Decider(remembered, config, env_max=self._env_max, hasty=self._hasty)
+            self._decider = LimitDecider(
+                remembered, config, env_max=self._env_max, hasty=self._hasty
+            )
             self._uid = node.metadata.uid
         before = self.outcome.entries
         self.outcome = self._decider.look(self._sight(node), config)
@@ -131,12 +133,12 @@ class Agent:
             self._newer = None
         return node
 
-    def _sight(self, node: Node) -> Sight:
+    def _sight(self, node: Node) -> NodeFacts:
         attachments: dict[str, list[VolumeAttachment]] = {}
         for one in self._around.attachments:
             if one.spec.node_name == self._name:
                 attachments.setdefault(one.spec.attacher, []).append(one)
-        return Sight(
+        return NodeFacts(
             node=node,
             csinode=self._around.csinode,
             drivers={one.metadata.name: one for one in self._around.drivers},
@@ -194,7 +196,7 @@ class Agent:
         else:
             self._metrics.wrote("CSINode", succeeded=True)
 
-    def _report(self, before: Mapping[str, Entry]) -> None:
+    def _report(self, before: Mapping[str, ProvenanceEntry]) -> None:
         """Say what is new; what was said already is not repeated."""
         outcome = self.outcome
         for name, entry in outcome.entries.items():
@@ -258,9 +260,9 @@ class Agent:
         }
 
 
-def _heard(driver: Driver) -> Heard:
+def _heard(driver: Driver) -> DriverAnswer:
     answer = driver.answer if not driver.problem else None
-    return Heard(
+    return DriverAnswer(
         answered=answer.max_volumes if answer is not None else None,
         tried=answer is not None or bool(driver.problem),
     )

@@ -3,9 +3,9 @@
 import msgspec
 
 from tonnage.errors import InputError
-from tonnage.nodeagent.csi import Patience
-from tonnage.nodeagent.drivers import Pace
-from tonnage.nodeagent.stabilization import Settle
+from tonnage.nodeagent.csi import CsiPatience
+from tonnage.nodeagent.drivers import PollPace
+from tonnage.nodeagent.stabilization import StabilizationWindow
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import API_VERSION
 
@@ -14,7 +14,9 @@ OVERRIDES_ANNOTATION = "tonnage.dev/attach-limit-overrides"
 """On a node: `ebs.csi.aws.com=20,other.example.com=8`; goes before the file."""
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class NodeAgentConfig(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
     """Numbers are by driver. Times are in seconds, or Go durations such as 1m30s."""
 
     api_version: str = API_VERSION
@@ -53,16 +55,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
                 raise InputError(f"`{name}`: {value:g}: expected at least {least:g}")
 
     @property
-    def patience(self) -> Patience:
-        return Patience(timeout=self.driver_timeout, attempts=self.driver_attempts)
+    def patience(self) -> CsiPatience:
+        return CsiPatience(timeout=self.driver_timeout, attempts=self.driver_attempts)
 
     @property
-    def pace(self) -> Pace:
-        return Pace(poll=self.poll_interval)
+    def pace(self) -> PollPace:
+        return PollPace(poll=self.poll_interval)
 
     @property
-    def settle(self) -> Settle:
-        return Settle(lower=self.settle_lower, higher=self.settle_higher)
+    def settle(self) -> StabilizationWindow:
+        return StabilizationWindow(lower=self.settle_lower, higher=self.settle_higher)
 
     def override(self, driver: str, node: Node, *, instance_type: str) -> int | None:
         """What the operator says of a driver here; the nearer word goes first."""

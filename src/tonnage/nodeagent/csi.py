@@ -43,7 +43,7 @@ class DriverError(TonnageError):
     """A driver did not answer, or not as it should."""
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class CsiPatience(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait for an answer, and how often to ask."""
 
     timeout: float = 10.0
@@ -71,10 +71,10 @@ class Answer(Record, frozen=True, kw_only=True):
     capabilities: tuple[str, ...] = ()
 
 
-class Caller:
+class CsiCaller:
     """Asks drivers, with the same patience for all."""
 
-    def __init__(self, *, clock: Clock, rng: random.Random, patience: Patience) -> None:
+    def __init__(self, *, clock: Clock, rng: random.Random, patience: CsiPatience) -> None:
         self._clock = clock
         self._rng = rng
         self._patience = patience

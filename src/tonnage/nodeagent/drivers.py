@@ -17,7 +17,7 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.backoff import Backoff
-from tonnage.nodeagent.csi import CSI_PLUGIN, Answer, Caller, DriverError, Registration
+from tonnage.nodeagent.csi import CSI_PLUGIN, Answer, CsiCaller, DriverError, Registration
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _Stamp: TypeAlias = tuple[int, int]
 """Which file a socket is: it is made anew under the same name when its driver restarts."""
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class PollPace(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds: between looks at the directory, and between questions to a driver."""
 
     scan: float = 5.0
@@ -55,19 +55,19 @@ class Drivers:
     def __init__(
         self,
         directory: Path,
-        caller: Caller,
+        caller: CsiCaller,
         *,
         clock: Clock,
         rng: random.Random,
         changed: Callable[[], None],
-        pace: Pace | None = None,
+        pace: PollPace | None = None,
     ) -> None:
         self._directory = directory
         self._caller = caller
         self._clock = clock
         self._rng = rng
         self._changed = changed
-        self._pace = pace or Pace()
+        self._pace = pace or PollPace()
         self._keepers: dict[Path, tuple[_Stamp, asyncio.Task[None]]] = {}
         self._known: dict[Path, Driver] = {}
 

@@ -24,7 +24,7 @@ COUNTS_DISKS = frozenset({catalogue.EBS})
 """Drivers whose answer leaves room for disks that were there at the start."""
 
 
-class Source(StrEnum):
+class LimitSource(StrEnum):
     """Who set the limit."""
 
     OVERRIDE = "override"
@@ -34,7 +34,7 @@ class Source(StrEnum):
     NOBODY = "none"
 
 
-class Machine(Record, frozen=True, kw_only=True):
+class MachineSlots(Record, frozen=True, kw_only=True):
     """What the tables say of this machine, with its real interfaces and disks taken off."""
 
     count: int
@@ -48,7 +48,7 @@ class Facts(Record, frozen=True, kw_only=True):
 
     driver: str
     memory: Memory | None = None
-    machine: Machine | None = None
+    machine: MachineSlots | None = None
     foreign_disks: int = 0
     reserved: int = 0
     override: int | None = None
@@ -59,24 +59,26 @@ class Effective(Record, frozen=True, kw_only=True):
     """The limit, `None` if nobody has a number; who set it, and one sentence on how."""
 
     count: int | None
-    source: Source
+    source: LimitSource
     reason: str
 
 
 class _Candidate(NamedTuple):
     number: int
-    source: Source
+    source: LimitSource
     reason: str
 
 
 def effective(facts: Facts) -> Effective:
     """The limit that holds."""
     if facts.override is not None:
-        return Effective(count=facts.override, source=Source.OVERRIDE, reason="set by the operator")
+        return Effective(
+            count=facts.override, source=LimitSource.OVERRIDE, reason="set by the operator"
+        )
     found = [one for one in (_driver(facts), _machine(facts), _ceiling(facts)) if one is not None]
     if not found:
         reason = "the driver gives no number, and the catalogue has none for it here"
-        return Effective(count=None, source=Source.NOBODY, reason=reason)
+        return Effective(count=None, source=LimitSource.NOBODY, reason=reason)
     # Of equal numbers the first: what the driver says needs no other explanation.
     count, source, reason = min(found, key=lambda one: one.number)
     takes_none = facts.machine is not None and facts.machine.takes_none
@@ -94,10 +96,10 @@ def machine(
     reserved: int,
     memory_gib: int | None,
     labels: dict[str, str],
-) -> Machine | None:
+) -> MachineSlots | None:
     """What the catalogue has for this machine; `None` if it does not know type or driver."""
 
-    def ask(held: int) -> catalogue.Limit | None:
+    def ask(held: int) -> catalogue.CatalogueLimit | None:
         return catalogue.lookup(
             driver,
             instance_type,
@@ -113,7 +115,7 @@ def machine(
     formula = f"{instance_type}: {found.formula}"
     if foreign_disks:
         formula += f" ({foreign_disks} of the reserved: disks that are not from CSI)"
-    return Machine(count=found.count, formula=formula, takes_none=empty.count == 0)
+    return MachineSlots(count=found.count, formula=formula, takes_none=empty.count == 0)
 
 
 def _driver(facts: Facts) -> _Candidate | None:
@@ -128,7 +130,7 @@ def _driver(facts: Facts) -> _Candidate | None:
         words.append(f"- {foreign} disks that are not from CSI")
     if facts.reserved:
         words.append(f"- {facts.reserved} reserved")
-    return _Candidate(believed - foreign - facts.reserved, Source.DRIVER, " ".join(words))
+    return _Candidate(believed - foreign - facts.reserved, LimitSource.DRIVER, " ".join(words))
 
 
 def _machine(facts: Facts) -> _Candidate | None:
@@ -136,7 +138,7 @@ def _machine(facts: Facts) -> _Candidate | None:
         return None
     if facts.memory is not None and facts.driver not in MACHINE_BOUND:
         return None
-    return _Candidate(facts.machine.count, Source.CATALOGUE, facts.machine.formula)
+    return _Candidate(facts.machine.count, LimitSource.CATALOGUE, facts.machine.formula)
 
 
 def _ceiling(facts: Facts) -> _Candidate | None:
@@ -144,4 +146,4 @@ def _ceiling(facts: Facts) -> _Candidate | None:
         return None
     count = facts.ceiling.count
     reason = f"an attach was refused for lack of room with {count} attached"
-    return _Candidate(count, Source.MEASURED, reason)
+    return _Candidate(count, LimitSource.MEASURED, reason)

@@ -15,7 +15,7 @@ from tonnage.groups import catalogue
 from tonnage.objects.meta import Record
 
 
-class Use(StrEnum):
+class DiskPurpose(StrEnum):
     ROOT = "root"
     CSI = "csi"
     FOREIGN = "foreign"
@@ -30,7 +30,7 @@ class Disk(Record, frozen=True, kw_only=True):
     model: str = ""
     path: str = ""
     """Where the kernel has it; says which controller it is on."""
-    use: Use = Use.IDLE
+    use: DiskPurpose = DiskPurpose.IDLE
 
 
 class Host(Record, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ def read(root: Path) -> Host:
     block = root / "sys/block"
     uses = _uses(block, _mounts(root / "proc/1/mountinfo"))
     interfaces = len(_interfaces(root / "sys/class/net"))
-    if Use.ROOT not in uses.values():
+    if DiskPurpose.ROOT not in uses.values():
         # Who does not find the root disk does not see the mounts, and would take every disk for
         # a foreign one.
         return Host(interfaces=interfaces)
@@ -96,7 +96,7 @@ def read(root: Path) -> Host:
             vendor=_text(entry / "device/vendor"),
             model=_text(entry / "device/model"),
             path=str(entry.resolve()),
-            use=uses.get(entry.name, Use.IDLE),
+            use=uses.get(entry.name, DiskPurpose.IDLE),
         )
         for entry in _entries(block)
         if (entry / "device").exists()
@@ -116,8 +116,8 @@ def foreign_disks(host: Host, driver: str, *, attachments: int) -> int:
         for disk in host.disks
         if any(kind.fits(disk) for kind in kinds) and not _AZURE_SYSTEM.search(disk.path)
     ]
-    on_their_way = max(attachments - uses.count(Use.CSI), 0)
-    return uses.count(Use.FOREIGN) + max(uses.count(Use.IDLE) - on_their_way, 0)
+    on_their_way = max(attachments - uses.count(DiskPurpose.CSI), 0)
+    return uses.count(DiskPurpose.FOREIGN) + max(uses.count(DiskPurpose.IDLE) - on_their_way, 0)
 
 
 class _Mount(NamedTuple):
@@ -143,7 +143,7 @@ def _mounts(path: Path) -> Iterator[_Mount]:
         yield _Mount(fields[2], device.rpartition("/")[2], fields[4])
 
 
-def _uses(block: Path, mounts: Iterator[_Mount]) -> dict[str, Use]:
+def _uses(block: Path, mounts: Iterator[_Mount]) -> dict[str, DiskPurpose]:
     """The use of each disk, by name; mounts of partitions and mappings count for their disk."""
     disks_of: dict[str, set[str]] = {}
     for entry in _entries(block):
@@ -160,10 +160,10 @@ def _uses(block: Path, mounts: Iterator[_Mount]) -> dict[str, Use]:
     return {disk: _use(points, system=disk in system) for disk, points in mounted.items()}
 
 
-def _use(mounts: list[_Mount], *, system: bool) -> Use:
+def _use(mounts: list[_Mount], *, system: bool) -> DiskPurpose:
     if system:
-        return Use.ROOT
-    return Use.CSI if any(mount.of_csi for mount in mounts) else Use.FOREIGN
+        return DiskPurpose.ROOT
+    return DiskPurpose.CSI if any(mount.of_csi for mount in mounts) else DiskPurpose.FOREIGN
 
 
 def _system_disks(mounted: Mapping[str, list[_Mount]]) -> set[str]:

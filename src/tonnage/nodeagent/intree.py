@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tonnage.groups import catalogue
 from tonnage.groups.limits import instance_type
-from tonnage.nodeagent.effective_limit import Machine
+from tonnage.nodeagent.effective_limit import MachineSlots
 from tonnage.objects import limit_keys
 from tonnage.objects.nodes import Node
 
@@ -31,7 +31,7 @@ def plugin_of(node: Node) -> str | None:
 
 
 def volume_limit(
-    plugin: str, node: Node, *, machine: Machine | None, env_max: int | None
+    plugin: str, node: Node, *, machine: MachineSlots | None, env_max: int | None
 ) -> IntreeLimit:
     """The limit of an in-tree plugin on a node, which has to be of its cloud.
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from tonnage.errors import InputError
 from tonnage.groups.limits import instance_type
 from tonnage.nodeagent import beliefs, effective_limit, host, intree, limit_drift, limit_patches
-from tonnage.nodeagent.config import Config
-from tonnage.nodeagent.effective_limit import Facts, Machine, Source
+from tonnage.nodeagent.config import NodeAgentConfig
+from tonnage.nodeagent.effective_limit import Facts, LimitSource, MachineSlots
 from tonnage.nodeagent.host import Host
 from tonnage.nodeagent.limit_drift import Drift, View
-from tonnage.nodeagent.provenance import Entry, Written
-from tonnage.nodeagent.stabilization import Settling
+from tonnage.nodeagent.provenance import ProvenanceEntry, Written
+from tonnage.nodeagent.stabilization import Stabilizer
 from tonnage.objects import limit_keys, quantities
 from tonnage.objects.attach_errors import without_room
 from tonnage.objects.nodes import Node
@@ -24,7 +24,7 @@ from tonnage.objects.storage import CSIDriver, CSINode, NodeDriver, VolumeAttach
 _GIB = 2**30
 
 
-class Heard(NamedTuple):
+class DriverAnswer(NamedTuple):
     """What a driver that is registered here says; `answered` is `None` if it does not."""
 
     answered: int | None
@@ -32,7 +32,7 @@ class Heard(NamedTuple):
     """Whether it was asked at all so far."""
 
 
-class Sight(NamedTuple):
+class NodeFacts(NamedTuple):
     """Everything there is to see at one moment."""
 
     node: Node
@@ -40,7 +40,7 @@ class Sight(NamedTuple):
     drivers: Mapping[str, CSIDriver]
     attachments: Mapping[str, list[VolumeAttachment]]
     """Those of this node, by driver."""
-    heard: Mapping[str, Heard]
+    heard: Mapping[str, DriverAnswer]
     host: Host
     seconds: int
     """Since 1970."""
@@ -48,15 +48,15 @@ class Sight(NamedTuple):
     """On a clock that is never set."""
 
 
-class Outcome(NamedTuple):
-    entries: dict[str, Entry]
+class LimitDecisions(NamedTuple):
+    entries: dict[str, ProvenanceEntry]
     views: list[View]
     drifts: list[Drift]
     problems: list[str]
     """What is wrong with the objects that were read."""
 
 
-class Decider:
+class LimitDecider:
     """Keeps the entries from one look to the next; numbers it tells have settled.
 
     A driver is kept, with the number it had, as long as anything says that it is installed: while
@@ -64,24 +64,29 @@ class Decider:
     """
 
     def __init__(
-        self, entries: Mapping[str, Entry], config: Config, *, env_max: int | None, hasty: bool
+        self,
+        entries: Mapping[str, ProvenanceEntry],
+        config: NodeAgentConfig,
+        *,
+        env_max: int | None,
+        hasty: bool,
     ) -> None:
         """`entries` are what the node remembers; `hasty` lets nothing settle."""
         self._entries = dict(entries)
         self._env_max = env_max
         self._hasty = hasty
-        self._settling = Settling(
+        self._settling = Stabilizer(
             {name: entry.count for name, entry in entries.items()}, config.settle
         )
         self._refusals: dict[str, str | None] = {}
         """The time of the last refusal that was taken in, by attachment that is still there."""
 
-    def look(self, sight: Sight, config: Config) -> Outcome:
+    def look(self, sight: NodeFacts, config: NodeAgentConfig) -> LimitDecisions:
         """What holds now."""
         listed = {one.name: one for one in sight.csinode.spec.drivers} if sight.csinode else {}
         there = {one.metadata.name for some in sight.attachments.values() for one in some}
         self._refusals = {name: at for name, at in self._refusals.items() if name in there}
-        outcome = Outcome({}, [], [], [])
+        outcome = LimitDecisions({}, [], [], [])
         for name in sorted({*sight.heard, *self._entries} - set(limit_keys.INTREE_KEYS)):
             heard = sight.heard.get(name)
             if heard is None and name not in sight.drivers and name not in listed:
@@ -105,13 +110,13 @@ class Decider:
         self,
         name: str,
         key: str,
-        sight: Sight,
-        config: Config,
+        sight: NodeFacts,
+        config: NodeAgentConfig,
         *,
         listed: NodeDriver | None,
-        outcome: Outcome,
+        outcome: LimitDecisions,
     ) -> None:
-        before = self._entries.get(name, Entry(key=key))
+        before = self._entries.get(name, ProvenanceEntry(key=key))
         attachments = sight.attachments.get(name, [])
         attached = sum(one.status.attached for one in attachments)
         foreign = host.foreign_disks(sight.host, name, attachments=len(attachments))
@@ -151,12 +156,12 @@ class Decider:
             )
         )
         # The operator's word, and a ceiling that pods run into at this moment, do not wait.
-        certain = Source.OVERRIDE in (found.source, before.source) or refused
+        certain = LimitSource.OVERRIDE in (found.source, before.source) or refused
         count = self._settling.step(
             name, found.count, now=sight.now, at_once=certain or self._hasty
         )
         settled = count == found.count
-        entry = Entry(
+        entry = ProvenanceEntry(
             key=key,
             count=count,
             source=found.source if settled else before.source,
@@ -191,7 +196,7 @@ class Decider:
                 news = True
         return news
 
-    def _intree(self, sight: Sight, config: Config, outcome: Outcome) -> None:
+    def _intree(self, sight: NodeFacts, config: NodeAgentConfig, outcome: LimitDecisions) -> None:
         """The key of the cloud's own plugin: the same disks, so the same number as its driver's."""
         plugin = intree.plugin_of(sight.node)
         if plugin is None:
@@ -208,14 +213,14 @@ class Decider:
             key, count, reason = intree.volume_limit(
                 plugin, sight.node, machine=machine, env_max=self._env_max
             )
-        outcome.entries[plugin] = Entry(
-            key=key, count=count, source=Source.CATALOGUE if same is None else same.source,
+        outcome.entries[plugin] = ProvenanceEntry(
+            key=key, count=count, source=LimitSource.CATALOGUE if same is None else same.source,
             reason=reason,
         )  # fmt: skip
 
     def _machine(
-        self, driver: str, sight: Sight, config: Config, *, foreign: int
-    ) -> Machine | None:
+        self, driver: str, sight: NodeFacts, config: NodeAgentConfig, *, foreign: int
+    ) -> MachineSlots | None:
         memory = sight.node.status.capacity.get("memory")
         return effective_limit.machine(
             driver,

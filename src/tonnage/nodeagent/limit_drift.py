@@ -7,7 +7,7 @@ from tonnage.nodeagent.effective_limit import MACHINE_BOUND
 from tonnage.objects.meta import Record
 
 
-class Kind(StrEnum):
+class DriftKind(StrEnum):
     NO_NUMBER = "driver-without-number"
     FORGETS = "driver-forgets-volumes"
     ABOVE_MACHINE = "driver-above-machine"
@@ -37,7 +37,7 @@ class Drift(Record, frozen=True, kw_only=True):
     """A disagreement; `by` is the number of slots it is about, 0 where there is no number."""
 
     driver: str
-    kind: Kind
+    kind: DriftKind
     by: int
     message: str
 
@@ -46,13 +46,15 @@ def found(view: View) -> Iterator[Drift]:
     """Every disagreement about one driver."""
     answered, machine, published = view.answered, view.machine, view.published
     if answered is not None and answered <= 0:
-        yield _drift(view, Kind.NO_NUMBER, 0, f"the driver answers {answered}, which is no limit")
+        yield _drift(
+            view, DriftKind.NO_NUMBER, 0, f"the driver answers {answered}, which is no limit"
+        )
     elif answered is not None and view.believed is not None and answered < view.believed:
         text = (
             f"the driver answers {answered} after {view.believed}: it takes volumes of pods for "
             "disks of the system; set an override if it is right"
         )
-        yield _drift(view, Kind.FORGETS, view.believed - answered, text)
+        yield _drift(view, DriftKind.FORGETS, view.believed - answered, text)
     if (
         view.driver in MACHINE_BOUND
         and machine is not None
@@ -60,19 +62,19 @@ def found(view: View) -> Iterator[Drift]:
         and answered > machine
     ):
         text = f"the driver answers {answered}, the machine has room for {machine}"
-        yield _drift(view, Kind.ABOVE_MACHINE, answered - machine, text)
+        yield _drift(view, DriftKind.ABOVE_MACHINE, answered - machine, text)
     if view.registered and published is not None and view.kubelet != published:
         if view.kubelet is None:
             text = f"the CSINode has no limit, {published} is right"
-            yield _drift(view, Kind.KUBELET_UNLIMITED, 0, text)
+            yield _drift(view, DriftKind.KUBELET_UNLIMITED, 0, text)
         else:
             text = f"the CSINode says {view.kubelet}, {published} is right"
-            yield _drift(view, Kind.KUBELET, view.kubelet - published, text)
+            yield _drift(view, DriftKind.KUBELET, view.kubelet - published, text)
     if published is not None and view.attached > published:
         # Without their number, which changes with every pod.
         text = f"more volumes are attached than the limit of {published}"
-        yield _drift(view, Kind.OVERFULL, view.attached - published, text)
+        yield _drift(view, DriftKind.OVERFULL, view.attached - published, text)
 
 
-def _drift(view: View, kind: Kind, by: int, text: str) -> Drift:
+def _drift(view: View, kind: DriftKind, by: int, text: str) -> Drift:
     return Drift(driver=view.driver, kind=kind, by=by, message=f"{view.driver}: {text}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tonnage.errors import InputError
 from tonnage.nodeagent import provenance
-from tonnage.nodeagent.provenance import Entry
+from tonnage.nodeagent.provenance import ProvenanceEntry
 from tonnage.objects import limit_keys, quantities, resources
 from tonnage.objects.meta import ResourceList
 from tonnage.objects.nodes import Node
@@ -13,7 +13,7 @@ from tonnage.objects.storage import CSIDriver, CSINode
 Change = dict[str, object]
 
 
-def node_change(node: Node, entries: Mapping[str, Entry]) -> Change | None:
+def node_change(node: Node, entries: Mapping[str, ProvenanceEntry]) -> Change | None:
     """A merge patch of the node's status; of keys that are not ours nothing is touched."""
     ours = {entry.key for entry in provenance.decode(node.metadata.annotations).values()}
     wanted = {entry.key: entry.count for entry in entries.values() if entry.count is not None}
@@ -38,7 +38,9 @@ def node_change(node: Node, entries: Mapping[str, Entry]) -> Change | None:
 
 
 def csinode_counts(
-    csinode: CSINode | None, entries: Mapping[str, Entry], drivers: Mapping[str, CSIDriver]
+    csinode: CSINode | None,
+    entries: Mapping[str, ProvenanceEntry],
+    drivers: Mapping[str, CSIDriver],
 ) -> dict[str, int]:
     """The counts of a CSINode that are to be replaced.
 

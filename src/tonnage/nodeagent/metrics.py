@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from tonnage.nodeagent.limit_drift import Drift, View
-from tonnage.nodeagent.provenance import Entry
+from tonnage.nodeagent.provenance import ProvenanceEntry
 
 
-class Metrics:
+class NodeAgentMetrics:
     """What is published and what everybody else says; set anew by every round."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Metrics:
 
     def seen(
         self,
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, ProvenanceEntry],
         *,
         views: Iterable[View],
         drifts: Iterable[Drift],

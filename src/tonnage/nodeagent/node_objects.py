@@ -12,14 +12,14 @@ from tonnage.clock import Clock
 from tonnage.cluster import resources
 from tonnage.cluster.client import Client, Selection
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Resource
 from tonnage.objects.meta import ObjectMeta, Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver, CSINode, VolumeAttachment
 
 
-class Surroundings:
+class NodeObjects:
     """Caches of the kinds the agent follows."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Surroundings:
         *,
         clock: Clock,
         rng: random.Random,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self._name = name
         itself = Selection(fields=f"metadata.name={name}")

@@ -11,26 +11,26 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.errors import ClusterError
 from tonnage.nodeagent.agent import Agent
-from tonnage.nodeagent.config import Config
-from tonnage.nodeagent.csi import Caller
+from tonnage.nodeagent.config import NodeAgentConfig
+from tonnage.nodeagent.csi import CsiCaller
 from tonnage.nodeagent.drivers import Drivers
-from tonnage.nodeagent.metrics import Metrics
-from tonnage.nodeagent.node_objects import Surroundings
+from tonnage.nodeagent.metrics import NodeAgentMetrics
+from tonnage.nodeagent.node_objects import NodeObjects
 from tonnage.service import lifecycle
 from tonnage.service.cache_metrics import CacheCollector
 from tonnage.service.config_file import ConfigFile
-from tonnage.service.status_server import Server
+from tonnage.service.status_server import StatusServer
 
 _ONCE_WITHIN = 60.0
 """Seconds for the caches to fill when there is to be only one round."""
 _STUCK_AFTER = 300.0
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is settled when the process starts, unlike `Config`."""
+class NodeAgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled when the process starts, unlike `NodeAgentConfig`."""
 
     node_name: str
     kubelet_dir: Path = Path("/var/lib/kubelet")
@@ -42,24 +42,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     once: bool = False
 
 
-class Program:
+class NodeAgentProgram:
     """The agent of one node. Its parts are there to be asked; `run` brings them to life."""
 
     def __init__(
         self,
         client: Client,
         *,
-        config: ConfigFile[Config],
-        settings: Settings,
+        config: ConfigFile[NodeAgentConfig],
+        settings: NodeAgentSettings,
         clock: Clock,
         rng: random.Random,
         new_id: Callable[[], str],
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._news = asyncio.Event()
-        self.metrics = Metrics()
+        self.metrics = NodeAgentMetrics()
         self.recorder = Recorder(
             client,
             component="tonnage-node-agent",
@@ -67,12 +67,10 @@ class Program:
             clock=clock,
             new_id=new_id,
         )
-        self.surroundings = Surroundings(
-            client, settings.node_name, clock=clock, rng=rng, pace=pace
-        )
+        self.surroundings = NodeObjects(client, settings.node_name, clock=clock, rng=rng, pace=pace)
         self.drivers = Drivers(
             settings.kubelet_dir / "plugins_registry",
-            Caller(clock=clock, rng=rng, patience=config.current.patience),
+            CsiCaller(clock=clock, rng=rng, patience=config.current.patience),
             clock=clock,
             rng=rng,
             changed=self._news.set,
@@ -94,7 +92,7 @@ class Program:
             hasty=settings.once,
         )
         self.metrics.registry.register(CacheCollector(self.surroundings.mirror))
-        self.server = Server(
+        self.server = StatusServer(
             settings.address,
             alive=self.unhealthy,
             ready=self.unready,

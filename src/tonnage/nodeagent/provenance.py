@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tonnage.nodeagent.beliefs import Ceiling, Memory
-from tonnage.nodeagent.effective_limit import Source
+from tonnage.nodeagent.effective_limit import LimitSource
 from tonnage.objects.codec import UNDECODABLE
 from tonnage.objects.meta import Record
 
@@ -23,25 +23,27 @@ class Written(Record, frozen=True, kw_only=True, omit_defaults=False):
     before: int | None
 
 
-class Entry(Record, frozen=True, kw_only=True):
+class ProvenanceEntry(Record, frozen=True, kw_only=True):
     """One driver, or in-tree plugin. Without a count nothing is published under its key."""
 
     key: str
     count: int | None = None
-    source: Source = Source.NOBODY
+    source: LimitSource = LimitSource.NOBODY
     reason: str = ""
     memory: Memory | None = None
     ceiling: Ceiling | None = None
     csinode: Written | None = None
 
 
-def encode(entries: Mapping[str, Entry]) -> str:
+def encode(entries: Mapping[str, ProvenanceEntry]) -> str:
     return msgspec.json.encode(entries, order="sorted").decode()
 
 
-def decode(annotations: Mapping[str, str]) -> dict[str, Entry]:
+def decode(annotations: Mapping[str, str]) -> dict[str, ProvenanceEntry]:
     """What an agent wrote; nothing if somebody else has spoilt it: it is written anew then."""
     try:
-        return msgspec.json.decode(annotations.get(ANNOTATION, "{}"), type=dict[str, Entry])
+        return msgspec.json.decode(
+            annotations.get(ANNOTATION, "{}"), type=dict[str, ProvenanceEntry]
+        )
     except UNDECODABLE:
         return {}

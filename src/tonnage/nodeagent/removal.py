@@ -46,7 +46,7 @@ async def remove(
 
 
 async def _counts_before(
-    client: Client, node: str, entries: dict[str, provenance.Entry]
+    client: Client, node: str, entries: dict[str, provenance.ProvenanceEntry]
 ) -> dict[str, int | None]:
     """The counts of the CSINode as they were, of those that are still ours."""
     written = {name: one.csinode for name, one in entries.items() if one.csinode is not None}

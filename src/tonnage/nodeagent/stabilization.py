@@ -8,17 +8,17 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Settle(msgspec.Struct, frozen=True, kw_only=True):
+class StabilizationWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds a change has to hold before it counts, by its direction."""
 
     lower: float = 60.0
     higher: float = 300.0
 
 
-class Settling:
+class Stabilizer:
     """What is told of each driver; a change that does not last is never told."""
 
-    def __init__(self, told: Mapping[str, int | None], settle: Settle) -> None:
+    def __init__(self, told: Mapping[str, int | None], settle: StabilizationWindow) -> None:
         self._told = dict(told)
         self._settle = settle
         self._waiting: dict[str, tuple[int | None, float]] = {}

@@ -18,7 +18,7 @@ _POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Sharing:
+class SharedValues:
     """For every pod gives an equal one, whose parts are those of the first pod that had them.
 
     Parts are never forgotten: start anew where pods of very many kinds come and go.

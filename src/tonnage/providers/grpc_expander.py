@@ -22,7 +22,7 @@ TIMEOUT = 5.0
 LARGEST_ANSWER = 128 << 20
 
 
-class Connection:
+class ExpanderConnection:
     """A channel to one server, opened at the first question and kept until it is closed.
 
     With a `ca_file` the server has to show a certificate that leads there, without one nothing
@@ -59,7 +59,7 @@ class Connection:
     def close(self) -> None:
         self._channel.close()
 
-    def __enter__(self) -> "Connection":
+    def __enter__(self) -> "ExpanderConnection":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,7 +76,7 @@ class GrpcExpander:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ExpanderConnection,
         *,
         nodes: Mapping[str, Node],
         pods: Callable[[str], Iterable[Pod]],

@@ -31,7 +31,7 @@ from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.objects.storage import CSINode
 from tonnage.providers import kwok_objects, sizes
 from tonnage.providers.declarations import Declarations, LastGood
-from tonnage.providers.kwok_ledger import Book, Ledger, Machines
+from tonnage.providers.kwok_ledger import Book, Ledger, LedgerMachines
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.providers.protocol import GroupOptions, Instance, InstanceError, InstanceState
 
@@ -133,7 +133,7 @@ class KwokProvider:
         sizes.check_increase(await self._group(group), delta)
         names = self._new_names(group, delta)
 
-        def grow(machines: Machines) -> Machines:
+        def grow(machines: LedgerMachines) -> LedgerMachines:
             if set(names) <= set(machines.wanted):
                 return machines
             sizes.check_increase(self._at(group, machines), delta)
@@ -146,7 +146,7 @@ class KwokProvider:
         for name in nodes:
             await self._check_own(group, name)
 
-        def shrink(machines: Machines) -> Machines:
+        def shrink(machines: LedgerMachines) -> LedgerMachines:
             going = tuple(name for name in dict.fromkeys(nodes) if name in machines.wanted)
             sizes.check_deletion(self._at(group, machines), going)
             return machines.with_leaving(going)
@@ -170,7 +170,9 @@ class KwokProvider:
 
     # The ledger
 
-    async def _request(self, group: str, change: Callable[[Machines], Machines]) -> None:
+    async def _request(
+        self, group: str, change: Callable[[LedgerMachines], LedgerMachines]
+    ) -> None:
         """Write a change of one group down, then do what can be done about it now."""
 
         def changed(book: Book) -> Book:
@@ -209,7 +211,9 @@ class KwokProvider:
             for group in self._declared:
                 if group in self._ledger.problems:
                     continue
-                machines = book.get(group, Machines(wanted=new[group])).with_wanted(there[group])
+                machines = book.get(group, LedgerMachines(wanted=new[group])).with_wanted(
+                    there[group]
+                )
                 gone = frozenset(name for name in machines.leaving if not self._exists(name))
                 after[group] = machines.without(gone).noting(self._declared[group])
             return after
@@ -324,7 +328,7 @@ class KwokProvider:
         self._known(name)
         return next(group for group in await self.groups() if group.id == name)
 
-    def _at(self, group: str, machines: Machines) -> Group:
+    def _at(self, group: str, machines: LedgerMachines) -> Group:
         """The group as the ledger has it this moment, for its sizes alone."""
         (sized,) = node_group_objects.from_objects([_by_label(self._declared[group])], ())
         return msgspec.structs.replace(sized, target=len(machines.wanted))
@@ -346,13 +350,13 @@ class KwokProvider:
     def _take_book(self, book: Book) -> None:
         """What the ledger says; of an entry that cannot be read, what was last known."""
         unread = {
-            group: self._book.get(group, Machines(wanted=self._labelled(group)))
+            group: self._book.get(group, LedgerMachines(wanted=self._labelled(group)))
             for group in self._ledger.problems
         }
         self._book = {**book, **unread}
 
-    def _machines(self, group: str) -> Machines:
-        return self._book.get(group, Machines())
+    def _machines(self, group: str) -> LedgerMachines:
+        return self._book.get(group, LedgerMachines())
 
     def _labelled(self, group: str) -> tuple[str, ...]:
         return tuple(

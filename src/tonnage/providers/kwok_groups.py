@@ -7,9 +7,9 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import InputError
 from tonnage.files import yamltext
-from tonnage.files.documents import Place
-from tonnage.files.loaded import Problem
-from tonnage.files.object_collector import Collector
+from tonnage.files.documents import DocumentPosition
+from tonnage.files.loaded import FileProblem
+from tonnage.files.object_collector import ObjectCollector
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.providers.declarations import Declarations
 
@@ -43,7 +43,7 @@ def declared(stored: ConfigMap) -> Declarations:
     misspelt: set[str] = set()
     illegible = False
     for place, found in _documents(stored):
-        if isinstance(found, Problem):
+        if isinstance(found, FileProblem):
             problems.append(str(found))
             if found.object.startswith(_NAMED) and found.object != _NAMELESS:
                 misspelt.add(found.object.removeprefix(_NAMED))
@@ -62,7 +62,7 @@ def declared(stored: ConfigMap) -> Declarations:
     )
 
 
-def _documents(stored: ConfigMap) -> Iterator[tuple[str, NodeGroup | Problem]]:
+def _documents(stored: ConfigMap) -> Iterator[tuple[str, NodeGroup | FileProblem]]:
     """Everything in the ConfigMap that is or should have been a group, with where it stands."""
     name = f"{stored.metadata.namespace}/{stored.metadata.name}"
     for key in sorted(stored.data):
@@ -74,12 +74,12 @@ def _documents(stored: ConfigMap) -> Iterator[tuple[str, NodeGroup | Problem]]:
 
 def _part(
     where: str, number: int, line: int, part: bytes
-) -> Iterator[tuple[str, NodeGroup | Problem]]:
+) -> Iterator[tuple[str, NodeGroup | FileProblem]]:
     try:
         for document in yamltext.read(part, first_line=line):
-            place = Place(file=where, document=number, tree=document)
+            place = DocumentPosition(file=where, document=number, tree=document)
             # One for each document: two of the same name are told apart here, not by the collector.
-            collector = Collector(lenient=True)
+            collector = ObjectCollector(lenient=True)
             collector.add(document.value, place)
             loaded = collector.result()
             shown = f"{where}: {place.position()}"
@@ -89,5 +89,5 @@ def _part(
         position = f"document {number}, line {error.line}"
         yield (
             where,
-            Problem(file=where, position=position, object="", field="", message=error.message),
+            FileProblem(file=where, position=position, object="", field="", message=error.message),
         )

@@ -22,7 +22,7 @@ _ATTEMPTS = 20
 """Writers that may be faster than us in a row; each of them made progress."""
 
 
-class Machines(Record, frozen=True, kw_only=True):
+class LedgerMachines(Record, frozen=True, kw_only=True):
     """The machines of one group; `wanted` are its target, no name is in both.
 
     `declared` is the group as it was last understood, for as long as it has machines: whoever
@@ -33,13 +33,13 @@ class Machines(Record, frozen=True, kw_only=True):
     leaving: tuple[str, ...] = ()
     declared: NodeGroup | None = None
 
-    def with_wanted(self, names: tuple[str, ...]) -> "Machines":
+    def with_wanted(self, names: tuple[str, ...]) -> "LedgerMachines":
         """These too; one on its way out stays so."""
         known = {*self.wanted, *self.leaving}
         new = tuple(name for name in names if name not in known)
         return msgspec.structs.replace(self, wanted=(*self.wanted, *new))
 
-    def with_leaving(self, names: tuple[str, ...]) -> "Machines":
+    def with_leaving(self, names: tuple[str, ...]) -> "LedgerMachines":
         """These are on their way out; one that is not known is gone already."""
         going = set(names)
         return msgspec.structs.replace(
@@ -48,18 +48,18 @@ class Machines(Record, frozen=True, kw_only=True):
             leaving=(*self.leaving, *(name for name in self.wanted if name in going)),
         )
 
-    def without(self, gone: frozenset[str]) -> "Machines":
+    def without(self, gone: frozenset[str]) -> "LedgerMachines":
         """Those that were on their way out and are gone are forgotten."""
         staying = tuple(name for name in self.leaving if name not in gone)
         return msgspec.structs.replace(self, leaving=staying)
 
-    def noting(self, group: NodeGroup | None) -> "Machines":
+    def noting(self, group: NodeGroup | None) -> "LedgerMachines":
         """With the group as it is now, or without one if it is gone."""
         noted = group if self.wanted or self.leaving else None
         return msgspec.structs.replace(self, declared=noted)
 
 
-Book = Mapping[str, Machines]
+Book = Mapping[str, LedgerMachines]
 """Machines by group."""
 
 
@@ -116,11 +116,11 @@ class Ledger:
         await self._client.replace(ConfigMap, changed)
 
     def _book(self, stored: ConfigMap | None) -> Book:
-        book: dict[str, Machines] = {}
+        book: dict[str, LedgerMachines] = {}
         self.problems = {}
         for group, text in stored.data.items() if stored is not None else ():
             try:
-                book[group] = msgspec.json.decode(text, type=Machines)
+                book[group] = msgspec.json.decode(text, type=LedgerMachines)
             except UNDECODABLE:
                 self.problems[group] = (
                     f"ConfigMap {self._namespace}/{self._name}: data.{group}: expected JSON such"

@@ -24,7 +24,7 @@ Shape = Literal["line", "slope", "area", "limit"]
 stacked below it, `limit` is a dashed line."""
 
 
-class Series(NamedTuple):
+class ChartSeries(NamedTuple):
     """Values over time; `colour` is a class of the page's style sheet."""
 
     name: str
@@ -49,7 +49,7 @@ class Chart(NamedTuple):
 
     title: str
     description: str
-    series: Sequence[Series]
+    series: Sequence[ChartSeries]
     end: float
     unit: str = ""
     whole: bool = True
@@ -59,7 +59,7 @@ class Chart(NamedTuple):
     markers: Sequence[Marker] = ()
 
 
-def highest(series: Sequence[Series]) -> float:
+def highest(series: Sequence[ChartSeries]) -> float:
     """The highest value that these series reach, areas on top of each other."""
     lines = [value for one in series if one.shape != "area" for _, value in one.points]
     stacked = _stacked([one for one in series if one.shape == "area"])
@@ -197,8 +197,8 @@ def _markers(chart: Chart, scale: _Scale) -> Iterator[str]:
 
 
 def _stacked(
-    series: Sequence[Series],
-) -> list[tuple[Series, list[tuple[float, float, float]]]]:
+    series: Sequence[ChartSeries],
+) -> list[tuple[ChartSeries, list[tuple[float, float, float]]]]:
     """Each area with time, lower and upper edge; all of them have the same times."""
     found = []
     below = [0.0] * (len(series[0].points) if series else 0)

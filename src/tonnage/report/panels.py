@@ -6,7 +6,7 @@ from itertools import count
 from typing import NamedTuple
 
 from tonnage.report import charts, phrases
-from tonnage.report.charts import Chart, Marker, Series
+from tonnage.report.charts import Chart, ChartSeries, Marker
 from tonnage.report.figures import GIB, run_name
 from tonnage.report.timeline import (
     NODE_STATES,
@@ -27,7 +27,7 @@ class _Topic(NamedTuple):
 
     title: str
     unit: str
-    series: Sequence[Sequence[Series]]
+    series: Sequence[Sequence[ChartSeries]]
     shared: bool = False
     whole: bool = True
     decided: bool = False
@@ -85,7 +85,7 @@ def _panel(
     )
 
 
-def _described(series: Sequence[Series]) -> str:
+def _described(series: Sequence[ChartSeries]) -> str:
     """What somebody who cannot see the chart should know."""
     parts = []
     for one in series:
@@ -106,9 +106,11 @@ def _waiting(runs: Sequence[Timeline]) -> _Topic:
     """The worst at the bottom, where its course is not bent by the others."""
     found = [
         [
-            Series("stuck on a node", "c-stuck", _over(run, lambda s: s.pods.stuck), "area"),
-            Series("pending, no node", "c-pending", _over(run, lambda s: s.pods.pending), "area"),
-            Series(
+            ChartSeries("stuck on a node", "c-stuck", _over(run, lambda s: s.pods.stuck), "area"),
+            ChartSeries(
+                "pending, no node", "c-pending", _over(run, lambda s: s.pods.pending), "area"
+            ),
+            ChartSeries(
                 "starting on a node",
                 "c-starting",
                 _over(run, lambda s: s.pods.starting - s.pods.stuck),
@@ -130,9 +132,9 @@ def _nodes(runs: Sequence[Timeline]) -> _Topic:
     return _Topic("Nodes by state", "nodes", found, decided=True)
 
 
-def _state(run: Timeline, state: NodeState) -> Series:
+def _state(run: Timeline, state: NodeState) -> ChartSeries:
     values = _over(run, lambda s: s.nodes.get(state, 0))
-    return Series(phrases.STATES[state], f"c-{state.lower()}", values, "area")
+    return ChartSeries(phrases.STATES[state], f"c-{state.lower()}", values, "area")
 
 
 def _slots(runs: Sequence[Timeline]) -> Iterator[_Topic]:
@@ -143,12 +145,12 @@ def _slots(runs: Sequence[Timeline]) -> Iterator[_Topic]:
         yield _Topic(f"Volume slots of {driver}", "slots", found)
 
 
-def _slots_of(run: Timeline, driver: str) -> list[Series]:
+def _slots_of(run: Timeline, driver: str) -> list[ChartSeries]:
     used = _over(run, lambda s: s.slots_of(driver).used)
     limit = _over(run, lambda s: s.slots_of(driver).limit)
     return [
-        Series("used", "c-used", used, "area"),
-        Series("limit of all nodes", "c-limit", limit, "limit"),
+        ChartSeries("used", "c-used", used, "area"),
+        ChartSeries("limit of all nodes", "c-limit", limit, "limit"),
     ]
 
 
@@ -158,12 +160,12 @@ def _storage(runs: Sequence[Timeline]) -> Iterator[_Topic]:
         yield _Topic(f"Local storage of {driver}", "GiB", found, whole=False)
 
 
-def _storage_of(run: Timeline, driver: str) -> list[Series]:
+def _storage_of(run: Timeline, driver: str) -> list[ChartSeries]:
     used = _over(run, lambda s: s.storage_of(driver).used_bytes / GIB)
     total = _over(run, lambda s: s.storage_of(driver).total_bytes / GIB)
     return [
-        Series("used", "c-used", used, "area"),
-        Series("total of all nodes", "c-limit", total, "limit"),
+        ChartSeries("used", "c-used", used, "area"),
+        ChartSeries("total of all nodes", "c-limit", total, "limit"),
     ]
 
 
@@ -182,12 +184,12 @@ def _cost(runs: Sequence[Timeline]) -> Iterator[_Topic]:
 
 def _together(
     runs: Sequence[Timeline], name: str, value: Callable[[Sample], float]
-) -> list[Series]:
+) -> list[ChartSeries]:
     """A line for each run."""
     if len(runs) == 1:
-        return [Series(name, "c-running", _over(runs[0], value))]
+        return [ChartSeries(name, "c-running", _over(runs[0], value))]
     return [
-        Series(run_name(run), colour, _over(run, value))
+        ChartSeries(run_name(run), colour, _over(run, value))
         for run, colour in zip(runs, _RUNS, strict=True)
     ]
 

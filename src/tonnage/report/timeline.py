@@ -33,7 +33,7 @@ class PodCounts(_Whole, frozen=True, kw_only=True):
     running: int = 0
 
 
-class SlotUse(_Whole, frozen=True, kw_only=True):
+class SlotSample(_Whole, frozen=True, kw_only=True):
     """A driver's slots over all nodes; `limit` and `free` count nodes that give a number."""
 
     driver: str
@@ -56,7 +56,7 @@ class Sample(Record, frozen=True, kw_only=True):
     at: float
     pods: PodCounts
     nodes: dict[NodeState, int]
-    slots: tuple[SlotUse, ...]
+    slots: tuple[SlotSample, ...]
     cost: float
     cost_per_hour: float
     local_storage: tuple[StorageUse, ...] = ()
@@ -66,9 +66,9 @@ class Sample(Record, frozen=True, kw_only=True):
         """All but those that are only asked for."""
         return sum(self.nodes.values()) - self.nodes.get("requested", 0)
 
-    def slots_of(self, driver: str) -> SlotUse:
+    def slots_of(self, driver: str) -> SlotSample:
         """The slots of one driver; none where it is not on any node."""
-        nothing = SlotUse(driver=driver, used=0, free=0, limit=0)
+        nothing = SlotSample(driver=driver, used=0, free=0, limit=0)
         return next((one for one in self.slots if one.driver == driver), nothing)
 
     def storage_of(self, driver: str) -> StorageUse:

@@ -19,9 +19,9 @@ from tonnage.objects.storage import (
 from tonnage.rules import volume_binding
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask
-from tonnage.scheduler.placer import Placed
+from tonnage.scheduler.placer import PlacedPod
 from tonnage.scheduler.pledges import ClaimKey
-from tonnage.scheduler.scheduler_cache import SchedulerWorld, VolumeChoice, reference_to
+from tonnage.scheduler.scheduler_cache import SchedulerCache, VolumeChoice, reference_to
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
@@ -43,7 +43,7 @@ class Binder:
     def __init__(
         self,
         client: Client,
-        world: SchedulerWorld,
+        world: SchedulerCache,
         *,
         clock: Clock,
         parallelism: int,
@@ -60,7 +60,7 @@ class Binder:
             for event in self._awaited.get(key, ()):
                 event.set()
 
-    async def bind(self, pod: Pod, placed: Placed, features: Features, *, within: float) -> None:
+    async def bind(self, pod: Pod, placed: PlacedPod, features: Features, *, within: float) -> None:
         """See a decision through; `BindingFailed` or `PodGone` if it cannot be."""
         if placed.volumes.claims:
             await self._bind_volumes(placed, features, within=within)
@@ -68,7 +68,7 @@ class Binder:
 
     # Volumes
 
-    async def _bind_volumes(self, placed: Placed, features: Features, *, within: float) -> None:
+    async def _bind_volumes(self, placed: PlacedPod, features: Features, *, within: float) -> None:
         changed = asyncio.Event()
         keys = [(one.metadata.namespace, one.metadata.name) for one in placed.volumes.claims]
         for key in keys:
@@ -133,7 +133,7 @@ class Binder:
                 PersistentVolumeClaim, meta.name, change, namespace=meta.namespace
             )
 
-    def _all_bound(self, placed: Placed, selected: set[ClaimKey], features: Features) -> bool:
+    def _all_bound(self, placed: PlacedPod, selected: set[ClaimKey], features: Features) -> bool:
         """`selected` are the claims that were seen with their node."""
         assumed = self._world.assumed.get(placed.record.key)
         if assumed is None or assumed.uid != placed.record.meta.uid:
@@ -157,7 +157,9 @@ class Binder:
                 )
         return done
 
-    def _reachable(self, claim: PersistentVolumeClaim, placed: Placed, features: Features) -> bool:
+    def _reachable(
+        self, claim: PersistentVolumeClaim, placed: PlacedPod, features: Features
+    ) -> bool:
         """Whether the volume is known; one that its pod cannot reach is no use."""
         snapshot = self._world.snapshot
         volume = snapshot.storage.volume(claim.spec.volume_name)

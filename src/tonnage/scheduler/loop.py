@@ -26,19 +26,19 @@ from tonnage.scheduler import metrics as figures
 from tonnage.scheduler import pledges, queueing_hints
 from tonnage.scheduler.binder import Binder, BindingFailed, PodGone
 from tonnage.scheduler.config import SchedulerConfig
-from tonnage.scheduler.metrics import Metrics
-from tonnage.scheduler.placer import Placed, Placer, Refused
+from tonnage.scheduler.metrics import SchedulerMetrics
+from tonnage.scheduler.placer import PlacedPod, Placer, RefusedPod
 from tonnage.scheduler.pod_status import (
     SCHEDULER_ERROR,
     UNSCHEDULABLE,
-    StatusWriter,
-    Word,
+    PodCondition,
+    PodStatusWriter,
     scheduled_condition,
 )
 from tonnage.scheduler.preemptor import Preemptor
-from tonnage.scheduler.queue import Pace, SchedulingQueue, Waiting
-from tonnage.scheduler.queueing_hints import Happening
-from tonnage.scheduler.scheduler_cache import SchedulerWorld
+from tonnage.scheduler.queue import QueuedPod, QueuePace, SchedulingQueue
+from tonnage.scheduler.queueing_hints import ClusterEvent
+from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.service.config_file import ConfigFile
 from tonnage.service.live_cluster import Trust
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
@@ -57,7 +57,7 @@ class Scheduler:
 
     def __init__(
         self,
-        world: SchedulerWorld,
+        world: SchedulerCache,
         client: Client,
         *,
         name: str,
@@ -67,7 +67,7 @@ class Scheduler:
         rng: random.Random,
         recorder: Recorder,
         queue: SchedulingQueue,
-        metrics: Metrics,
+        metrics: SchedulerMetrics,
         leading: Callable[[], bool],
         together: bool = True,
     ) -> None:
@@ -84,7 +84,7 @@ class Scheduler:
         self._together = together
         self._pods = world.cache(Pod)
         self._binder = Binder(client, world, clock=clock, parallelism=config.current.parallelism)
-        self.statuses = StatusWriter(client, clock=clock)
+        self.statuses = PodStatusWriter(client, clock=clock)
         self._preemptor = Preemptor(
             client, world, clock=clock, recorder=recorder, name=name, metrics=metrics, rng=self._rng
         )
@@ -119,13 +119,13 @@ class Scheduler:
         config = self._config.current
         features = self._features(config)
         self._world.settle(features)
-        self.queue.pace = Pace(
+        self.queue.pace = QueuePace(
             first=config.pod_initial_backoff,
             most=config.pod_max_backoff,
             flush=config.unschedulable_flush,
         )
         if self._world.pledges.lapse(started):
-            self._wake(Happening(Event.CAPACITY_UPDATED, None))
+            self._wake(ClusterEvent(Event.CAPACITY_UPDATED, None))
         taken = self.queue.pop(config.batch, now=started)
         if not taken:
             return 0
@@ -143,23 +143,23 @@ class Scheduler:
             ledger = pledges.counted(self._world.snapshot, records, self._world.pledges)
         # Refusals are dealt with on it too: preemption must not offer storage that is pledged.
         with ledger:
-            placed: list[Placed] = []
-            refused: list[Refused] = []
+            placed: list[PlacedPod] = []
+            refused: list[RefusedPod] = []
             for outcome in self._in_turn(placer, records, until=started + _SLICE):
-                if isinstance(outcome, Placed):
+                if isinstance(outcome, PlacedPod):
                     placed.append(outcome)
                 else:
                     refused.append(outcome)
             self._count(placed, refused, self._clock.monotonic() - started)
             for one in placed:
                 self._tasks.create_task(self._see_through(one, features, config.bind_timeout))
-                self._wake(Happening(Event.POD_ADDED, one.record))
+                self._wake(ClusterEvent(Event.POD_ADDED, one.record))
             self._refuse(refused, features, config)
         return len(taken)
 
     def _in_turn(
         self, placer: Placer, records: list[PodRecord], *, until: float
-    ) -> Iterator[Placed | Refused]:
+    ) -> Iterator[PlacedPod | RefusedPod]:
         """What is decided until then; everybody else keeps his turn.
 
         Pods with very many rules come last, and only one of them: leases and health wait for it.
@@ -175,7 +175,9 @@ class Scheduler:
         for key in left:
             self.queue.give_back(key)
 
-    def _decisions(self, placer: Placer, records: list[PodRecord]) -> Iterator[Placed | Refused]:
+    def _decisions(
+        self, placer: Placer, records: list[PodRecord]
+    ) -> Iterator[PlacedPod | RefusedPod]:
         """What is decided; a pod that cannot be, for whatever reason, stops no other."""
         left = {record.key: record for record in records}
         try:
@@ -213,7 +215,7 @@ class Scheduler:
 
     # Pods that wait
 
-    def _ready(self, waiting: Waiting, blind: tuple[str, ...]) -> PodRecord | None:
+    def _ready(self, waiting: QueuedPod, blind: tuple[str, ...]) -> PodRecord | None:
         """The pod in the snapshot's terms, if a decision about it can be made."""
         record = self._world.snapshot.pods.get(waiting.key)
         if record is None:
@@ -292,10 +294,10 @@ class Scheduler:
         for happening in _pod_happenings(before, record):
             self._wake(happening)
 
-    def _wake(self, happening: Happening) -> None:
+    def _wake(self, happening: ClusterEvent) -> None:
         snapshot, features = self._world.snapshot, self._features(self._config.current)
 
-        def worth(by: str, waiting: Waiting) -> bool:
+        def worth(by: str, waiting: QueuedPod) -> bool:
             record = snapshot.pods.get(waiting.key)
             return record is None or queueing_hints.worth_another_try(
                 happening, by, record, snapshot, features
@@ -307,7 +309,7 @@ class Scheduler:
 
     # What became of pods
 
-    def _count(self, placed: list[Placed], refused: list[Refused], seconds: float) -> None:
+    def _count(self, placed: list[PlacedPod], refused: list[RefusedPod], seconds: float) -> None:
         total = len(placed) + len(refused)
         if not total:
             return
@@ -321,7 +323,7 @@ class Scheduler:
             if count:
                 self._metrics.decided(result, count, seconds=seconds * count / total)
 
-    async def _see_through(self, placed: Placed, features: Features, within: float) -> None:
+    async def _see_through(self, placed: PlacedPod, features: Features, within: float) -> None:
         """Bind the pod, or take the decision back."""
         key = placed.record.key
         pod = self._world.pod(key)
@@ -345,7 +347,7 @@ class Scheduler:
             return
         self._bound(pod, placed)
 
-    def _bound(self, pod: Pod, placed: Placed) -> None:
+    def _bound(self, pod: Pod, placed: PlacedPod) -> None:
         key = placed.record.key
         self._world.settle_volumes(placed.volumes)
         self.statuses.drop(key)
@@ -360,7 +362,9 @@ class Scheduler:
             message=f"Successfully assigned {key} to {placed.node}",
         )
 
-    def _refuse(self, refused: list[Refused], features: Features, config: SchedulerConfig) -> None:
+    def _refuse(
+        self, refused: list[RefusedPod], features: Features, config: SchedulerConfig
+    ) -> None:
         now = self._clock.monotonic()
         for one in refused:
             key = one.record.key
@@ -382,7 +386,7 @@ class Scheduler:
         pod = self._world.pod(key)
         told = scheduled_condition(pod) if pod is not None else None
         if pod is not None and told is not None and told.status == "False":
-            self.statuses.say(pod, Word(reason=told.reason, message=told.message))
+            self.statuses.say(pod, PodCondition(reason=told.reason, message=told.message))
 
     def _fail(self, key: str, message: str) -> None:
         self.queue.failed(key, now=self._clock.monotonic())
@@ -394,28 +398,28 @@ class Scheduler:
         if pod is None:
             return
         promised = pod.status.nominated_node_name if nominated is None else nominated
-        self.statuses.say(pod, Word(reason=reason, message=message, nominated=promised))
+        self.statuses.say(pod, PodCondition(reason=reason, message=message, nominated=promised))
         self._recorder.record(
             pod, reason="FailedScheduling", message=message, severity=Severity.WARNING
         )
 
 
-def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[Happening]:
+def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[ClusterEvent]:
     """What a change of a pod comes to for others: only pods with a node matter to them."""
     if before is not None and _place(before) and _place(before) != _place(now):
-        return [Happening(Event.POD_DELETED, before)]
+        return [ClusterEvent(Event.POD_DELETED, before)]
     if now is None or not now.node_name:
         return []
     if before is None or not before.node_name:
-        return [Happening(Event.POD_ADDED, now)]
+        return [ClusterEvent(Event.POD_ADDED, now)]
     found = []
     if before.meta.labels != now.meta.labels:
-        found.append(Happening(Event.POD_LABELLED, now))
+        found.append(ClusterEvent(Event.POD_LABELLED, now))
     if before.pod_class is not now.pod_class and before.pod_class.usage != now.pod_class.usage:
-        found.append(Happening(Event.POD_RESIZED, now))
+        found.append(ClusterEvent(Event.POD_RESIZED, now))
     if now.terminating and not before.terminating:
         # It does not count any more where matching pods are spread.
-        found.append(Happening(Event.POD_LABELLED, now))
+        found.append(ClusterEvent(Event.POD_LABELLED, now))
     return found
 
 

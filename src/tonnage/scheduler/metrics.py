@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tonnage.scheduler.queue import Place, SchedulingQueue
+from tonnage.scheduler.queue import QueuePlace, SchedulingQueue
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 
@@ -16,7 +16,7 @@ _LONG = (0.01, 0.04, 0.16, 0.64, 2.5, 10.0, 40.0, 160.0, 640.0, 2560.0)
 _COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
-class Metrics:
+class SchedulerMetrics:
     """Everything the scheduler counts, in a registry of its own."""
 
     def __init__(self, queue: SchedulingQueue, *, profile: str) -> None:
@@ -111,7 +111,7 @@ class _QueueCollector(Collector):
             f"{_UPSTREAM}_pending_pods", "Pods that wait, by queue.", labels=("queue",)
         )
         for place, count in self._queue.counts().items():
-            if place is not Place.TRIED:
+            if place is not QueuePlace.TRIED:
                 pending.add_metric((place.value,), count)
         refused = GaugeMetricFamily(
             f"{_UPSTREAM}_unschedulable_pods",

@@ -19,7 +19,7 @@ from tonnage.scaleup import podgroups
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.scheduler import node_scores, volumes
 from tonnage.scheduler.config import Weights
-from tonnage.scheduler.scheduler_cache import SchedulerWorld, VolumeChoice
+from tonnage.scheduler.scheduler_cache import SchedulerCache, VolumeChoice
 from tonnage.snapshot.imagined import Footprint
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -32,7 +32,7 @@ fill up."""
 DEVICES = "resource claims (DynamicResources) are not supported by this scheduler"
 
 
-class Placed(NamedTuple):
+class PlacedPod(NamedTuple):
     """A pod that has a node from now on."""
 
     record: PodRecord
@@ -40,7 +40,7 @@ class Placed(NamedTuple):
     volumes: VolumeChoice
 
 
-class Refused(NamedTuple):
+class RefusedPod(NamedTuple):
     """A pod no node is there for, `by` these filters. An `error` is nobody's fault but ours.
 
     `codes` say for every row how it was refused, `alive` which rows are nodes.
@@ -59,7 +59,7 @@ class Placer:
 
     def __init__(
         self,
-        world: SchedulerWorld,
+        world: SchedulerCache,
         features: Features,
         weights: Weights,
         *,
@@ -76,7 +76,7 @@ class Placer:
     def _snapshot(self) -> Snapshot:
         return self._world.snapshot
 
-    def decide(self, records: Iterable[PodRecord]) -> Iterator[Placed | Refused]:
+    def decide(self, records: Iterable[PodRecord]) -> Iterator[PlacedPod | RefusedPod]:
         """For each of the pods, in the order given as far as their priorities go."""
         for _, alike in groupby(records, key=lambda record: record.pod_class.priority):
             for group in self._groups(list(alike)):
@@ -91,7 +91,7 @@ class Placer:
             return [*map(_alone, own), *groups]
         return [_alone(record) for record in records]
 
-    def _place(self, group: PodGroup) -> Iterator[Placed | Refused]:
+    def _place(self, group: PodGroup) -> Iterator[PlacedPod | RefusedPod]:
         if group.sample.pod_class.wants_devices:
             yield from (self._refuse_devices(record) for record in group.members)
         elif (
@@ -109,7 +109,7 @@ class Placer:
         """Whether a pod takes of what other nodes have too, so that these have to be asked anew."""
         return self._snapshot.storage_ledger.shares(group.footprint.storage)
 
-    def _one_by_one(self, group: PodGroup) -> Iterator[Placed | Refused]:
+    def _one_by_one(self, group: PodGroup) -> Iterator[PlacedPod | RefusedPod]:
         for number, record in enumerate(group.members):
             verdicts = pipeline.evaluate(self._snapshot, record, self._features)
             rows = np.flatnonzero(verdicts.fits)
@@ -119,7 +119,7 @@ class Placer:
                 return
             yield self._assume(record, self._best(record, rows))
 
-    def _many(self, group: PodGroup) -> Iterator[Placed | Refused]:
+    def _many(self, group: PodGroup) -> Iterator[PlacedPod | RefusedPod]:
         left = deque(group.members)
         step = 0
         while left:
@@ -161,16 +161,16 @@ class Placer:
         promised = [nodes[name].row for name in self._snapshot.nominated_pods if name in nodes]
         return np.isin(rows, promised)
 
-    def _assume(self, record: PodRecord, row: int) -> Placed:
+    def _assume(self, record: PodRecord, row: int) -> PlacedPod:
         choice = volumes.choose(self._snapshot, record, row, self._features)
         node = self._snapshot.name_of(row)
         self._world.assume(record, node, choice)
         ledger, one = self._snapshot.storage_ledger, np.ones(1, dtype=np.int64)
         for claim in choice.provision:
             ledger.take(np.array([row]), one, {claim.class_name: size_of(claim)})
-        return Placed(record, node, choice)
+        return PlacedPod(record, node, choice)
 
-    def _refuse(self, verdicts: Verdicts, records: Iterable[PodRecord]) -> Iterator[Refused]:
+    def _refuse(self, verdicts: Verdicts, records: Iterable[PodRecord]) -> Iterator[RefusedPod]:
         alive = self._snapshot.table.alive.data[: len(verdicts.codes)].copy()
         codes = verdicts.codes.astype(np.int64)
         text = verdicts.summary()
@@ -180,12 +180,12 @@ class Placer:
         else:
             by = frozenset(one.plugin for one in verdicts.refusals() if one.plugin)
         for record in records:
-            yield Refused(record, text, by, error, codes, alive)
+            yield RefusedPod(record, text, by, error, codes, alive)
 
-    def _refuse_devices(self, record: PodRecord) -> Refused:
+    def _refuse_devices(self, record: PodRecord) -> RefusedPod:
         nodes = len(self._snapshot.nodes)
         size = self._snapshot.table.size
-        return Refused(
+        return RefusedPod(
             record,
             f"0/{nodes} nodes are available: {DEVICES}.",
             frozenset(("DynamicResources",)),

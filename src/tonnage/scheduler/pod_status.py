@@ -23,7 +23,7 @@ _WRITERS = 8
 _log = logging.getLogger(__name__)
 
 
-class Word(msgspec.Struct, frozen=True, kw_only=True):
+class PodCondition(msgspec.Struct, frozen=True, kw_only=True):
     """Why a pod has no node, and the node it is promised, if any."""
 
     reason: str
@@ -31,16 +31,16 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     nominated: str = ""
 
 
-class StatusWriter:
+class PodStatusWriter:
     """Writes the newest word about each pod, and nothing that the pod says already."""
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._waiting: dict[str, tuple[Pod, Word]] = {}
+        self._waiting: dict[str, tuple[Pod, PodCondition]] = {}
         self._keys: asyncio.Queue[str] = asyncio.Queue()
 
-    def say(self, pod: Pod, word: Word) -> None:
+    def say(self, pod: Pod, word: PodCondition) -> None:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if says(pod, word):
             self._waiting.pop(key, None)
@@ -65,7 +65,7 @@ class StatusWriter:
             if pod is not None and word is not None:
                 await self._write(pod, word)
 
-    async def _write(self, pod: Pod, word: Word) -> None:
+    async def _write(self, pod: Pod, word: PodCondition) -> None:
         meta = pod.metadata
         change = {
             "metadata": {"uid": meta.uid},
@@ -90,7 +90,7 @@ class StatusWriter:
             _log.warning("pod condition not written", extra=extra)
 
 
-def says(pod: Pod, word: Word) -> bool:
+def says(pod: Pod, word: PodCondition) -> bool:
     """Whether the pod says all of it already."""
     found = scheduled_condition(pod)
     return (
@@ -104,7 +104,7 @@ def scheduled_condition(pod: Pod) -> Condition | None:
     return next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
 
 
-def _condition(pod: Pod, word: Word, now: datetime) -> Condition:
+def _condition(pod: Pod, word: PodCondition, now: datetime) -> Condition:
     found = scheduled_condition(pod)
     kept = found.last_transition_time if found is not None and found.status == "False" else None
     return Condition(

@@ -15,17 +15,17 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules.features import Features
 from tonnage.scheduler import preemption
-from tonnage.scheduler.metrics import Metrics
-from tonnage.scheduler.placer import Refused
+from tonnage.scheduler.metrics import SchedulerMetrics
+from tonnage.scheduler.placer import RefusedPod
 from tonnage.scheduler.preemption import Search, Victims
-from tonnage.scheduler.scheduler_cache import SchedulerWorld
+from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.snapshot.rows import Ints
 from tonnage.snapshot.snapshot import PodRecord
 
 _log = logging.getLogger(__name__)
 
 
-class Attempt(NamedTuple):
+class PreemptionAttempt(NamedTuple):
     """What came of it: the node that is promised, what is said, and what is to be done.
 
     `displaced` are less important pods that had been promised the same node.
@@ -43,12 +43,12 @@ class Preemptor:
     def __init__(
         self,
         client: Client,
-        world: SchedulerWorld,
+        world: SchedulerCache,
         *,
         clock: Clock,
         recorder: Recorder,
         name: str,
-        metrics: Metrics,
+        metrics: SchedulerMetrics,
         rng: np.random.Generator,
     ) -> None:
         self._client = client
@@ -74,24 +74,26 @@ class Preemptor:
             if not victims:
                 del self._leaving[newcomer]
 
-    def attempt(self, refused: Refused, features: Features, *, allowed: bool) -> Attempt:
+    def attempt(
+        self, refused: RefusedPod, features: Features, *, allowed: bool
+    ) -> PreemptionAttempt:
         """Make room for a pod that no node was found for, if others may and can."""
         record = refused.record
         pod = self._world.pod(record.key)
         if not allowed or pod is None or not refused.alive.any():
-            return Attempt()
+            return PreemptionAttempt()
         if pod.spec.preemption_policy == preemption.NEVER:
-            return Attempt(told=preemption.NOT_ELIGIBLE_NEVER)
+            return PreemptionAttempt(told=preemption.NOT_ELIGIBLE_NEVER)
         if record.key in self._leaving or self._waits_for_someone(record):
-            return Attempt(told=preemption.NOT_ELIGIBLE_TERMINATING)
+            return PreemptionAttempt(told=preemption.NOT_ELIGIBLE_TERMINATING)
         victims = self._search(refused, features)
         if victims is None:
             if record.nominated:
                 self._world.promise(record.key, "")
-            return Attempt(nominated="", told=self._fruitless(refused))
+            return PreemptionAttempt(nominated="", told=self._fruitless(refused))
         return self._send_off(pod, record, victims)
 
-    def _fruitless(self, refused: Refused) -> str:
+    def _fruitless(self, refused: RefusedPod) -> str:
         # Pods that are refused together share their columns, and may be thousands.
         codes, told = self._told
         if codes is not refused.codes:
@@ -106,7 +108,7 @@ class Preemptor:
             for other in self._world.snapshot.pods_on(record.nominated)
         )
 
-    def _search(self, refused: Refused, features: Features) -> Victims | None:
+    def _search(self, refused: RefusedPod, features: Features) -> Victims | None:
         priority = refused.record.pod_class.priority
         snapshot = self._world.snapshot
         if not any(one.nodes and one.priority < priority for one in snapshot.classes.values()):
@@ -117,7 +119,7 @@ class Preemptor:
         self._metrics.preemption(len(found.pods) if found is not None else 0)
         return found
 
-    def _send_off(self, pod: Pod, record: PodRecord, victims: Victims) -> Attempt:
+    def _send_off(self, pod: Pod, record: PodRecord, victims: Victims) -> PreemptionAttempt:
         self._leaving[record.key] = {one.key for one in victims.pods}
         self._world.promise(record.key, victims.node)
         promised = self._world.snapshot.nominated_pods.get(victims.node, {}).values()
@@ -136,7 +138,7 @@ class Preemptor:
             },
         )
         work = tuple(self._preempt(pod, one, victims.node) for one in victims.pods)
-        return Attempt(nominated=victims.node, work=work, displaced=tuple(displaced))
+        return PreemptionAttempt(nominated=victims.node, work=work, displaced=tuple(displaced))
 
     async def _preempt(self, newcomer: Pod, record: PodRecord, node: str) -> None:
         victim = self._world.pod(record.key)

@@ -8,19 +8,19 @@ from contextlib import AsyncExitStack
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.rules.features import NEWEST, Features
 from tonnage.rules.opt_in import SCHEDULER_NAME
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.loop import Scheduler
-from tonnage.scheduler.metrics import Metrics
+from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.queue import SchedulingQueue
-from tonnage.scheduler.scheduler_cache import SchedulerWorld
+from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.service import cache_metrics, connections, lifecycle
 from tonnage.service.cache_metrics import CacheCollector
 from tonnage.service.config_file import ConfigFile
-from tonnage.service.leader_election import Candidate, Leadership
-from tonnage.service.status_server import Server
+from tonnage.service.leader_election import LeaderCandidate, Leadership
+from tonnage.service.status_server import StatusServer
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _SILENT = 120.0
 """Seconds without a round after which a leader had better be started again."""
 
 
-class Settings(Candidate, frozen=True, kw_only=True):
+class SchedulerSettings(LeaderCandidate, frozen=True, kw_only=True):
     """What is settled when the process starts, unlike `SchedulerConfig`.
 
     Without an address nothing is served.
@@ -52,17 +52,17 @@ class SchedulerProgram:
         client: Client,
         *,
         config: ConfigFile[SchedulerConfig],
-        settings: Settings,
+        settings: SchedulerSettings,
         server_version: str,
         clock: Clock,
         rng: random.Random,
         new_id: Callable[[], str],
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._version = server_version
-        self.world = SchedulerWorld(
+        self.world = SchedulerCache(
             client, clock=clock, rng=rng, features=self._features(config.current), pace=pace
         )
         self.world.mirror.check_interval = lambda: config.current.cache_check_interval
@@ -76,7 +76,7 @@ class SchedulerProgram:
         )
         self.leadership = Leadership(client, settings, clock=clock, rng=rng, told=self._leads)
         queue = SchedulingQueue()
-        self.metrics = Metrics(queue, profile=settings.scheduler_name)
+        self.metrics = SchedulerMetrics(queue, profile=settings.scheduler_name)
         self.scheduler = Scheduler(
             self.world,
             client,
@@ -92,9 +92,9 @@ class SchedulerProgram:
             together=settings.together,
         )
         self.metrics.registry.register(CacheCollector(self.world.mirror))
-        self.server: Server | None = None
+        self.server: StatusServer | None = None
         if settings.address:
-            self.server = Server(
+            self.server = StatusServer(
                 settings.address,
                 alive=self.unhealthy,
                 ready=self.unready,
@@ -150,7 +150,7 @@ async def start(
     client: Client,
     *,
     config: ConfigFile[SchedulerConfig],
-    settings: Settings,
+    settings: SchedulerSettings,
     clock: Clock,
     rng: random.Random,
     new_id: Callable[[], str],

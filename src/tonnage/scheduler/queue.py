@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 
-class Place(Enum):
+class QueuePlace(Enum):
     """Where a pod is in the queue; the values are kube-scheduler's names of its queues."""
 
     ACTIVE = "active"
@@ -22,7 +22,7 @@ class Place(Enum):
     """Taken out to be scheduled, and not heard of yet."""
 
 
-class Waiting(msgspec.Struct, kw_only=True, eq=False):
+class QueuedPod(msgspec.Struct, kw_only=True, eq=False):
     """A pod that waits. `refused_by` are the filters in its way; none means that anything helps."""
 
     key: str
@@ -30,14 +30,14 @@ class Waiting(msgspec.Struct, kw_only=True, eq=False):
     priority: int
     arrived: float
     order: int
-    place: Place = Place.ACTIVE
+    place: QueuePlace = QueuePlace.ACTIVE
     attempts: int = 0
     refused_by: frozenset[str] = frozenset()
     since: float = 0.0
     """When it was last refused, or failed."""
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class QueuePace(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds: the first backoff, which doubles, the longest, and how long to wait for a cure."""
 
     first: float = 1.0
@@ -48,9 +48,9 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 class SchedulingQueue:
     """Every pod that waits is in exactly one place; the heaps may hold stale entries besides."""
 
-    def __init__(self, pace: Pace | None = None) -> None:
-        self.pace = pace or Pace()
-        self._pods: dict[str, Waiting] = {}
+    def __init__(self, pace: QueuePace | None = None) -> None:
+        self.pace = pace or QueuePace()
+        self._pods: dict[str, QueuedPod] = {}
         self._active: list[tuple[int, int, str]] = []
         self._backoff: list[tuple[float, int, str]] = []
         self._refused: dict[str, dict[str, None]] = {}
@@ -60,11 +60,11 @@ class SchedulingQueue:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def get(self, key: str) -> Waiting | None:
+    def get(self, key: str) -> QueuedPod | None:
         return self._pods.get(key)
 
-    def counts(self) -> dict[Place, int]:
-        found = dict.fromkeys(Place, 0)
+    def counts(self) -> dict[QueuePlace, int]:
+        found = dict.fromkeys(QueuePlace, 0)
         for pod in self._pods.values():
             found[pod.place] += 1
         return found
@@ -76,10 +76,10 @@ class SchedulingQueue:
     def add(self, key: str, *, uid: str, priority: int, now: float, gated: bool = False) -> None:
         """Take in a pod that has not been tried yet; one under the same name is forgotten."""
         self.remove(key)
-        pod = Waiting(key=key, uid=uid, priority=priority, arrived=now, order=self._next())
+        pod = QueuedPod(key=key, uid=uid, priority=priority, arrived=now, order=self._next())
         self._pods[key] = pod
         if gated:
-            pod.place = Place.GATED
+            pod.place = QueuePlace.GATED
         else:
             self._activate(pod)
 
@@ -98,24 +98,24 @@ class SchedulingQueue:
     def changed(self, key: str, *, gated: bool, now: float) -> None:
         """The pod itself is another now, which may cure anything."""
         pod = self._pods.get(key)
-        if pod is None or pod.place is Place.TRIED:
+        if pod is None or pod.place is QueuePlace.TRIED:
             return
         if gated:
             self._leave(pod)
-            pod.place = Place.GATED
-        elif pod.place in (Place.UNSCHEDULABLE, Place.GATED):
+            pod.place = QueuePlace.GATED
+        elif pod.place in (QueuePlace.UNSCHEDULABLE, QueuePlace.GATED):
             self._let_go(pod, now)
 
-    def pop(self, limit: int, *, now: float) -> list[Waiting]:
+    def pop(self, limit: int, *, now: float) -> list[QueuedPod]:
         """The pods whose turn it is: the most important first, then who has waited longest."""
         self._let_time_pass(now)
-        taken: list[Waiting] = []
+        taken: list[QueuedPod] = []
         while self._active and len(taken) < limit:
             _, order, key = heapq.heappop(self._active)
-            if not self._is_in(Place.ACTIVE, order, key):
+            if not self._is_in(QueuePlace.ACTIVE, order, key):
                 continue
             pod = self._pods[key]
-            pod.place = Place.TRIED
+            pod.place = QueuePlace.TRIED
             pod.attempts += 1
             taken.append(pod)
         return taken
@@ -123,9 +123,9 @@ class SchedulingQueue:
     def refused(self, key: str, by: Iterable[str], *, now: float) -> None:
         """No node for a pod that was taken out: it waits for a cure."""
         pod = self._pods.get(key)
-        if pod is None or pod.place is not Place.TRIED:
+        if pod is None or pod.place is not QueuePlace.TRIED:
             return
-        pod.place, pod.since, pod.order = Place.UNSCHEDULABLE, now, self._next()
+        pod.place, pod.since, pod.order = QueuePlace.UNSCHEDULABLE, now, self._next()
         pod.refused_by = frozenset(by)
         for name in pod.refused_by or ("",):
             self._refused.setdefault(name, {})[key] = None
@@ -133,19 +133,19 @@ class SchedulingQueue:
     def give_back(self, key: str) -> None:
         """A pod that was taken out and not tried after all: it keeps its turn."""
         pod = self._pods.get(key)
-        if pod is not None and pod.place is Place.TRIED:
+        if pod is not None and pod.place is QueuePlace.TRIED:
             pod.attempts -= 1
             self._activate(pod)
 
     def failed(self, key: str, *, now: float) -> None:
         """Something went wrong with a pod that was taken out: try again after its backoff."""
         pod = self._pods.get(key)
-        if pod is not None and pod.place is Place.TRIED:
+        if pod is not None and pod.place is QueuePlace.TRIED:
             pod.since, pod.order = now, self._next()
             self._back_off(pod)
 
     def wake(
-        self, cured: Iterable[str], worth: Callable[[str, Waiting], bool], *, now: float
+        self, cured: Iterable[str], worth: Callable[[str, QueuedPod], bool], *, now: float
     ) -> int:
         """Something happened that can cure what these filters refuse; how many wake up.
 
@@ -164,28 +164,28 @@ class SchedulingQueue:
         """Seconds until a pod can be taken out; `None` if only a change can bring one."""
         while self._active:
             _, order, key = self._active[0]
-            if self._is_in(Place.ACTIVE, order, key):
+            if self._is_in(QueuePlace.ACTIVE, order, key):
                 return 0.0
             heapq.heappop(self._active)
         moments = [self._backoff[0][0]] if self._backoff else []
         moments.extend(pod.since + self.pace.flush for pod in self._longest_refused())
         return max(min(moments) - now, 0.0) if moments else None
 
-    def _longest_refused(self) -> list[Waiting]:
+    def _longest_refused(self) -> list[QueuedPod]:
         """Of each filter the pod it refused first: they are held in that order."""
         return [self._pods[next(iter(keys))] for keys in self._refused.values()]
 
     def _let_time_pass(self, now: float) -> None:
         while self._backoff and self._backoff[0][0] <= now:
             _, order, key = heapq.heappop(self._backoff)
-            if self._is_in(Place.BACKOFF, order, key):
+            if self._is_in(QueuePlace.BACKOFF, order, key):
                 self._activate(self._pods[key])
         while overdue := [p for p in self._longest_refused() if p.since + self.pace.flush <= now]:
             for pod in overdue:
-                if pod.place is Place.UNSCHEDULABLE:
+                if pod.place is QueuePlace.UNSCHEDULABLE:
                     self._let_go(pod, now)
 
-    def _let_go(self, pod: Waiting, now: float) -> None:
+    def _let_go(self, pod: QueuedPod, now: float) -> None:
         """Try the pod again: at once if its backoff is over."""
         self._leave(pod)
         if pod.attempts and self._ends(pod) > now:
@@ -193,20 +193,20 @@ class SchedulingQueue:
         else:
             self._activate(pod)
 
-    def _ends(self, pod: Waiting) -> float:
+    def _ends(self, pod: QueuedPod) -> float:
         doubled = self.pace.first * 2.0 ** min(max(pod.attempts - 1, 0), 30)
         return pod.since + min(doubled, self.pace.most)
 
-    def _activate(self, pod: Waiting) -> None:
-        pod.place = Place.ACTIVE
+    def _activate(self, pod: QueuedPod) -> None:
+        pod.place = QueuePlace.ACTIVE
         heapq.heappush(self._active, (-pod.priority, pod.order, pod.key))
 
-    def _back_off(self, pod: Waiting) -> None:
-        pod.place = Place.BACKOFF
+    def _back_off(self, pod: QueuedPod) -> None:
+        pod.place = QueuePlace.BACKOFF
         heapq.heappush(self._backoff, (self._ends(pod), pod.order, pod.key))
 
-    def _leave(self, pod: Waiting) -> None:
-        if pod.place is not Place.UNSCHEDULABLE:
+    def _leave(self, pod: QueuedPod) -> None:
+        if pod.place is not QueuePlace.UNSCHEDULABLE:
             return
         for name in pod.refused_by or ("",):
             keys = self._refused[name]
@@ -220,13 +220,15 @@ class SchedulingQueue:
         A heap is gone through when it has doubled at least, so that a pod costs little.
         """
         if len(self._active) > 2 * len(self._pods):
-            self._active = [one for one in self._active if self._is_in(Place.ACTIVE, *one[1:])]
+            self._active = [one for one in self._active if self._is_in(QueuePlace.ACTIVE, *one[1:])]
             heapq.heapify(self._active)
         if len(self._backoff) > 2 * len(self._pods):
-            self._backoff = [one for one in self._backoff if self._is_in(Place.BACKOFF, *one[1:])]
+            self._backoff = [
+                one for one in self._backoff if self._is_in(QueuePlace.BACKOFF, *one[1:])
+            ]
             heapq.heapify(self._backoff)
 
-    def _is_in(self, place: Place, order: int, key: str) -> bool:
+    def _is_in(self, place: QueuePlace, order: int, key: str) -> bool:
         """Whether an entry of a heap still holds."""
         pod = self._pods.get(key)
         return pod is not None and pod.place is place and pod.order == order

@@ -28,7 +28,7 @@ from tonnage.snapshot.storage import limit_of
 _EVENTS = frozenset(Event)
 
 
-class Happening(NamedTuple):
+class ClusterEvent(NamedTuple):
     """An event, and the object it happened to: a pod as the snapshot held it."""
 
     event: Event
@@ -44,13 +44,13 @@ def cured(event: Event, features: Features) -> tuple[str, ...]:
     return tuple(rule.name for rule in rules if everybody or event in rule.cures)
 
 
-def happenings(old: object | None, new: object | None) -> Iterator[Happening]:
+def happenings(old: object | None, new: object | None) -> Iterator[ClusterEvent]:
     """What a change of an object comes to; it was not there before, or is not any more: `None`."""
     subject = new if new is not None else old
     for what in _told(old, new):
         name = f"{type(subject).__name__}.{what}"
         if name in _EVENTS:
-            yield Happening(Event(name), subject)
+            yield ClusterEvent(Event(name), subject)
 
 
 def _told(old: object | None, new: object | None) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _plugins(csinode: CSINode) -> str | None:
 
 
 def worth_another_try(
-    happening: Happening, by: str, waiting: PodRecord, snapshot: Snapshot, features: Features
+    happening: ClusterEvent, by: str, waiting: PodRecord, snapshot: Snapshot, features: Features
 ) -> bool:
     """Whether what happened can help this pod, whom the rule `by` refused."""
     event, subject = happening

@@ -12,7 +12,7 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects import selectors
@@ -32,7 +32,7 @@ from tonnage.objects.storage import (
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules.features import Features
 from tonnage.scheduler.pledges import ClaimKey, Pledges
-from tonnage.service.live_cluster import OF_SCHEDULING, StandingCluster
+from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
 from tonnage.snapshot.snapshot import FINISHED, PodRecord
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, PodDisruptionBudget)
@@ -65,7 +65,7 @@ class VolumeChoice(NamedTuple):
 NOTHING_TO_BIND = VolumeChoice()
 
 
-class SchedulerWorld(StandingCluster):
+class SchedulerCache(LiveCluster):
     """The snapshot is what the caches hold, with everything on it that is assumed.
 
     `assumed` are pods whose binding the server has not told us of yet, `promised` the nodes of
@@ -79,7 +79,7 @@ class SchedulerWorld(StandingCluster):
         clock: Clock,
         rng: random.Random,
         features: Features,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self.assumed: dict[str, Assumed] = {}
         self.promised: dict[str, str] = {}

@@ -66,7 +66,7 @@ def parse(
     that was given is told as of `given_where`, if that is another place.
     """
     settings: dict[str, object] = {}
-    document: yamltext.Document | None = None
+    document: yamltext.YamlDocument | None = None
     try:
         for line, part in yamltext.split(data):
             for document in yamltext.read(part, first_line=line):

@@ -12,7 +12,7 @@ from aiohttp import web
 from tonnage.clock import Clock, SystemClock
 from tonnage.errors import InputError
 from tonnage.service import addresses
-from tonnage.service.http_questions import Question, Questions
+from tonnage.service.http_questions import HttpQuestions, Question
 from tonnage.service.listener import ConnectionLimits, Handler, Listener
 from tonnage.service.status_server import Document, document_handler
 
@@ -41,7 +41,7 @@ class DebugServer:
         application = web.Application(client_max_size=_LARGEST_BODY, middlewares=[_only_programs])
         for path, document in (documents or {}).items():
             application.router.add_get(path, document_handler(document))
-        asked = Questions(clock=clock or SystemClock(), largest_body=_LARGEST_BODY, at_once=1)
+        asked = HttpQuestions(clock=clock or SystemClock(), largest_body=_LARGEST_BODY, at_once=1)
         for path, question in (questions or {}).items():
             application.router.add_post(path, asked.handler(question))
         self._listener = Listener(address, application, limits=_LIMITS) if address else None

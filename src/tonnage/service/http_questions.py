@@ -43,7 +43,7 @@ Question: TypeAlias = Callable[[bytes], Awaitable[Reply]]
 """
 
 
-class Questions:
+class HttpQuestions:
     """No more than so many are answered at once, and no body is larger than it may be.
 
     Refusals are given before the body is read, where that is possible.

@@ -16,7 +16,7 @@ _PAUSE = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class LeaderCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """What a shell that may have several replicas is told at its start."""
 
     identity: str
@@ -36,7 +36,7 @@ class Leadership:
     def __init__(
         self,
         client: Client,
-        candidate: Candidate,
+        candidate: LeaderCandidate,
         *,
         clock: Clock,
         rng: random.Random,

@@ -15,14 +15,14 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache, Obstacle
 from tonnage.cluster.client import EVERYTHING, Client, Selection
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups import cluster_state
 from tonnage.objects import codec, oddities
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
-from tonnage.objects.shared_values import Sharing
+from tonnage.objects.shared_values import SharedValues
 from tonnage.objects.storage import (
     CSIDriver,
     CSINode,
@@ -77,7 +77,7 @@ class Trust(NamedTuple):
 _NOTHING_AMISS = Trust("", (), (), ())
 
 
-class StandingCluster:
+class LiveCluster:
     """The snapshot equals what the caches hold, without objects it could not take.
 
     Such objects are named in `rejected` and change nothing else; those that are used though
@@ -94,7 +94,7 @@ class StandingCluster:
         features: Features,
         counted: Callable[[Pod], Pod | None],
         kinds: tuple[type, ...] = OF_SCHEDULING,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self._features = features
         self._counted = counted
@@ -293,13 +293,13 @@ class StandingCluster:
 def _sharing_pods() -> Resource[Pod]:
     """Pods whose equal parts are kept once; half the memory, in a large cluster."""
     plain = of(Pod)
-    sharing, left = Sharing(), _SHARED_AMONG
+    sharing, left = SharedValues(), _SHARED_AMONG
 
     def decode(data: bytes | msgspec.Raw) -> Pod:
         nonlocal sharing, left
         left -= 1
         if left < 0 or sharing.size > _SHARED_BYTES:
-            sharing, left = Sharing(), _SHARED_AMONG
+            sharing, left = SharedValues(), _SHARED_AMONG
         return sharing.pod(plain.decode(data))
 
     return Resource(

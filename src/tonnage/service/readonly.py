@@ -2,7 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from tonnage.cluster.transport import Request, Response, Stream, Transport
+from tonnage.cluster.transport import HttpRequest, Response, Stream, Transport
 from tonnage.errors import ClusterError
 
 
@@ -12,12 +12,12 @@ class ReadOnlyTransport:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         if request.method != "GET":
             raise ClusterError(f"{request.method} {request.path}: not sent, this is a dry run")
         return await self._transport.send(request)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[Stream]:
         return self._transport.stream(request)
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, exposition
 from tonnage.clock import Clock, SystemClock
 from tonnage.service.certificates import Certificates
 from tonnage.service.connection_metrics import ConnectionCollector
-from tonnage.service.http_questions import LARGEST_BODY, Question, Questions
+from tonnage.service.http_questions import LARGEST_BODY, HttpQuestions, Question
 from tonnage.service.listener import ConnectionLimits, Handler, Listener
 
 Probe: TypeAlias = Callable[[], str]
@@ -28,7 +28,7 @@ Document: TypeAlias = Callable[[], object]
 _log = logging.getLogger(__name__)
 
 
-class Server:
+class StatusServer:
     """Answers until closed; `port` is the one it got, for those who asked for any."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Server:
         application.router.add_get("/metrics", self._metrics)
         for path, document in documents.items():
             application.router.add_get(path, document_handler(document))
-        asked = Questions(
+        asked = HttpQuestions(
             clock=clock or SystemClock(), certificates=certificates, largest_body=largest_body
         )
         for path, question in (questions or {}).items():

@@ -6,12 +6,12 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias
 
 from tonnage.clock import Clock
-from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stored
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
 from tonnage.embedded.world import WorldBehaviour
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.report.timeline import NODE_STATES, NodeState, PodCounts, Sample, Spread
 from tonnage.simulation.disks import DiskLedger
-from tonnage.simulation.slots import SlotLedger, Volume
+from tonnage.simulation.slots import SlotCounter, Volume
 
 PodState: TypeAlias = Literal["pending", "starting", "running", "leaving"]
 
@@ -46,13 +46,13 @@ class Accounts:
     """Equal to what the API holds, after every change of it; `listeners` are told after that."""
 
     def __init__(
-        self, store: Store, *, clock: Clock, world: WorldBehaviour, stuck_after: float
+        self, store: ObjectStore, *, clock: Clock, world: WorldBehaviour, stuck_after: float
     ) -> None:
         self._clock = clock
         self._began = clock.monotonic()
         self._world = world
         self._stuck_after = stuck_after
-        self.slots = SlotLedger(store)
+        self.slots = SlotCounter(store)
         self.disks = DiskLedger(store, world)
         self.pods: dict[str, PodAccount] = {}
         self.nodes: dict[str, NodeAccount] = {}

@@ -9,7 +9,7 @@ from tonnage.embedded.apiserver.kinds import BUILT_IN
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.report.figures import duration
 from tonnage.simulation.manifests import named
-from tonnage.simulation.scenario import Action
+from tonnage.simulation.scenario import ScenarioAction
 
 if TYPE_CHECKING:
     from tonnage.simulation.ensemble import Ensemble
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 _ALL = "*"
 
 
-async def perform(action: Action, ensemble: "Ensemble") -> None:
+async def perform(action: ScenarioAction, ensemble: "Ensemble") -> None:
     """Do it, and wait until it is over: a crash ends when the driver is back."""
     await _DEEDS[action.deed](action, ensemble)
 
 
-async def _apply(action: Action, ensemble: "Ensemble") -> None:
+async def _apply(action: ScenarioAction, ensemble: "Ensemble") -> None:
     trees = action.apply or ()
     ensemble.mark(f"apply {_listed([named(tree) for tree in trees])}")
     for tree in trees:
         ensemble.manifests.apply(tree)
 
 
-async def _delete(action: Action, ensemble: "Ensemble") -> None:
+async def _delete(action: ScenarioAction, ensemble: "Ensemble") -> None:
     targets = action.delete or ()
     ensemble.mark(f"delete {_listed([f'{one.kind} {one.name}' for one in targets])}")
     for one in targets:
         ensemble.manifests.delete(one.kind, one.name, namespace=one.namespace)
 
 
-async def _scale(action: Action, ensemble: "Ensemble") -> None:
+async def _scale(action: ScenarioAction, ensemble: "Ensemble") -> None:
     deed = action.scale
     assert deed is not None
     wanted = ensemble.manifests.scale(
@@ -45,7 +45,7 @@ async def _scale(action: Action, ensemble: "Ensemble") -> None:
     ensemble.mark(f"scale {deed.kind} {deed.name} to {wanted}")
 
 
-async def _set_limit(action: Action, ensemble: "Ensemble") -> None:
+async def _set_limit(action: ScenarioAction, ensemble: "Ensemble") -> None:
     deed = action.set_limit
     assert deed is not None
     nodes = list(_nodes(ensemble, deed.nodes))
@@ -58,7 +58,7 @@ async def _set_limit(action: Action, ensemble: "Ensemble") -> None:
             continue
 
 
-async def _crash(action: Action, ensemble: "Ensemble") -> None:
+async def _crash(action: ScenarioAction, ensemble: "Ensemble") -> None:
     deed = action.crash
     assert deed is not None
     drivers = ensemble.world.drivers
@@ -73,7 +73,7 @@ async def _crash(action: Action, ensemble: "Ensemble") -> None:
             await drivers.register(node, deed.driver)
 
 
-async def _not_ready(action: Action, ensemble: "Ensemble") -> None:
+async def _not_ready(action: ScenarioAction, ensemble: "Ensemble") -> None:
     deed = action.not_ready
     assert deed is not None
     nodes = list(_nodes(ensemble, deed.nodes))
@@ -86,7 +86,7 @@ async def _not_ready(action: Action, ensemble: "Ensemble") -> None:
             await ensemble.clock.sleep(deed.lasts)
 
 
-async def _out_of_stock(action: Action, ensemble: "Ensemble") -> None:
+async def _out_of_stock(action: ScenarioAction, ensemble: "Ensemble") -> None:
     """The cloud knows of it from the beginning; here it is only told."""
     deed = action.out_of_stock
     assert deed is not None
@@ -98,7 +98,7 @@ async def _out_of_stock(action: Action, ensemble: "Ensemble") -> None:
     ensemble.mark(f"out of stock for {duration(deed.lasts)}: {_listed(what or ['everything'])}")
 
 
-async def _cut(action: Action, ensemble: "Ensemble") -> None:
+async def _cut(action: ScenarioAction, ensemble: "Ensemble") -> None:
     deed = action.cut
     assert deed is not None
     plurals = [kind.plural for kind in BUILT_IN if kind.kind in deed.kinds] or [_ALL]
@@ -110,7 +110,7 @@ async def _cut(action: Action, ensemble: "Ensemble") -> None:
     ensemble.way.mend(plurals)
 
 
-async def _restart(action: Action, ensemble: "Ensemble") -> None:
+async def _restart(action: ScenarioAction, ensemble: "Ensemble") -> None:
     assert action.restart is not None
     ensemble.mark(f"the {action.restart} is started anew")
     ensemble.restart(action.restart)
@@ -132,7 +132,7 @@ def _listed(names: list[str], *, most: int = 3) -> str:
     return ", ".join(names[:most]) + rest
 
 
-_Deed: TypeAlias = Callable[[Action, "Ensemble"], Awaitable[None]]
+_Deed: TypeAlias = Callable[[ScenarioAction, "Ensemble"], Awaitable[None]]
 _DEEDS: dict[str, _Deed] = {
     "apply": _apply,
     "delete": _delete,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from tonnage.capacity import sources
 from tonnage.capacity.desired import Rules
-from tonnage.capacity.program import Beside, Settings
+from tonnage.capacity.program import Beside, CapacitySettings
 from tonnage.capacity.sync import Caches
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
@@ -38,7 +38,7 @@ async def run(
         client,
         caches,
         sources.from_provider(provider),
-        settings=Settings(
+        settings=CapacitySettings(
             rules=Rules(namespace=_NAMESPACE), identity="capacity-templates", leader_elect=False
         ),
         clock=clock,

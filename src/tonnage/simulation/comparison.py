@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.errors import InputError
 from tonnage.files import yamltext
 from tonnage.report.timeline import Sample, Timeline
@@ -24,7 +24,7 @@ def compare(
     values = options(changes)
     changed = with_options(simulation, values)
     current = config_file.parse(
-        b"", Config, where="", given=scenario_files.autoscaler_options(simulation.spec)
+        b"", AutoscalerConfig, where="", given=scenario_files.autoscaler_options(simulation.spec)
     )
     before = {name: _shown(_field(current, name)) for name in changes}
     return (
@@ -35,7 +35,7 @@ def compare(
 
 def options(written: Mapping[str, str]) -> dict[str, Any]:
     """Values as YAML would read them, `false` is no word; but where text is wanted, it is text."""
-    texts = {one.encode_name for one in msgspec.structs.fields(Config) if one.type is str}
+    texts = {one.encode_name for one in msgspec.structs.fields(AutoscalerConfig) if one.type is str}
     return {
         name: yamltext.resolve(text) if text and name not in texts else text
         for name, text in written.items()
@@ -47,16 +47,16 @@ def with_options(simulation: Simulation, values: dict[str, Any]) -> Simulation:
     changed = simulation.with_options(values)
     try:
         config_file.parse(
-            b"", Config, where="", given=scenario_files.autoscaler_options(changed.spec)
+            b"", AutoscalerConfig, where="", given=scenario_files.autoscaler_options(changed.spec)
         )
     except InputError as error:
         raise InputError(f"option{error!s}") from None
     return changed
 
 
-def _field(config: Config, name: str) -> object:
+def _field(config: AutoscalerConfig, name: str) -> object:
     """A field by the name that it has in files."""
-    names = {field.encode_name: field.name for field in msgspec.structs.fields(Config)}
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(AutoscalerConfig)}
     return getattr(config, names[name])
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from tonnage.embedded.apiserver.store import Store, Stored
+from tonnage.embedded.apiserver.store import ObjectStore, Stored
 from tonnage.embedded.world import WorldBehaviour
 from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
@@ -29,7 +29,7 @@ class DiskUse(NamedTuple):
 class DiskLedger:
     """Which volumes are on which disks; of drivers whose disks have a size."""
 
-    def __init__(self, store: Store, world: WorldBehaviour) -> None:
+    def __init__(self, store: ObjectStore, world: WorldBehaviour) -> None:
         self._nodes = store.built_in("nodes")
         self._drivers = {one.name: one for one in world.drivers if one.capacity is not None}
         self._taken: defaultdict[_Disk, dict[str, int]] = defaultdict(dict)

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.program import Program
-from tonnage.autoscaler.program import Settings as AutoscalerSettings
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.program import AutoscalerProgram
+from tonnage.autoscaler.program import AutoscalerSettings as AutoscalerSettings
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.cloud import CloudBehaviour
-from tonnage.embedded.world import World
+from tonnage.embedded.world import EmbeddedWorld
 from tonnage.errors import TonnageError
 from tonnage.groups import node_group_objects
 from tonnage.report.timeline import Decided, Mark, Sample, Summary, Timeline
@@ -23,14 +23,14 @@ from tonnage.rules import features, opt_in
 from tonnage.rules.features import Features
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.program import SchedulerProgram
-from tonnage.scheduler.program import Settings as SchedulerSettings
+from tonnage.scheduler.program import SchedulerSettings as SchedulerSettings
 from tonnage.service import lifecycle
 from tonnage.service.config_file import ConfigFile
 from tonnage.simulation import actions, capacity_program, scenario_files
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.faults import CuttableTransport
 from tonnage.simulation.manifests import Manifests
-from tonnage.simulation.recorded_cloud import NotedCloud
+from tonnage.simulation.recorded_cloud import RecordedCloud
 from tonnage.simulation.scenario import Program as ProgramName
 from tonnage.simulation.scenario import Simulation
 
@@ -66,8 +66,8 @@ class Ensemble:
         self.accounts = Accounts(
             self.server.store, clock=clock, world=behaviour, stuck_after=spec.stuck_after
         )
-        self.world = World(self._client("world"), clock, behaviour, self._rng("world"))
-        self.cloud = NotedCloud(
+        self.world = EmbeddedWorld(self._client("world"), clock, behaviour, self._rng("world"))
+        self.cloud = RecordedCloud(
             self._client("cloud"),
             clock,
             simulation.groups,
@@ -76,7 +76,9 @@ class Ensemble:
             now=lambda: self.accounts.now,
         )
         self.way = CuttableTransport(InProcessTransport(self.server))
-        self._config = ConfigFile(None, Config, given=scenario_files.autoscaler_options(spec))
+        self._config = ConfigFile(
+            None, AutoscalerConfig, given=scenario_files.autoscaler_options(spec)
+        )
         unchecked = {"cacheCheckInterval": 0, **spec.scheduler}
         self._scheduler_config = ConfigFile(None, SchedulerConfig, given=unchecked)
         self._version = f"v{spec.kubernetes_version or '.'.join(map(str, features.NEWEST))}.0"
@@ -87,7 +89,7 @@ class Ensemble:
         )
         self._programs: dict[ProgramName, asyncio.Task[None]] = {}
         self._starts = 0
-        self.autoscaler: Program | None = None
+        self.autoscaler: AutoscalerProgram | None = None
         self.scheduler: SchedulerProgram | None = None
         self.samples: list[Sample] = []
         self.marks: list[Mark] = []
@@ -198,7 +200,7 @@ class Ensemble:
         identity = f"autoscaler-{self._starts}"
         can_be_cut = any(action.cut is not None for action in self._spec.script)
         way = self.way if can_be_cut else InProcessTransport(self.server)
-        program = self.autoscaler = Program(
+        program = self.autoscaler = AutoscalerProgram(
             Client(way, clock=self.clock, rng=self._rng(identity)),
             lambda _: self.cloud,
             config=self._config,

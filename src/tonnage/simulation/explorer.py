@@ -17,7 +17,7 @@ COMING_WITHIN = random_scenarios.PATIENCE - 30.0
 SETTLED = random_scenarios.PATIENCE + 2 * random_scenarios.LONGEST_BACKOFF
 
 
-class Outcome(NamedTuple):
+class SeedOutcome(NamedTuple):
     """What came of one seed."""
 
     seed: int
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     evicted: int = 0
 
 
-def explore(seeds: Iterable[int]) -> Iterator[Outcome]:
+def explore(seeds: Iterable[int]) -> Iterator[SeedOutcome]:
     """Play these seeds, one after the other."""
     for seed in seeds:
         yield explored(seed)
@@ -42,7 +42,7 @@ def scenario(seed: int) -> Simulation:
     return random_scenarios.aged(made) if random.Random(f"age {seed}").random() < 0.5 else made
 
 
-def explored(seed: int) -> Outcome:
+def explored(seed: int) -> SeedOutcome:
     """Play one seed to its end."""
     found: list[Invariants] = []
 
@@ -54,7 +54,7 @@ def explored(seed: int) -> Outcome:
     ensemble = runner.played(scenario(seed), prepare=listen)
     invariants = found[0]
     invariants.at_the_end()
-    return Outcome(
+    return SeedOutcome(
         seed,
         tuple(invariants.violations),
         invariants.excused,

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tonnage.cluster.errors import ConnectionFailed
-from tonnage.cluster.transport import Request, Response, Stream, Transport
+from tonnage.cluster.transport import HttpRequest, Response, Stream, Transport
 
 Answers: TypeAlias = Literal["none", "empty"]
 
@@ -40,7 +40,7 @@ class CuttableTransport:
             self._cut.pop(plural, None)
         self._turn()
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         plural = _plural(request.path)
         state = self._state(plural)
         if state == "none":
@@ -52,7 +52,7 @@ class CuttableTransport:
         return answer
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[Stream]:
         plural = _plural(request.path)
         state = self._state(plural)
         if state == "none":

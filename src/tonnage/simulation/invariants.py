@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.cluster import resources
 from tonnage.embedded.apiserver.store import Collection, Occurrence
 from tonnage.groups import node_group_objects
@@ -22,16 +22,16 @@ from tonnage.objects.storage import (
 from tonnage.scheduler.scheduler_cache import Assumed
 from tonnage.service import config_file
 from tonnage.simulation import scenario_files
-from tonnage.simulation.checks.bindings import Bindings
-from tonnage.simulation.checks.bounds import Bounds
-from tonnage.simulation.checks.deletions import Deletions
-from tonnage.simulation.checks.disks import Disks
+from tonnage.simulation.checks.bindings import BindingCheck
+from tonnage.simulation.checks.bounds import BoundsCheck
+from tonnage.simulation.checks.deletions import DeletionCheck
+from tonnage.simulation.checks.disks import DiskCheck
 from tonnage.simulation.checks.findings import Findings, Violation
-from tonnage.simulation.checks.pending_pods import Waiting
+from tonnage.simulation.checks.pending_pods import PendingPodCheck
 from tonnage.simulation.checks.places import Places
-from tonnage.simulation.checks.purchases import Purchases
+from tonnage.simulation.checks.purchases import PurchaseCheck
 from tonnage.simulation.checks.removals import Removals
-from tonnage.simulation.checks.repeats import Repeats
+from tonnage.simulation.checks.repeats import RepeatCheck
 from tonnage.simulation.ensemble import Ensemble
 
 __all__ = ["Invariants", "Violation"]
@@ -65,18 +65,18 @@ class Invariants:
         }
         drivers = store.collections["storage.k8s.io", "v1", "csidrivers"]
         self._findings = findings = Findings(lambda: accounts.now)
-        self._disks = Disks(accounts, store, findings)
+        self._disks = DiskCheck(accounts, store, findings)
         places = Places(ensemble, groups, self._disks, coming_within=coming_within)
-        self._bindings = Bindings(accounts, store, findings, assumed=self._assumed)
-        self._bounds = Bounds(cloud, groups, findings)
-        self._repeats = Repeats(
+        self._bindings = BindingCheck(accounts, store, findings, assumed=self._assumed)
+        self._bounds = BoundsCheck(cloud, groups, findings)
+        self._repeats = RepeatCheck(
             places, cloud, groups, findings, now=lambda: accounts.now, behind=self._is_behind
         )
-        purchases = Purchases(places, findings, self._repeats, behind=self._is_behind)
+        purchases = PurchaseCheck(places, findings, self._repeats, behind=self._is_behind)
         config = config_file.parse(
-            b"", Config, where="", given=scenario_files.autoscaler_options(spec)
+            b"", AutoscalerConfig, where="", given=scenario_files.autoscaler_options(spec)
         )
-        self._deletions = Deletions(
+        self._deletions = DeletionCheck(
             accounts, findings, patience=config.driver_registration_timeout, behind=self._is_behind
         )
         self.removals = Removals(
@@ -86,7 +86,7 @@ class Invariants:
             detach_timeout=config.volume_detach_timeout,
             behind=self._is_behind,
         )
-        self._waiting = Waiting(places, accounts, cloud, drivers, groups, findings)
+        self._waiting = PendingPodCheck(places, accounts, cloud, drivers, groups, findings)
         self._changed_at = -1.0
         self._cuts = [
             (at, at + action.cut.lasts + _REJOINING)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 from tonnage.embedded.apiserver import ApiServer
 from tonnage.embedded.apiserver.kinds import ServedKind
 from tonnage.embedded.apiserver.patches import APPLY, MERGE
@@ -88,7 +88,7 @@ class Manifests:
         query: tuple[tuple[str, str], ...] = (),
     ) -> None:
         answer = self._server.answer(
-            Request(
+            HttpRequest(
                 method=method,
                 path=path,
                 query=query,

@@ -13,7 +13,7 @@ from tonnage.objects.scenarios import NodeGroup, StorageCapacity
 from tonnage.objects.storage import NodeDriver
 from tonnage.simulation import random_scenarios, scenario
 from tonnage.simulation.random_scenarios import OPTED_IN, TROUBLE
-from tonnage.simulation.scenario import Action, Simulation
+from tonnage.simulation.scenario import ScenarioAction, Simulation
 
 LOCAL = "local.example.com"
 WORKLOADS = {"local": {LOCAL: 10}, "pair": {LOCAL: 15, OPTED_IN: 1}}
@@ -68,17 +68,21 @@ def _with_disk(group: NodeGroup, gib: int) -> NodeGroup:
     return replace(group, spec=replace(group.spec, template=with_disk))
 
 
-def _script(nodes: int, gib: int, dice: random.Random) -> Iterator[Action]:
+def _script(nodes: int, gib: int, dice: random.Random) -> Iterator[ScenarioAction]:
     """Bursts, and now and then a driver that crashes; at the end at most half of all space."""
     for _ in range(dice.randint(1, 4)):
         at = round(dice.uniform(1.0, TROUBLE), 2)
         if dice.random() < 0.2:
             lasts = round(dice.uniform(5.0, 120.0), 2)
-            yield Action(at=at, crash=scenario.Crash(driver=LOCAL, nodes=("*",), lasts=lasts))
+            yield ScenarioAction(
+                at=at, crash=scenario.Crash(driver=LOCAL, nodes=("*",), lasts=lasts)
+            )
         else:
-            yield Action(at=at, scale=_scaling(dice.choice(list(WORKLOADS)), nodes, gib, dice))
+            yield ScenarioAction(
+                at=at, scale=_scaling(dice.choice(list(WORKLOADS)), nodes, gib, dice)
+            )
     for workload in WORKLOADS:
-        yield Action(at=TROUBLE, scale=_scaling(workload, nodes, gib, dice))
+        yield ScenarioAction(at=TROUBLE, scale=_scaling(workload, nodes, gib, dice))
 
 
 def _scaling(workload: str, nodes: int, gib: int, dice: random.Random) -> scenario.Scaling:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tonnage.embedded.cloud import CloudBehaviour, Outage, Shortage
+from tonnage.embedded.cloud import CloudBehaviour, CloudOutage, Shortage
 from tonnage.embedded.cloud.behaviour import ZONE
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.embedded.world.behaviour import Flapping
@@ -18,9 +18,9 @@ from tonnage.objects import codec, kinds
 from tonnage.objects.nodes import Taint
 from tonnage.objects.scenarios import API_VERSION, NodeGroup
 from tonnage.simulation import scenario
-from tonnage.simulation.scenario import Action, Simulation, Spec, Tree
+from tonnage.simulation.scenario import ScenarioAction, Simulation, Spec, Tree
 
-Spell = TypeVar("Spell", Outage, Shortage)
+Spell = TypeVar("Spell", CloudOutage, Shortage)
 
 OPTED_IN = "ebs.csi.aws.com"
 PLAIN = "disk.example.com"
@@ -192,7 +192,7 @@ def _cloud(zones: Sequence[str], dice: random.Random, *, tainted: bool) -> Cloud
         fails_after=delay(dice, 60.0),
         failure_chance=dice.choice((0.0, 0.1, 0.3)),
         shortages=(shortage,) if dice.random() < 0.4 else (),
-        outages=(Outage(since=begin, until=end),) if dice.random() < 0.2 else (),
+        outages=(CloudOutage(since=begin, until=end),) if dice.random() < 0.2 else (),
         never_register_chance=dice.choice((0.0, 0.0, 0.1)),
         startup_taints=(Taint(key=STARTUP_TAINT, effect="NoSchedule"),) if tainted else (),
     )
@@ -206,7 +206,7 @@ def delay(dice: random.Random, most: float) -> Delay:
 
 def _script(
     nodes: int, limits: dict[str, int], groups: Sequence[NodeGroup], dice: random.Random
-) -> Iterator[Action]:
+) -> Iterator[ScenarioAction]:
     """Bursts and trouble; at the end about as many pods as there are slots for, or fewer.
 
     Often one thing follows another within seconds: that is when races are run.
@@ -222,7 +222,7 @@ def _script(
         burst = _scaling(dice.choice(list(WORKLOADS)), nodes, limits, dice)
         crash = scenario.Crash(driver=driver, nodes=where, lasts=lasts)
         limit = dice.randint(1, limits[driver] + 2)
-        change = scenario.LimitChange(driver=driver, nodes=where, limit=limit)
+        change = scenario.LimitChangeAction(driver=driver, nodes=where, limit=limit)
         cut = scenario.Cut(
             kinds=dice.choice(((), ("Node",), ("CSINode",), ("Pod",))),
             answers=dice.choice(("none", "empty")),
@@ -230,19 +230,19 @@ def _script(
         )
         yield dice.choice(
             (
-                Action(at=at, scale=burst),
-                Action(at=at, scale=burst),
-                Action(at=at, scale=burst),
-                Action(at=at, crash=crash),
-                Action(at=at, not_ready=scenario.Outage(nodes=where, lasts=lasts)),
-                Action(at=at, set_limit=change),
-                Action(at=at, cut=cut),
-                Action(at=at, restart="autoscaler"),
-                Action(at=at, restart="scheduler"),
+                ScenarioAction(at=at, scale=burst),
+                ScenarioAction(at=at, scale=burst),
+                ScenarioAction(at=at, scale=burst),
+                ScenarioAction(at=at, crash=crash),
+                ScenarioAction(at=at, not_ready=scenario.NodeOutage(nodes=where, lasts=lasts)),
+                ScenarioAction(at=at, set_limit=change),
+                ScenarioAction(at=at, cut=cut),
+                ScenarioAction(at=at, restart="autoscaler"),
+                ScenarioAction(at=at, restart="scheduler"),
             )
         )
     for workload in WORKLOADS:
-        yield Action(at=TROUBLE, scale=_scaling(workload, nodes, limits, dice))
+        yield ScenarioAction(at=TROUBLE, scale=_scaling(workload, nodes, limits, dice))
 
 
 def _scaling(

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from tonnage.autoscaler.report import Deed, Report
+from tonnage.autoscaler.report import Deed, RoundReport
 from tonnage.embedded.cloud import SimulatedCloud
 from tonnage.errors import ProviderError
 from tonnage.report.timeline import Decided
 
 
-class NotedCloud(SimulatedCloud):
+class RecordedCloud(SimulatedCloud):
     """A cloud that notes what is asked of it in `asked`.
 
     The reasons are the autoscaler's: its report of a round has them, and the next round begins by
@@ -23,10 +23,10 @@ class NotedCloud(SimulatedCloud):
         super().__init__(*parts)
         self._now = now
         self.asked: list[Decided] = []
-        self.report: Callable[[], Report | None] = lambda: None
+        self.report: Callable[[], RoundReport | None] = lambda: None
         self.before_increase: Callable[[str, int], None] | None = None
         self.before_delete: Callable[[str, Sequence[str]], None] | None = None
-        self._told: Report | None = None
+        self._told: RoundReport | None = None
 
     async def refresh(self) -> None:
         self.take_reasons()

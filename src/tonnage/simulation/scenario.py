@@ -44,7 +44,7 @@ class Scaling(Target, frozen=True, kw_only=True):
             raise InputError(f"`replicas`: {self.replicas}: expected 0 or more")
 
 
-class LimitChange(_Strict, frozen=True, kw_only=True):
+class LimitChangeAction(_Strict, frozen=True, kw_only=True):
     """What a driver reports from then on, on nodes that exist; no limit is unlimited."""
 
     driver: str
@@ -60,7 +60,7 @@ class Crash(_Strict, frozen=True, kw_only=True):
     lasts: float = msgspec.field(default=60.0, name="for")
 
 
-class Outage(_Strict, frozen=True, kw_only=True):
+class NodeOutage(_Strict, frozen=True, kw_only=True):
     """Nodes that are not Ready for a while."""
 
     nodes: tuple[str, ...]
@@ -97,7 +97,7 @@ class Cut(_Strict, frozen=True, kw_only=True):
     lasts: float = msgspec.field(default=60.0, name="for")
 
 
-class Action(_Strict, frozen=True, kw_only=True):
+class ScenarioAction(_Strict, frozen=True, kw_only=True):
     """One thing that happens at a time, or again and again until another."""
 
     at: float = 0.0
@@ -106,9 +106,9 @@ class Action(_Strict, frozen=True, kw_only=True):
     apply: tuple[Tree, ...] | None = None
     delete: tuple[Target, ...] | None = None
     scale: Scaling | None = None
-    set_limit: LimitChange | None = None
+    set_limit: LimitChangeAction | None = None
     crash: Crash | None = None
-    not_ready: Outage | None = None
+    not_ready: NodeOutage | None = None
     out_of_stock: OutOfStock | None = None
     cut: Cut | None = None
     restart: Program | None = None
@@ -179,7 +179,7 @@ class Spec(_Strict, frozen=True, kw_only=True):
     sample_every: float | None = None
     files: tuple[str, ...] = ()
     objects: tuple[Tree, ...] = ()
-    script: tuple[Action, ...] = ()
+    script: tuple[ScenarioAction, ...] = ()
 
     def __post_init__(self) -> None:
         if self.duration <= 0:

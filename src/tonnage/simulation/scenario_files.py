@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.clock.virtual import VirtualClock
 from tonnage.embedded.apiserver import ApiServer
 from tonnage.embedded.apiserver.kinds import BUILT_IN
@@ -20,7 +20,7 @@ from tonnage.rules import features
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.service import config_file
 from tonnage.simulation.manifests import Manifests, named
-from tonnage.simulation.scenario import KIND, Action, Scaling, Simulation, Spec, Tree
+from tonnage.simulation.scenario import KIND, Scaling, ScenarioAction, Simulation, Spec, Tree
 from tonnage.simulation.settings import Where, converted
 
 SCENARIO = "Scenario"
@@ -161,7 +161,7 @@ def _check_settings(spec: Spec, at: Where) -> None:
     except InputError as error:
         raise at.inside("kubernetesVersion").error(str(error)) from None
     for field, type_, given in (
-        ("options", Config, autoscaler_options(spec)),
+        ("options", AutoscalerConfig, autoscaler_options(spec)),
         ("scheduler", SchedulerConfig, spec.scheduler),
     ):
         try:
@@ -170,7 +170,7 @@ def _check_settings(spec: Spec, at: Where) -> None:
             raise at.inside(field).error(str(error).removeprefix(": ")) from None
 
 
-def _check_action(action: Action, spec: Spec, at: Where) -> None:
+def _check_action(action: ScenarioAction, spec: Spec, at: Where) -> None:
     for position, tree in enumerate(action.apply or ()):
         place = at.inside("apply", position)
         if isinstance(_checked(_manifest(tree, place), place), NodeGroup):
@@ -296,7 +296,7 @@ def _new(tree: Tree) -> Tree:
     return {**tree, "metadata": meta}
 
 
-def _documents(data: bytes, file: str) -> Iterator[yamltext.Document]:
+def _documents(data: bytes, file: str) -> Iterator[yamltext.YamlDocument]:
     if data.lstrip()[:1] == b"{" and jsontext.one_per_line(data):
         # An export or a batch: a hundred times faster to read so than as YAML.
         for number, text in jsontext.lines(data):
@@ -304,7 +304,7 @@ def _documents(data: bytes, file: str) -> Iterator[yamltext.Document]:
                 value = msgspec.json.decode(text)
             except msgspec.DecodeError as error:
                 raise InputError(f"{file}:{number}: {error}") from None
-            yield yamltext.Document(value, line=number, lines={}, repeated=None)
+            yield yamltext.YamlDocument(value, line=number, lines={}, repeated=None)
         return
     try:
         for line, part in yamltext.split(data):

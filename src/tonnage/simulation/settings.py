@@ -14,7 +14,7 @@ import msgspec
 
 from tonnage.embedded.world import Delay
 from tonnage.errors import InputError
-from tonnage.files.yamltext import Document
+from tonnage.files.yamltext import YamlDocument
 from tonnage.objects import codec, durations, strictness
 from tonnage.objects.validation import Fault, describe
 
@@ -65,7 +65,7 @@ def _at(value: Any, path: Steps) -> object:
 class Where:
     """A place in a file, for messages."""
 
-    def __init__(self, file: str, document: Document, path: Steps = ()) -> None:
+    def __init__(self, file: str, document: YamlDocument, path: Steps = ()) -> None:
         self._file = file
         self._document = document
         self._path = path

@@ -7,8 +7,8 @@ there. Volumes are known by their claims, which they have before they exist.
 from collections import Counter, defaultdict
 from typing import NamedTuple
 
-from tonnage.embedded.apiserver.store import Store, Stored
-from tonnage.report.timeline import SlotUse
+from tonnage.embedded.apiserver.store import ObjectStore, Stored
+from tonnage.report.timeline import SlotSample
 
 
 class Volume(NamedTuple):
@@ -18,10 +18,10 @@ class Volume(NamedTuple):
     identity: str
 
 
-class SlotLedger:
+class SlotCounter:
     """Which volumes take slots where, and what CSINodes say of limits (`None`: no limit)."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._claims = store.built_in("persistentvolumeclaims")
         self._volumes = store.built_in("persistentvolumes")
         self._classes = store.collections["storage.k8s.io", "v1", "storageclasses"]
@@ -45,7 +45,7 @@ class SlotLedger:
         ]
         return [one for one in found if one[3] is not None or self._attaches(one[1])]
 
-    def totals(self) -> tuple[SlotUse, ...]:
+    def totals(self) -> tuple[SlotSample, ...]:
         """Each driver over all nodes."""
         used: Counter[str] = Counter()
         limit: Counter[str] = Counter()
@@ -59,7 +59,7 @@ class SlotLedger:
             for driver, volumes in taken_here.items():
                 used[driver] += len(volumes)
         return tuple(
-            SlotUse(driver=name, used=used[name], free=free[name], limit=limit[name])
+            SlotSample(driver=name, used=used[name], free=free[name], limit=limit[name])
             for name in sorted({*used, *limit})
             if limit[name] or (used[name] and self._attaches(name))
         )

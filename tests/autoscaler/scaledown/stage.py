@@ -13,7 +13,7 @@ import pytest
 from tonnage.autoscaler.scaledown import node_pods, scale_down
 from tonnage.autoscaler.scaledown.decision import Verdict
 from tonnage.autoscaler.scaledown.removals import Removal
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.groups.passing_taints import TO_BE_DELETED
@@ -42,7 +42,7 @@ class ScriptedDecider:
 
     objecting = ""
 
-    def __init__(self, world: World, *_: Any, clock: Any, **__: Any) -> None:
+    def __init__(self, world: ClusterView, *_: Any, clock: Any, **__: Any) -> None:
         self._world = world
         self._clock = clock
 
@@ -118,7 +118,7 @@ def play(
     pods: int = 0,
     duration: float = 400.0,
     options: dict[str, Any] | None = None,
-    script: tuple[scenario.Action, ...] = (),
+    script: tuple[scenario.ScenarioAction, ...] = (),
     objects: tuple[Tree, ...] = (),
     world: WorldBehaviour = WORLD,
     prepare: Callable[[Ensemble], None] = lambda _: None,

@@ -18,7 +18,7 @@ from tonnage.clock.virtual import START
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.embedded.world import Delay
 from tonnage.simulation.ensemble import Ensemble
-from tonnage.simulation.scenario import Action, Cut, Tree
+from tonnage.simulation.scenario import Cut, ScenarioAction, Tree
 
 
 def evictions(course: Course) -> list[str]:
@@ -77,7 +77,7 @@ def test_a_budget_that_allows_nothing_keeps_the_node(monkeypatch: pytest.MonkeyP
 
 
 def test_an_eviction_is_tried_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    freed = Action(at=BEGIN + 30, apply=(budget("db", maxUnavailable=1),))
+    freed = ScenarioAction(at=BEGIN + 30, apply=(budget("db", maxUnavailable=1),))
     ensemble, course = play(
         monkeypatch, sets=3, objects=(budget("db", maxUnavailable=0),), script=(freed,)
     )
@@ -117,7 +117,7 @@ def test_volumes_that_stay_attached_are_waited_for_no_longer_than_is_set(
 
 
 def test_killed_in_the_middle_the_drain_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    killed = Action(at=BEGIN + 12, restart="autoscaler")
+    killed = ScenarioAction(at=BEGIN + 12, restart="autoscaler")
     ensemble, course = play(monkeypatch, sets=6, script=(killed,))
     assert (course.words()[-1], len(nodes(ensemble)), running_pods(ensemble)) == ("gone", 2, 6)
     assert len(evictions(course)) == 2
@@ -144,7 +144,7 @@ def test_a_node_whose_annotation_forbids_it_stays(monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_goes_on_what_is_not_to_be_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut = Action(at=0.0, cut=Cut(kinds=("PodDisruptionBudget",), lasts=300.0))
+    cut = ScenarioAction(at=0.0, cut=Cut(kinds=("PodDisruptionBudget",), lasts=300.0))
     _, course = play(monkeypatch, sets=3, script=(cut,), duration=200)
     assert course.words() == []
 
@@ -161,6 +161,6 @@ def test_the_pod_that_comes_is_nominated_for_its_place(monkeypatch: pytest.Monke
         ensemble.accounts.listeners.append(note)
 
     # Nobody is in a hurry: the pod has to wait for the only scheduler to come back.
-    away = Action(at=BEGIN + 7, restart="scheduler")
+    away = ScenarioAction(at=BEGIN + 7, restart="scheduler")
     play(monkeypatch, sets=3, prepare=listen, script=(away,))
     assert set(said) <= {"db-0"}

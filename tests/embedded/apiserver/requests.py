@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tonnage.clock.virtual import VirtualClock
-from tonnage.cluster.transport import Request, Response
+from tonnage.cluster.transport import HttpRequest, Response
 from tonnage.embedded.apiserver import ApiServer
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ class Api:
     ) -> Response:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.server.answer(
-            Request(
+            HttpRequest(
                 method=method,
                 path=path,
                 query=tuple(query.items()),

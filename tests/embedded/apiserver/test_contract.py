@@ -12,7 +12,7 @@ from tonnage.cluster.config import Access, Endpoint, User
 from tonnage.cluster.http import HttpTransport
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.apiserver.http import HttpFront
-from tonnage.testing.cluster_contract import ClusterContract, Stage
+from tonnage.testing.cluster_contract import ClusterContract, ContractContext
 
 REMEMBERED = 50
 
@@ -30,7 +30,7 @@ class TestInProcess(ClusterContract):
         rng = random.Random(2)
         yield Client(InProcessTransport(server), clock=self._clock, rng=rng), self._clock
 
-    async def forget(self, stage: Stage) -> None:
+    async def forget(self, stage: ContractContext) -> None:
         await churn(stage)
 
 
@@ -54,11 +54,11 @@ class TestOverHttp(ClusterContract):
             await transport.close()
             await front.close()
 
-    async def forget(self, stage: Stage) -> None:
+    async def forget(self, stage: ContractContext) -> None:
         await churn(stage)
 
 
-async def churn(stage: Stage) -> None:
+async def churn(stage: ContractContext) -> None:
     """More changes than the server remembers."""
     for number in range(REMEMBERED + 1):
         await stage.patch("one", {"data": {"n": str(number)}})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.embedded.apiserver.requests import CONFIG_MAPS, CORE, MERGE, Api
 from tonnage.clock.virtual import VirtualClock
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 
 EVENTS = f"{CORE}/namespaces/default/events"
@@ -64,7 +64,7 @@ async def test_those_who_watch_are_told_that_an_event_is_gone(clock: VirtualCloc
     api = Api(clock)
     an_event(api, "e")
     query = (("watch", "true"), ("resourceVersion", api.get(EVENTS)["metadata"]["resourceVersion"]))
-    request = Request(method="GET", path=EVENTS, query=query)
+    request = HttpRequest(method="GET", path=EVENTS, query=query)
     async with InProcessTransport(api.server).stream(request) as stream:
         await clock.sleep(3600)
         api.get(CONFIG_MAPS)

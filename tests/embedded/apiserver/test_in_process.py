@@ -11,15 +11,15 @@ from tests.embedded.apiserver.requests import CONFIG_MAPS, MERGE, Api
 from tonnage.clock.virtual import VirtualClock, run
 from tonnage.cluster.client import Client
 from tonnage.cluster.records import ConfigMap
-from tonnage.cluster.transport import Pairs, Request
+from tonnage.cluster.transport import HttpRequest, Pairs
 from tonnage.cluster.watch_events import Change
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.apiserver import watches as watches
 
 
-def watch(**query: str) -> Request:
+def watch(**query: str) -> HttpRequest:
     pairs: Pairs = (("watch", "true"), *query.items())
-    return Request(method="GET", path=CONFIG_MAPS, query=pairs)
+    return HttpRequest(method="GET", path=CONFIG_MAPS, query=pairs)
 
 
 def a_history(seed: int) -> bytes:
@@ -70,7 +70,9 @@ async def test_a_watch_of_a_kind_that_is_withdrawn_ends(clock: VirtualClock) -> 
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     api.create(definitions, "widgets.example.com", spec=spec)
     api.create("/apis/example.com/v1/widgets", "one")
-    request = Request(method="GET", path="/apis/example.com/v1/widgets", query=(("watch", "true"),))
+    request = HttpRequest(
+        method="GET", path="/apis/example.com/v1/widgets", query=(("watch", "true"),)
+    )
     async with InProcessTransport(api.server).stream(request) as stream:
         api.good("DELETE", f"{definitions}/widgets.example.com")
         told = b"".join([chunk async for chunk in stream.chunks])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.embedded.apiserver import patches
-from tonnage.embedded.apiserver.refusals import Refusal
+from tonnage.embedded.apiserver.refusals import ApiRefusal
 
 KEYS = st.sampled_from(["a", "b", "c"])
 SCALARS = st.none() | st.booleans() | st.integers(0, 3) | st.text("xy", max_size=2)
@@ -131,7 +131,7 @@ def test_ports_of_containers_and_services_have_keys_of_their_own(
     ],
 )
 def test_a_json_patch_that_does_not_apply_is_refused(operations: Any) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiRefusal):
         patches.json_patched({"list": [1]}, operations)
 
 

@@ -10,10 +10,10 @@ import msgspec
 
 from tests.e2e.crds import cluster_api
 from tonnage.clock import Clock
-from tonnage.cluster.calls import Patience
+from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client
 from tonnage.cluster.errors import ConnectionFailed
-from tonnage.cluster.transport import Request, Response, Stream
+from tonnage.cluster.transport import HttpRequest, Response, Stream
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node, NodeSpec
@@ -37,14 +37,14 @@ class Wire(InProcessTransport):
     def __init__(self, server: ApiServer) -> None:
         super().__init__(server)
         self.asked: Counter[str] = Counter()
-        self.before: Callable[[Request], None] = lambda _: None
+        self.before: Callable[[HttpRequest], None] = lambda _: None
         """Called with every request before the server gets it."""
-        self.lost: Callable[[Request], bool] = lambda _: False
+        self.lost: Callable[[HttpRequest], bool] = lambda _: False
         """Whether the answer to a request gets lost, after it was carried out."""
         self.forbidden = ""
         """The end of a path that may not be read."""
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         self.asked[request.method] += 1
         self.before(request)
         answer = await super().send(request)
@@ -53,7 +53,7 @@ class Wire(InProcessTransport):
         return answer
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[Stream]:
         self.asked["WATCH"] += 1
         if self.forbidden and request.path.endswith(self.forbidden):
             yield Stream(status=403, chunks=_nothing())
@@ -90,7 +90,7 @@ class ManagementCluster:
     def provider(self, **more: Any) -> ClusterApiProvider:
         rng = random.Random(2)
         client = Client(
-            self.wire, clock=self.clock, rng=rng, patience=Patience(attempts=2, first_wait=0.01)
+            self.wire, clock=self.clock, rng=rng, patience=CallPatience(attempts=2, first_wait=0.01)
         )
         return ClusterApiProvider(
             client, nodes=lambda: self.nodes.values(), clock=self.clock, rng=rng, **more
@@ -249,7 +249,7 @@ class ManagementCluster:
     def _send(self, method: str, path: str, body: Json | None = None) -> Json:
         kind = "merge-patch+json" if method == "PATCH" else "json"
         answer = self._server.answer(
-            Request(
+            HttpRequest(
                 method=method,
                 path=path,
                 headers=(("Content-Type", f"application/{kind}"),),

@@ -6,7 +6,12 @@ from tests.providers.clusterapi.management import FROM_ZERO, KEYS, NAMESPACE, Ma
 from tonnage.errors import InputError, ProviderError
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Taint
-from tonnage.providers.clusterapi import ClusterApiProvider, Settings, discovery, settings_from
+from tonnage.providers.clusterapi import (
+    ClusterApiProvider,
+    ClusterApiSettings,
+    discovery,
+    settings_from,
+)
 from tonnage.providers.clusterapi.annotations import CPU, CSI_DRIVER, LABELS, MAX_PODS, TAINTS
 
 
@@ -92,7 +97,7 @@ async def test_the_older_version_is_found_and_read(clock):
 async def test_a_version_that_is_set_is_the_one_that_is_used(clock):
     management = ManagementCluster(clock)
     with pytest.raises(ProviderError, match=r"does not serve machines\.cluster\.x-k8s\.io"):
-        await looked(management, settings=Settings(version="v1alpha3"))
+        await looked(management, settings=ClusterApiSettings(version="v1alpha3"))
 
 
 async def test_a_cluster_without_cluster_api_is_named(clock):
@@ -124,10 +129,10 @@ def test_the_environment_says_group_version_and_architecture() -> None:
         "CAPI_VERSION": "v1beta1",
         "CAPI_SCALE_ZERO_DEFAULT_ARCH": "arm64",
     }
-    assert settings_from(environ) == Settings(
+    assert settings_from(environ) == ClusterApiSettings(
         group="machine.openshift.io", version="v1beta1", architecture="arm64"
     )
-    assert settings_from({}) == Settings()
+    assert settings_from({}) == ClusterApiSettings()
 
 
 def test_an_architecture_nobody_has_is_a_mistake() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.providers.clusterapi.management import KEYS, NAMESPACE, ManagementCluster
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 from tonnage.errors import ProviderError
 from tonnage.providers.clusterapi import ClusterApiProvider
 
@@ -28,9 +28,9 @@ def once(
     management: ManagementCluster, *, path: str, do: Callable[[], Any], method: str = "PATCH"
 ) -> None:
     """Do something just before the first request of the kind arrives."""
-    done: list[Request] = []
+    done: list[HttpRequest] = []
 
-    def before(request: Request) -> None:
+    def before(request: HttpRequest) -> None:
         if request.method == method and request.path.endswith(path) and not done:
             done.append(request)
             do()
@@ -89,7 +89,7 @@ async def test_an_increase_that_is_overtaken_again_and_again_is_given_up_for_now
     management, provider, group = await running(clock)
     count = iter(range(100))
 
-    def before(request: Request) -> None:
+    def before(request: HttpRequest) -> None:
         if request.method == "PATCH":
             status = {"status": {"replicas": next(count)}}
             management.change("MachineDeployment", "a", status, part="/status")
@@ -116,7 +116,7 @@ async def test_several_are_deleted_with_one_change_of_the_size(clock):
     management, provider, group = await running(clock, nodes=5)
     patched: list[str] = []
 
-    def before(request: Request) -> None:
+    def before(request: HttpRequest) -> None:
         if request.method == "PATCH":
             patched.append(request.path.rsplit("/", 1)[1])
 

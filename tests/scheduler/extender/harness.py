@@ -25,7 +25,7 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.scheduler.extender.config import ExtenderConfig
-from tonnage.scheduler.extender.program import Program, Settings
+from tonnage.scheduler.extender.program import ExtenderProgram, ExtenderSettings
 from tonnage.service.certificates import Certificates
 from tonnage.service.config_file import ConfigFile
 from tonnage.testing import builders as make
@@ -57,7 +57,7 @@ class Answer(NamedTuple):
 class Stage:
     """A cluster and the extender that watches it."""
 
-    def __init__(self, server: ApiServer, program: Program, clock: VirtualClock) -> None:
+    def __init__(self, server: ApiServer, program: ExtenderProgram, clock: VirtualClock) -> None:
         self.server = server
         self.program = program
         self.clock = clock
@@ -171,10 +171,10 @@ async def extending(
         prepare(server)
         for one in (make.storage_class("fast", DRIVER), *objects):
             put(server, one)
-        program = Program(
+        program = ExtenderProgram(
             server.client(clock),
             config=ConfigFile(None, ExtenderConfig, given={"startupGrace": 0, **config}),
-            settings=Settings(
+            settings=ExtenderSettings(
                 address="127.0.0.1:0", debug_address="127.0.0.1:0", largest_body=body
             ),
             certificates=certificates,

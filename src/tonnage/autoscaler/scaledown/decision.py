@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.scaledown.removals import Removal
 from tonnage.autoscaler.scaledown.workloads import Workloads
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.scaledown.plan import ScaleDownPlan
 from tonnage.scaledown.state import ScaleDownState
@@ -23,14 +23,16 @@ class Verdict(NamedTuple):
 class Decider:
     """Decides nothing yet: every node stays."""
 
-    def __init__(self, world: World, workloads: Workloads, *, clock: Clock, worker: Worker) -> None:
+    def __init__(
+        self, world: ClusterView, workloads: Workloads, *, clock: Clock, worker: Worker
+    ) -> None:
         self._world = world
         self._workloads = workloads
         self._clock = clock
         self._worker = worker
 
     async def decide(
-        self, assessed: Assessment, state: ScaleDownState, *, config: Config, now: float
+        self, assessed: Assessment, state: ScaleDownState, *, config: AutoscalerConfig, now: float
     ) -> Verdict:
         """The plan of this moment."""
         del assessed, config, now

@@ -6,7 +6,7 @@ unmounted.
 
 from collections.abc import Callable, Iterable
 
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim, VolumeAttachment
@@ -15,7 +15,7 @@ _LOOK = 1.0
 """Seconds between two looks."""
 
 
-def attached(world: World, node: str, *, staying: Iterable[Pod]) -> list[str]:
+def attached(world: ClusterView, node: str, *, staying: Iterable[Pod]) -> list[str]:
     """Attachments of the node that are to go: not those of pods which leave only with it."""
     kept = set(_volumes(world, staying))
     return sorted(
@@ -39,7 +39,7 @@ async def wait(
     return []
 
 
-def _volumes(world: World, pods: Iterable[Pod]) -> Iterable[str]:
+def _volumes(world: ClusterView, pods: Iterable[Pod]) -> Iterable[str]:
     for pod in pods:
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is None:

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from tonnage.autoscaler.actuator import Hands
+from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.scaledown import node_pods
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.workloads import Workloads
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
@@ -46,9 +46,9 @@ class Evictor:
 
     def __init__(
         self,
-        world: World,
+        world: ClusterView,
         workloads: Workloads,
-        hands: Hands,
+        hands: Actuator,
         *,
         client: Client,
         clock: Clock,

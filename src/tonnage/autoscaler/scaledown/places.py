@@ -9,9 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-from tonnage.autoscaler.actuator import Hands
+from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.scaledown import node_pods
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
@@ -44,8 +44,8 @@ class Places:
 
     def __init__(
         self,
-        world: World,
-        hands: Hands,
+        world: ClusterView,
+        hands: Actuator,
         *,
         client: Client,
         clock: Clock,

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from tonnage.autoscaler.actuator import Hands, NotLeadingError
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.actuator import Actuator, NotLeadingError
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import detachment, drain_priority, node_pods, taints
 from tonnage.autoscaler.scaledown.evictions import Evictor, Patience
@@ -25,10 +25,10 @@ from tonnage.autoscaler.scaledown.removals import (
     Stage,
 )
 from tonnage.autoscaler.scaledown.taints import NodeChanger
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
-from tonnage.cluster.records import ObjectReference
+from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ClusterError, TonnageError
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -49,15 +49,15 @@ class NodeRemover:
 
     def __init__(
         self,
-        world: World,
-        hands: Hands,
+        world: ClusterView,
+        hands: Actuator,
         evictor: Evictor,
         changer: NodeChanger,
         *,
         clock: Clock,
         now: Callable[[], float],
         metrics: RemovalMetrics,
-        about: Callable[[], ObjectReference],
+        about: Callable[[], InvolvedObject],
         objection: Callable[[Removal], Awaitable[str]],
         moving: Callable[[Pod, str], None],
         write_down: Callable[[], Awaitable[None]],
@@ -79,7 +79,7 @@ class NodeRemover:
         self._moving = moving
         self._write_down = write_down
         self._delay_reason = delay_reason
-        self._config = Config()
+        self._config = AutoscalerConfig()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.removals: dict[str, Removal] = {}
         self.deleted: dict[str, float] = {}
@@ -95,7 +95,7 @@ class NodeRemover:
         self.deleted = dict(memory.cool_downs.deleted)
         self.failed = dict(memory.cool_downs.failed)
 
-    def start(self, removals: Sequence[Removal], config: Config) -> None:
+    def start(self, removals: Sequence[Removal], config: AutoscalerConfig) -> None:
         """Begin to remove nodes, together: all of them go, or none."""
         self._config = config
         self.removals.update({one.node: one for one in removals})
@@ -103,7 +103,7 @@ class NodeRemover:
         for one in removals:
             self._tasks[one.node] = task
 
-    async def attend(self, config: Config, *, ours: Collection[str]) -> None:
+    async def attend(self, config: AutoscalerConfig, *, ours: Collection[str]) -> None:
         """Once a round: go on with what nobody works on, forget what is over.
 
         Nodes that are marked though they are not being removed are given back to the scheduler: of
@@ -362,10 +362,10 @@ class NodeRemover:
     def _pods(self, node: str) -> node_pods.NodePods:
         return node_pods.sort(self._world.pods_by_node.get(node, {}).values(), now=self._now())
 
-    def _node(self, removal: Removal) -> Node | ObjectReference:
+    def _node(self, removal: Removal) -> Node | InvolvedObject:
         """What is said of the node is said of, also if it is gone."""
         node = self._world.cache(Node).get(removal.node)
-        return node or ObjectReference(
+        return node or InvolvedObject(
             api_version="v1", kind="Node", name=removal.node, uid=removal.uid
         )
 

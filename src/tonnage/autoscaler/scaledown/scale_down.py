@@ -8,9 +8,9 @@ from typing import NamedTuple, Self
 
 from prometheus_client import CollectorRegistry
 
-from tonnage.autoscaler.actuator import Hands
-from tonnage.autoscaler.config import Config
-from tonnage.autoscaler.provider_state import Provided
+from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import windows
 from tonnage.autoscaler.scaledown.decision import Decider
@@ -24,10 +24,10 @@ from tonnage.autoscaler.scaledown.soft_taints import SoftTaints
 from tonnage.autoscaler.scaledown.taints import NodeChanger
 from tonnage.autoscaler.scaledown.windows import REASONS, Reason
 from tonnage.autoscaler.scaledown.workloads import Workloads
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
-from tonnage.cluster.records import ObjectReference
+from tonnage.cluster.records import InvolvedObject
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import UNREADY
 from tonnage.objects.nodes import Node
@@ -56,7 +56,7 @@ class Situation(NamedTuple):
     """What a round of the loop hands over. `hold` says why nothing may be decided, if so."""
 
     assessed: Assessment
-    provided: Provided
+    provided: ProviderState
     trust: Trust
     plan: Plan | None = None
     hold: str = ""
@@ -82,14 +82,14 @@ class ScaleDown:
 
     def __init__(
         self,
-        world: World,
-        hands: Hands,
+        world: ClusterView,
+        hands: Actuator,
         *,
         client: Client,
         clock: Clock,
         now: Callable[[], float],
         registry: CollectorRegistry,
-        about: Callable[[], ObjectReference],
+        about: Callable[[], InvolvedObject],
         write_down: Callable[[], Awaitable[None]],
         worker: Worker,
     ) -> None:
@@ -156,7 +156,7 @@ class ScaleDown:
             await asyncio.gather(self._watching, return_exceptions=True)
             self._watching = None
 
-    async def ready(self, config: Config) -> None:
+    async def ready(self, config: AutoscalerConfig) -> None:
         """Wait until all is known that a decision needs, for who decides only once."""
         if not config.scale_down_enabled:
             return
@@ -165,7 +165,7 @@ class ScaleDown:
         while self._workloads.hold() and self._clock.monotonic() < end:
             await self._clock.sleep(0.1)
 
-    async def round(self, situation: Situation, config: Config) -> tuple[str, ...]:
+    async def round(self, situation: Situation, config: AutoscalerConfig) -> tuple[str, ...]:
         """Decide, and begin what is to be done; what was begun before goes on beside.
 
         What could not be done is told.
@@ -191,7 +191,7 @@ class ScaleDown:
         return done
 
     async def _decided(
-        self, situation: Situation, config: Config, ours: set[str]
+        self, situation: Situation, config: AutoscalerConfig, ours: set[str]
     ) -> ScaleDownReport:
         hold = situation.blocked or self._workloads.hold()
         report = ScaleDownReport(
@@ -230,7 +230,7 @@ class ScaleDown:
         plan: ScaleDownPlan,
         assessed: Assessment,
         groups: dict[str, Group],
-        config: Config,
+        config: AutoscalerConfig,
         allowed: frozenset[Reason],
         *,
         now: float,
@@ -333,14 +333,14 @@ class ScaleDown:
             failed=dict(sorted(self._remover.failed.items())),
         )
 
-    def _load_candidates(self, config: Config, ours: set[str], *, now: float) -> None:
+    def _load_candidates(self, config: AutoscalerConfig, ours: set[str], *, now: float) -> None:
         """What soft taints tell of nodes that nothing is remembered of."""
         if config.node_deletion_candidate_ttl and not self._unneeded:
             found = self._soft_taints.since(ours)
             oldest = now - config.node_deletion_candidate_ttl
             self._unneeded = {name: at for name, at in found.items() if oldest <= at <= now}
 
-    async def _forget(self, config: Config) -> None:
+    async def _forget(self, config: AutoscalerConfig) -> None:
         """Scale-down was turned off: what is left of it goes, soft taints first."""
         if self._unneeded:
             await self._soft_taints.update((), config, ours=self._unneeded.keys(), now=self._now())

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Collection
 
-from tonnage.autoscaler.actuator import Hands
-from tonnage.autoscaler.config import Config
+from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.scaledown import taints
 from tonnage.autoscaler.scaledown.taints import NodeChanger
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.errors import ClusterError
@@ -20,14 +20,21 @@ _log = logging.getLogger(__name__)
 class SoftTaints:
     """A few nodes in a round, those that are needed after all first."""
 
-    def __init__(self, world: World, hands: Hands, changer: NodeChanger, *, clock: Clock) -> None:
+    def __init__(
+        self, world: ClusterView, hands: Actuator, changer: NodeChanger, *, clock: Clock
+    ) -> None:
         self._world = world
         self._hands = hands
         self._changer = changer
         self._clock = clock
 
     async def update(
-        self, unneeded: Collection[str], config: Config, *, ours: Collection[str], now: float
+        self,
+        unneeded: Collection[str],
+        config: AutoscalerConfig,
+        *,
+        ours: Collection[str],
+        now: float,
     ) -> str:
         """Bring the taints of `ours` to what is unneeded now; what could not be done is told."""
         if self._hands.dry_run:

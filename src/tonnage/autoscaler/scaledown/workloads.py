@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from tonnage.autoscaler.scaledown import node_pods
-from tonnage.autoscaler.world import World
+from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named
 from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import (
@@ -41,11 +41,11 @@ class Workloads:
     def __init__(
         self,
         client: Client,
-        world: World,
+        world: ClusterView,
         *,
         clock: Clock,
         rng: random.Random,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self._world = world
         self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tonnage.embedded.apiserver.kinds import definition_spec
 from tonnage.embedded.apiserver.refusals import Tree, forbidden
-from tonnage.embedded.apiserver.store import Store
+from tonnage.embedded.apiserver.store import ObjectStore
 
 _STATUS_GIVEN = frozenset({"nodes"})
 """Kinds whose creator may bring a status along: a kubelet registers with one."""
@@ -19,7 +19,7 @@ _SYSTEM_PRIORITIES = {
 }
 
 
-def complete(store: Store, plural: str, tree: Tree, *, has_status: bool) -> Tree:
+def complete(store: ObjectStore, plural: str, tree: Tree, *, has_status: bool) -> Tree:
     """A new object with what the server adds; the given tree's top level may be changed."""
     if has_status and plural not in _STATUS_GIVEN:
         tree.pop("status", None)
@@ -36,7 +36,7 @@ def revised(plural: str, tree: Tree) -> Tree:
     return tree
 
 
-def _pod(store: Store, tree: Tree) -> None:
+def _pod(store: ObjectStore, tree: Tree) -> None:
     spec = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -58,7 +58,7 @@ def _pod(store: Store, tree: Tree) -> None:
 _PREEMPT = "PreemptLowerPriority"
 
 
-def _priority_class(store: Store, pod: str, name: str | None) -> Tree:
+def _priority_class(store: ObjectStore, pod: str, name: str | None) -> Tree:
     """The class a pod names, or the one for pods that name none."""
     classes = store.collections["scheduling.k8s.io", "v1", "priorityclasses"]
     if name:
@@ -71,7 +71,7 @@ def _priority_class(store: Store, pod: str, name: str | None) -> Tree:
     return next((one.tree for one in classes.within() if one.tree.get("globalDefault")), {})
 
 
-def _claim(store: Store, tree: Tree) -> None:
+def _claim(store: ObjectStore, tree: Tree) -> None:
     spec = {"volumeMode": "Filesystem", **tree.get("spec", {})}
     if "storageClassName" not in spec:
         classes = store.collections["storage.k8s.io", "v1", "storageclasses"]
@@ -88,7 +88,7 @@ def _is_default(meta: Tree) -> bool:
     return annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
 
 
-def _volume(_: Store, tree: Tree) -> None:
+def _volume(_: ObjectStore, tree: Tree) -> None:
     spec = tree.get("spec", {})
     tree["spec"] = {
         "persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **spec
@@ -96,7 +96,7 @@ def _volume(_: Store, tree: Tree) -> None:
     tree["status"] = {"phase": "Pending"}
 
 
-def _namespace(_: Store, tree: Tree) -> None:
+def _namespace(_: ObjectStore, tree: Tree) -> None:
     meta = tree["metadata"]
     labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
     tree["metadata"] = {**meta, "labels": labels}
@@ -104,23 +104,23 @@ def _namespace(_: Store, tree: Tree) -> None:
     tree["status"] = {"phase": "Active"}
 
 
-def _with_spec(**defaults: Any) -> Callable[[Store, Tree], None]:
-    def fill(_: Store, tree: Tree) -> None:
+def _with_spec(**defaults: Any) -> Callable[[ObjectStore, Tree], None]:
+    def fill(_: ObjectStore, tree: Tree) -> None:
         tree["spec"] = {**defaults, **tree.get("spec", {})}
 
     return fill
 
 
-def _at_top(**defaults: Any) -> Callable[[Store, Tree], None]:
-    def fill(_: Store, tree: Tree) -> None:
+def _at_top(**defaults: Any) -> Callable[[ObjectStore, Tree], None]:
+    def fill(_: ObjectStore, tree: Tree) -> None:
         for name, value in defaults.items():
             tree.setdefault(name, value)
 
     return fill
 
 
-def _workload(**more: Any) -> Callable[[Store, Tree], None]:
-    def fill(_: Store, tree: Tree) -> None:
+def _workload(**more: Any) -> Callable[[ObjectStore, Tree], None]:
+    def fill(_: ObjectStore, tree: Tree) -> None:
         tree["spec"] = {"replicas": 1, **more, **tree.get("spec", {})}
         tree["status"] = {"replicas": 0}
 
@@ -131,7 +131,7 @@ def _rolling(**how: Any) -> Tree:
     return {"type": "RollingUpdate", "rollingUpdate": how}
 
 
-def _definition(_: Store, tree: Tree) -> None:
+def _definition(_: ObjectStore, tree: Tree) -> None:
     tree["status"] = _definition_status(tree)
 
 
@@ -150,7 +150,7 @@ def _definition_status(tree: Tree) -> Tree:
     }  # fmt: skip
 
 
-_BY_PLURAL: dict[str, Callable[[Store, Tree], None]] = {
+_BY_PLURAL: dict[str, Callable[[ObjectStore, Tree], None]] = {
     "pods": _pod,
     "persistentvolumeclaims": _claim,
     "persistentvolumes": _volume,

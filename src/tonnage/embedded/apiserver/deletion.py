@@ -11,7 +11,7 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.embedded.apiserver.refusals import Tree, conflict, forbidden
-from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stored
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
 
 FOREGROUND = "foregroundDeletion"
 PERMANENT = ("default", "kube-system", "kube-public")
@@ -32,10 +32,10 @@ class DeleteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     dry_run: list[str] | None = None
 
 
-class Deleting:
+class Deletion:
     """Knows who owns whom; the only one that takes objects out of the store."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._namespaces = store.built_in("namespaces")

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.embedded.apiserver.refusals import Tree
-from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stored
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
 from tonnage.objects import selectors
 from tonnage.objects.meta import LabelSelector
 
@@ -21,7 +21,7 @@ Owner: TypeAlias = tuple[str, str, str]
 _NOBODY: Owner = ("", "", "")
 
 
-class Budget:
+class DisruptionBudget:
     """Which pods a budget is about, and how many of them are healthy."""
 
     def __init__(self, selector: LabelSelector | None) -> None:
@@ -71,11 +71,11 @@ class Budget:
 class Disruptions:
     """The budgets of all namespaces."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._pods = store.built_in("pods")
         self._objects = store.collections["policy", "v1", "poddisruptionbudgets"]
-        self._budgets: dict[str, dict[str, Budget]] = {}
+        self._budgets: dict[str, dict[str, DisruptionBudget]] = {}
         store.observers.append(self._observe)
 
     def covering(self, pod: Stored) -> list[Stored]:
@@ -111,13 +111,13 @@ class Disruptions:
         spec = after.tree.get("spec", {})
         if before is not None and before.tree.get("spec") == spec:
             return
-        budget = Budget(msgspec.convert(spec.get("selector"), LabelSelector | None))
+        budget = DisruptionBudget(msgspec.convert(spec.get("selector"), LabelSelector | None))
         self._budgets.setdefault(after.namespace, {})[after.name] = budget
         for pod in self._pods.within(after.namespace):
             budget.see(pod)
         self._tell(after.namespace, after.name, budget)
 
-    def _tell(self, namespace: str, name: str, budget: Budget) -> None:
+    def _tell(self, namespace: str, name: str, budget: DisruptionBudget) -> None:
         obj = self._objects.get(namespace, name)
         if obj is None:
             return
@@ -125,7 +125,7 @@ class Disruptions:
         if status != obj.tree.get("status"):
             self._store.put(self._objects, {**obj.tree, "status": status}, obj)
 
-    def _status(self, obj: Stored, budget: Budget) -> Tree:
+    def _status(self, obj: Stored, budget: DisruptionBudget) -> Tree:
         spec = obj.tree.get("spec", {})
         expected, desired = self._wanted(obj.namespace, spec, budget)
         allowed = max(budget.healthy - desired, 0) if expected > 0 else 0
@@ -137,7 +137,7 @@ class Disruptions:
             "expectedPods": expected,
         }
 
-    def _wanted(self, namespace: str, spec: Tree, budget: Budget) -> tuple[int, int]:
+    def _wanted(self, namespace: str, spec: Tree, budget: DisruptionBudget) -> tuple[int, int]:
         """How many pods there should be, and how many of them healthy."""
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if most is None and not isinstance(least, str):
@@ -150,7 +150,7 @@ class Disruptions:
             return expected, max(expected - _share(most, expected), 0)
         return expected, _share(least, expected)
 
-    def _expected(self, namespace: str, budget: Budget) -> int | None:
+    def _expected(self, namespace: str, budget: DisruptionBudget) -> int | None:
         total = 0
         for owner in budget.owners:
             replicas = self._replicas(namespace, owner)

@@ -4,7 +4,7 @@ from collections import deque
 from typing import NamedTuple
 
 from tonnage.clock import Clock
-from tonnage.embedded.apiserver.store import Collection, Occurrence, Store
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence
 
 EVENT_TTL = 3600.0
 """Seconds, as a kube-apiserver keeps them."""
@@ -19,10 +19,10 @@ class _Due(NamedTuple):
     version: int
 
 
-class Expiring:
+class EventExpiry:
     """Removes events whose time is over, whenever somebody asks the server for anything."""
 
-    def __init__(self, store: Store, clock: Clock, *, after: float) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock, *, after: float) -> None:
         self._store = store
         self._clock = clock
         self._after = after

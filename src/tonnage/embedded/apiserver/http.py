@@ -13,8 +13,8 @@ import os
 
 from aiohttp import web
 
-from tonnage.cluster.transport import Request, Response
-from tonnage.embedded.apiserver.refusals import Refusal, unsupported_media_type
+from tonnage.cluster.transport import HttpRequest, Response
+from tonnage.embedded.apiserver.refusals import ApiRefusal, unsupported_media_type
 from tonnage.embedded.apiserver.server import ApiServer, refused
 from tonnage.embedded.apiserver.watches import Watch
 from tonnage.errors import InputError
@@ -74,7 +74,7 @@ class HttpFront:
     async def _handle(self, received: web.Request) -> web.StreamResponse:
         try:
             path = self._permitted(received)
-            request = Request(
+            request = HttpRequest(
                 method=received.method,
                 path=path,
                 query=tuple(received.query.items()),
@@ -82,7 +82,7 @@ class HttpFront:
                 body=await received.read(),
             )
             watch = self._server.watch(request)
-        except Refusal as refusal:
+        except ApiRefusal as refusal:
             return _sent(refused(refusal))
         if watch is None:
             return _sent(self._server.answer(request))
@@ -91,9 +91,9 @@ class HttpFront:
     def _permitted(self, received: web.Request) -> str:
         """The path that is asked for, without the token; refused to whoever has no business."""
         if not _is_loopback(received.url.host or ""):
-            raise Refusal(403, "Forbidden", "this server is for loopback only")
+            raise ApiRefusal(403, "Forbidden", "this server is for loopback only")
         if "Origin" in received.headers:
-            raise Refusal(403, "Forbidden", "this server does not answer web pages")
+            raise ApiRefusal(403, "Forbidden", "this server does not answer web pages")
         untyped = received.can_read_body and "Content-Type" not in received.headers
         if untyped and not self._prefix:
             # What a page can send without asking first; some clients do too, but they know a token.
@@ -102,7 +102,7 @@ class HttpFront:
         given, rest = path[: len(self._prefix)], path[len(self._prefix) :]
         if not hmac.compare_digest(given.encode(), self._prefix.encode()):
             why = "the path does not begin with this cluster's token: use its kubeconfig"
-            raise Refusal(401, "Unauthorized", why)
+            raise ApiRefusal(401, "Unauthorized", why)
         return rest or "/"
 
     async def _streamed(self, received: web.Request, watch: Watch) -> web.StreamResponse:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tonnage.cluster.transport import Request, Response, Stream
-from tonnage.embedded.apiserver.refusals import Refusal
+from tonnage.cluster.transport import HttpRequest, Response, Stream
+from tonnage.embedded.apiserver.refusals import ApiRefusal
 from tonnage.embedded.apiserver.server import ApiServer, refused
 
 
@@ -15,17 +15,17 @@ class InProcessTransport:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: HttpRequest) -> Response:
         # As over a network, others may be faster; and nobody who only sends keeps them waiting.
         await asyncio.sleep(0)
         return self._server.answer(request)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    async def stream(self, request: HttpRequest) -> AsyncIterator[Stream]:
         await asyncio.sleep(0)
         try:
             watch = self._server.watch(request)
-        except Refusal as refusal:
+        except ApiRefusal as refusal:
             yield _whole(refused(refusal))
             return
         if watch is None:

@@ -17,8 +17,8 @@ import msgspec
 
 from tonnage.embedded.apiserver import validation
 from tonnage.embedded.apiserver.kinds import DEFINITIONS, from_definition
-from tonnage.embedded.apiserver.refusals import Refusal
-from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stored
+from tonnage.embedded.apiserver.refusals import ApiRefusal
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
 from tonnage.errors import InputError
 
 Key: TypeAlias = tuple[str, str, str, str, str]
@@ -40,10 +40,10 @@ class _Line(msgspec.Struct, kw_only=True, omit_defaults=True):
     object: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class Journal:
+class StoreJournal:
     """One process at a time keeps one file; an observer of the store."""
 
-    def __init__(self, path: Path, store: Store) -> None:
+    def __init__(self, path: Path, store: ObjectStore) -> None:
         self._path = path
         self._store = store
         self._lines = 0
@@ -77,7 +77,7 @@ class Journal:
                 at = int(tree["metadata"]["resourceVersion"])
                 if collection.kind is DEFINITIONS:
                     self._store.serve(from_definition(tree))
-            except (Refusal, ValueError) as error:
+            except (ApiRefusal, ValueError) as error:
                 self._set_apart(data, f"{key[2]} {key[3]}/{key[4]}: {error}")
             else:
                 self._store.restore(collection, Stored(key[3], key[4], at, tree, data))

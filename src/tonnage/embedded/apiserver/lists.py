@@ -9,15 +9,15 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.embedded.apiserver.kinds import ServedKind
 from tonnage.embedded.apiserver.refusals import bad_request, gone, too_large_version
-from tonnage.embedded.apiserver.request_paths import Asked
+from tonnage.embedded.apiserver.request_paths import ResourceRequest
 from tonnage.embedded.apiserver.request_selectors import selection
-from tonnage.embedded.apiserver.store import Store, Stored
+from tonnage.embedded.apiserver.store import ObjectStore, Stored
 
 _LISTS_KEPT = 64
 _SECONDS_KEPT = 300.0
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class ListPage(msgspec.Struct, frozen=True, kw_only=True):
     """One page of a list, or all of it."""
 
     items: list[Stored]
@@ -57,16 +57,16 @@ class _Token(msgspec.Struct, frozen=True, array_like=True):
     start: int
 
 
-class Reading:
+class Lister:
     """Answers lists; remembers those that were asked for in pages, for five minutes."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
         self._made = 0
 
-    def listed(self, asked: Asked) -> Listed:
+    def listed(self, asked: ResourceRequest) -> ListPage:
         limit = asked.number("limit") or 0
         token = asked.query.get("continue", "")
         if token:
@@ -81,7 +81,7 @@ class Reading:
         if selects is not None:
             items = [one for one in items if selects(one)]
         if not limit or limit >= len(items):
-            return Listed(items=items, version=self._store.version)
+            return ListPage(items=items, version=self._store.version)
         self._made += 1
         until = self._clock.monotonic() + _SECONDS_KEPT
         kept = _Kept(_path(asked), items, self._store.version, until)
@@ -90,7 +90,7 @@ class Reading:
             self._kept.popitem(last=False)
         return _page(kept, _Token(self._made, 0), limit=limit, counted=selects is None)
 
-    def _continued(self, asked: Asked, text: str, *, limit: int) -> Listed:
+    def _continued(self, asked: ResourceRequest, text: str, *, limit: int) -> ListPage:
         try:
             token = msgspec.json.decode(base64.urlsafe_b64decode(text), type=_Token)
         except (binascii.Error, msgspec.DecodeError, ValueError):
@@ -107,7 +107,7 @@ class Reading:
         selected = "labelSelector" in asked.query or "fieldSelector" in asked.query
         return _page(kept, token, limit=limit, counted=not selected)
 
-    def _check_version(self, asked: Asked) -> None:
+    def _check_version(self, asked: ResourceRequest) -> None:
         wanted = asked.number("resourceVersion") or 0
         if wanted > self._store.version:
             raise too_large_version(wanted, self._store.version)
@@ -116,12 +116,12 @@ class Reading:
             raise gone(f"The provided resource version is too old: {wanted}")
 
 
-def _page(kept: _Kept, token: _Token, *, limit: int, counted: bool) -> Listed:
+def _page(kept: _Kept, token: _Token, *, limit: int, counted: bool) -> ListPage:
     end = token.start + limit if limit else len(kept.items)
     if end >= len(kept.items):
-        return Listed(items=kept.items[token.start :], version=kept.version)
+        return ListPage(items=kept.items[token.start :], version=kept.version)
     rest = base64.urlsafe_b64encode(msgspec.json.encode(_Token(token.number, end)))
-    return Listed(
+    return ListPage(
         items=kept.items[token.start : end],
         version=kept.version,
         next=rest.decode(),
@@ -129,5 +129,5 @@ def _page(kept: _Kept, token: _Token, *, limit: int, counted: bool) -> Listed:
     )
 
 
-def _path(asked: Asked) -> tuple[str, str]:
+def _path(asked: ResourceRequest) -> tuple[str, str]:
     return asked.collection.kind.full_name, asked.namespace

@@ -5,7 +5,7 @@ All of them give a new tree that shares with the old one what they do not touch.
 
 from typing import Any
 
-from tonnage.embedded.apiserver.refusals import Refusal, Tree, bad_request
+from tonnage.embedded.apiserver.refusals import ApiRefusal, Tree, bad_request
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -254,5 +254,5 @@ def _index(step: str, largest: int) -> int:
     return int(step)
 
 
-def _inapplicable(why: str) -> Refusal:
-    return Refusal(422, "Invalid", f"the server rejected our request due to an error: {why}")
+def _inapplicable(why: str) -> ApiRefusal:
+    return ApiRefusal(422, "Invalid", f"the server rejected our request due to an error: {why}")

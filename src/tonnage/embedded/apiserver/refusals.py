@@ -9,7 +9,7 @@ Tree = dict[str, Any]
 """A JSON object. Trees in the store are shared and never changed; a change is a new tree."""
 
 
-class Refusal(Exception):  # noqa: N818 - an answer more than an error
+class ApiRefusal(Exception):  # noqa: N818 - an answer more than an error
     """The answer is a Status of failure."""
 
     def __init__(
@@ -42,32 +42,36 @@ class Refusal(Exception):  # noqa: N818 - an answer more than an error
         return msgspec.json.encode(self.status)
 
 
-def bad_request(message: str) -> Refusal:
-    return Refusal(400, "BadRequest", message)
+def bad_request(message: str) -> ApiRefusal:
+    return ApiRefusal(400, "BadRequest", message)
 
 
-def forbidden(what: str, name: str, why: str) -> Refusal:
-    return Refusal(403, "Forbidden", f'{what} "{name}" is forbidden: {why}', details={"name": name})
+def forbidden(what: str, name: str, why: str) -> ApiRefusal:
+    return ApiRefusal(
+        403, "Forbidden", f'{what} "{name}" is forbidden: {why}', details={"name": name}
+    )
 
 
-def no_such_path() -> Refusal:
+def no_such_path() -> ApiRefusal:
     """There is nothing of the kind; without a name in the details, clients know the difference."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource", details={})
+    return ApiRefusal(
+        404, "NotFound", "the server could not find the requested resource", details={}
+    )
 
 
-def not_found(what: str, name: str) -> Refusal:
+def not_found(what: str, name: str) -> ApiRefusal:
     resource, _, group = what.partition(".")
     details = {"name": name, "kind": resource, **({"group": group} if group else {})}
-    return Refusal(404, "NotFound", f'{what} "{name}" not found', details=details)
+    return ApiRefusal(404, "NotFound", f'{what} "{name}" not found', details=details)
 
 
-def method_not_allowed(message: str) -> Refusal:
-    return Refusal(405, "MethodNotAllowed", message, details={})
+def method_not_allowed(message: str) -> ApiRefusal:
+    return ApiRefusal(405, "MethodNotAllowed", message, details={})
 
 
-def already_exists(what: str, name: str) -> Refusal:
+def already_exists(what: str, name: str) -> ApiRefusal:
     resource, _, group = what.partition(".")
-    return Refusal(
+    return ApiRefusal(
         409,
         "AlreadyExists",
         f'{what} "{name}" already exists',
@@ -75,9 +79,9 @@ def already_exists(what: str, name: str) -> Refusal:
     )
 
 
-def conflict(what: str, name: str, why: str = "") -> Refusal:
+def conflict(what: str, name: str, why: str = "") -> ApiRefusal:
     why = why or "the object has been modified; please apply your changes to the latest version"
-    return Refusal(
+    return ApiRefusal(
         409,
         "Conflict",
         f'Operation cannot be fulfilled on {what} "{name}": {why}',
@@ -85,12 +89,12 @@ def conflict(what: str, name: str, why: str = "") -> Refusal:
     )
 
 
-def gone(message: str) -> Refusal:
-    return Refusal(410, "Expired", message)
+def gone(message: str) -> ApiRefusal:
+    return ApiRefusal(410, "Expired", message)
 
 
-def unsupported_media_type(given: str, accepted: Sequence[str]) -> Refusal:
-    return Refusal(
+def unsupported_media_type(given: str, accepted: Sequence[str]) -> ApiRefusal:
+    return ApiRefusal(
         415,
         "UnsupportedMediaType",
         f"the body of the request was in an unknown format {given!r}"
@@ -98,14 +102,14 @@ def unsupported_media_type(given: str, accepted: Sequence[str]) -> Refusal:
     )
 
 
-def invalid(kind: str, name: str, problems: Sequence[tuple[str, str]]) -> Refusal:
+def invalid(kind: str, name: str, problems: Sequence[tuple[str, str]]) -> ApiRefusal:
     """`problems` are fields, each with what is wrong about it."""
     told = ", ".join(f"{field}: {problem}" for field, problem in problems)
     causes = [
         {"reason": "FieldValueInvalid", "message": problem, "field": field}
         for field, problem in problems
     ]
-    return Refusal(
+    return ApiRefusal(
         422,
         "Invalid",
         f'{kind} "{name}" is invalid: {told}',
@@ -113,10 +117,10 @@ def invalid(kind: str, name: str, problems: Sequence[tuple[str, str]]) -> Refusa
     )
 
 
-def too_large_version(asked: int, current: int) -> Refusal:
+def too_large_version(asked: int, current: int) -> ApiRefusal:
     """A version from before the server's data was lost, or from another server."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    return Refusal(
+    return ApiRefusal(
         504,
         "Timeout",
         f"Too large resource version: {asked}, current: {current}",

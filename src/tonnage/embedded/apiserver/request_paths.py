@@ -5,15 +5,15 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tonnage.cluster.transport import Request
+from tonnage.cluster.transport import HttpRequest
 from tonnage.embedded.apiserver.refusals import bad_request, method_not_allowed, no_such_path
-from tonnage.embedded.apiserver.store import Collection, Store
+from tonnage.embedded.apiserver.store import Collection, ObjectStore
 
 _OF_NAMESPACES = ("status", "finalize")
 _OF_RUNNING_PODS = ("log", "exec", "attach", "portforward", "proxy", "ephemeralcontainers")
 
 
-class Place(msgspec.Struct, frozen=True):
+class ResourcePath(msgspec.Struct, frozen=True):
     """Where a path points: a kind, and as much of namespace, name and subresource as it has."""
 
     group: str
@@ -24,7 +24,7 @@ class Place(msgspec.Struct, frozen=True):
     subresource: str
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request about objects of one kind."""
 
     method: str
@@ -57,7 +57,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return int(text)
 
 
-def asked(store: Store, request: Request) -> Asked:
+def asked(store: ObjectStore, request: HttpRequest) -> ResourceRequest:
     """What a request is about; refused if there is no such thing."""
     place = _place(request.path)
     collection = store.collections.get((place.group, place.version, place.plural))
@@ -78,7 +78,7 @@ def asked(store: Store, request: Request) -> Asked:
     query = dict(request.query)
     if query.get("dryRun", "All") != "All":
         raise bad_request(f"dryRun: expected All, not {query['dryRun']!r}")
-    return Asked(
+    return ResourceRequest(
         method=request.method,
         collection=collection,
         namespace=place.namespace,
@@ -92,7 +92,7 @@ def asked(store: Store, request: Request) -> Asked:
 
 
 @lru_cache(maxsize=4096)
-def _place(path: str) -> Place:
+def _place(path: str) -> ResourcePath:
     root, *parts = path.strip("/").split("/")
     if "%" in path:
         parts = [unquote(part) for part in parts]
@@ -108,4 +108,4 @@ def _place(path: str) -> Place:
     plural, name, subresource, *more = (*rest, "", "")
     if any(more):
         raise no_such_path()
-    return Place(group, version, plural, namespace, name, subresource)
+    return ResourcePath(group, version, plural, namespace, name, subresource)

@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 
 from tonnage.clock import Clock
-from tonnage.cluster.transport import Request, Response
+from tonnage.cluster.transport import HttpRequest, Response
 from tonnage.embedded.apiserver import discovery, patches, reviews, subresources, tables
-from tonnage.embedded.apiserver.deletion import DeleteOptions, Deleting
+from tonnage.embedded.apiserver.deletion import DeleteOptions, Deletion
 from tonnage.embedded.apiserver.disruptions import Disruptions
-from tonnage.embedded.apiserver.event_expiry import EVENT_TTL, Expiring
-from tonnage.embedded.apiserver.journal import Journal
+from tonnage.embedded.apiserver.event_expiry import EVENT_TTL, EventExpiry
+from tonnage.embedded.apiserver.journal import StoreJournal
 from tonnage.embedded.apiserver.kinds import DEFINITIONS, from_definition
-from tonnage.embedded.apiserver.lists import Reading
+from tonnage.embedded.apiserver.lists import Lister
 from tonnage.embedded.apiserver.refusals import (
-    Refusal,
+    ApiRefusal,
     Tree,
     bad_request,
     invalid,
@@ -24,11 +24,11 @@ from tonnage.embedded.apiserver.refusals import (
     no_such_path,
     not_found,
 )
-from tonnage.embedded.apiserver.request_paths import Asked, asked
-from tonnage.embedded.apiserver.store import Collection, Occurrence, Store, Stored
+from tonnage.embedded.apiserver.request_paths import ResourceRequest, asked
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
 from tonnage.embedded.apiserver.subresources import Evictions
 from tonnage.embedded.apiserver.watches import Watch
-from tonnage.embedded.apiserver.writes import Writing, parsed
+from tonnage.embedded.apiserver.writes import ObjectWriter, parsed
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 REMEMBERED = 4096
@@ -56,15 +56,15 @@ class ApiServer:
 
         `event_ttl` is how many seconds an Event is kept after it was last written.
         """
-        self.store = Store(remembered=remembered)
+        self.store = ObjectStore(remembered=remembered)
         self.clock = clock
-        self._journal = Journal(data, self.store) if data is not None else None
-        self._deleting = Deleting(self.store, clock)
+        self._journal = StoreJournal(data, self.store) if data is not None else None
+        self._deleting = Deletion(self.store, clock)
         self._disruptions = Disruptions(self.store)
-        self._writing = Writing(self.store, self._deleting, clock=clock, rng=rng)
+        self._writing = ObjectWriter(self.store, self._deleting, clock=clock, rng=rng)
         self._evictions = Evictions(self.store, self._deleting, self._disruptions)
-        self._reading = Reading(self.store, clock)
-        self._expiring = Expiring(self.store, clock, after=event_ttl)
+        self._reading = Lister(self.store, clock)
+        self._expiring = EventExpiry(self.store, clock, after=event_ttl)
         self.store.observers.append(self._definition_changed)
         self._adopt_restored()
         for name in NAMESPACES:
@@ -72,19 +72,19 @@ class ApiServer:
             if spaces.get("", name) is None:
                 self._writing.create(spaces, {"metadata": {"name": name}}, namespace="", dry=False)
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: HttpRequest) -> Response:
         """The answer to anything but a watch."""
         self._expiring.remove_expired()
         try:
             return self._answer(request)
-        except Refusal as refusal:
+        except ApiRefusal as refusal:
             return refused(refusal)
         except RecursionError:
             # Whatever is stored was encoded before, so this came too early to change anything.
             return refused(bad_request("the request is nested too deeply"))
 
-    def watch(self, request: Request) -> Watch | None:
-        """The watch a request asks for, if it asks for one; raises `Refusal`."""
+    def watch(self, request: HttpRequest) -> Watch | None:
+        """The watch a request asks for, if it asks for one; raises `ApiRefusal`."""
         if not any(name == "watch" for name, _ in request.query):
             return None
         self._expiring.remove_expired()
@@ -100,7 +100,7 @@ class ApiServer:
         if self._journal is not None:
             self._journal.close()
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: HttpRequest) -> Response:
         if request.path in _HEALTH:
             return Response(status=200, headers=_PLAIN, body=b"ok")
         if request.path == "/openapi/v2" and _wants_protobuf(request):
@@ -122,7 +122,7 @@ class ApiServer:
 
     # Looking
 
-    def _get(self, wanted: Asked) -> Response:
+    def _get(self, wanted: ResourceRequest) -> Response:
         obj = _existing(wanted)
         if wanted.subresource == "scale":
             return _shown(subresources.scale_of(wanted.collection, obj))
@@ -130,7 +130,7 @@ class ApiServer:
             return Response(status=200, headers=_JSON, body=self._table(wanted, [obj]))
         return _stored(obj)
 
-    def _list(self, wanted: Asked) -> Response:
+    def _list(self, wanted: ResourceRequest) -> Response:
         listed = self._reading.listed(wanted)
         if tables.is_wanted(wanted.accept):
             body = self._table(wanted, listed.items, metadata=listed.metadata)
@@ -139,7 +139,7 @@ class ApiServer:
         return Response(status=200, headers=_JSON, body=body)
 
     def _table(
-        self, wanted: Asked, objects: list[Stored], *, metadata: Tree | None = None
+        self, wanted: ResourceRequest, objects: list[Stored], *, metadata: Tree | None = None
     ) -> bytes:
         if metadata is None:
             metadata = {"resourceVersion": str(objects[0].version)}
@@ -153,7 +153,7 @@ class ApiServer:
 
     # Changing
 
-    def _create(self, wanted: Asked) -> Response:
+    def _create(self, wanted: ResourceRequest) -> Response:
         kind = wanted.collection.kind
         if kind.namespaced and not wanted.namespace:
             raise method_not_allowed("the server does not allow this method on the resource")
@@ -163,11 +163,11 @@ class ApiServer:
         )
         return _stored(obj, status=201)
 
-    def _replace(self, wanted: Asked) -> Response:
+    def _replace(self, wanted: ResourceRequest) -> Response:
         tree = parsed(wanted.body, content_type=wanted.content_type)
         return self._updated(wanted, _existing(wanted), tree)
 
-    def _patch(self, wanted: Asked) -> Response:
+    def _patch(self, wanted: ResourceRequest) -> Response:
         style = wanted.content_type
         before = wanted.collection.get(wanted.namespace, wanted.name)
         if style == patches.APPLY:
@@ -183,7 +183,7 @@ class ApiServer:
         tree = self._writing.patched(wanted.collection, current, wanted.body, style=style)
         return self._updated(wanted, before, tree)
 
-    def _applied_new(self, wanted: Asked) -> Response:
+    def _applied_new(self, wanted: ResourceRequest) -> Response:
         tree = parsed(wanted.body, content_type=wanted.content_type)
         if isinstance(tree, dict):
             meta = tree.get("metadata")
@@ -193,7 +193,7 @@ class ApiServer:
         )
         return _stored(obj, status=201)
 
-    def _updated(self, wanted: Asked, before: Stored, tree: Tree) -> Response:
+    def _updated(self, wanted: ResourceRequest, before: Stored, tree: Tree) -> Response:
         collection = wanted.collection
         scales = wanted.subresource == "scale"
         if scales:
@@ -205,7 +205,7 @@ class ApiServer:
 
     # Deleting
 
-    def _delete(self, wanted: Asked) -> Response:
+    def _delete(self, wanted: ResourceRequest) -> Response:
         if wanted.subresource:
             raise method_not_allowed("the server does not allow this method on the resource")
         obj = _existing(wanted)
@@ -217,7 +217,7 @@ class ApiServer:
         details = {"name": obj.name, "kind": wanted.collection.kind.plural, "uid": obj.uid}
         return _shown({**_SUCCESS, "details": details})
 
-    def _delete_all(self, wanted: Asked) -> Response:
+    def _delete_all(self, wanted: ResourceRequest) -> Response:
         options = _delete_options(wanted)
         listed = self._reading.listed(wanted)
         for obj in listed.items:
@@ -228,7 +228,7 @@ class ApiServer:
         body = listed.encoded(wanted.collection.kind)
         return Response(status=200, headers=_JSON, body=body)
 
-    def _post_to_pod(self, wanted: Asked) -> Response:
+    def _post_to_pod(self, wanted: ResourceRequest) -> Response:
         tree = parsed(wanted.body, content_type=wanted.content_type)
         if not isinstance(tree, dict):
             raise bad_request(f"pods/{wanted.subresource}: expected an object")
@@ -265,11 +265,11 @@ class ApiServer:
         self._expiring.adopt()
 
 
-def _wants_protobuf(request: Request) -> bool:
+def _wants_protobuf(request: HttpRequest) -> bool:
     return any(name.lower() == "accept" and "protobuf" in value for name, value in request.headers)
 
 
-def refused(refusal: Refusal) -> Response:
+def refused(refusal: ApiRefusal) -> Response:
     """The answer that says no."""
     headers = dict(_JSON)
     if refusal.retry_after is not None:
@@ -277,14 +277,14 @@ def refused(refusal: Refusal) -> Response:
     return Response(status=refusal.code, headers=headers, body=refusal.body)
 
 
-def _existing(wanted: Asked) -> Stored:
+def _existing(wanted: ResourceRequest) -> Stored:
     obj = wanted.collection.get(wanted.namespace, wanted.name)
     if obj is None:
         raise not_found(wanted.collection.kind.full_name, wanted.name)
     return obj
 
 
-def _delete_options(wanted: Asked) -> DeleteOptions:
+def _delete_options(wanted: ResourceRequest) -> DeleteOptions:
     """From the body, or else from the query."""
     if not wanted.body:
         return DeleteOptions(
@@ -317,7 +317,7 @@ _SHOWN_WHEN_GONE = frozenset(
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _POSTED = ("binding", "eviction")
 
-_VERBS: dict[tuple[str, bool, bool], Callable[[ApiServer, Asked], Response]] = {
+_VERBS: dict[tuple[str, bool, bool], Callable[[ApiServer, ResourceRequest], Response]] = {
     ("GET", True, False): ApiServer._get,
     ("GET", False, False): ApiServer._list,
     ("POST", False, False): ApiServer._create,

@@ -175,7 +175,7 @@ class Collection:
             tell(occurrence)
 
 
-class Store:
+class ObjectStore:
     """All collections; `observers` learn of every change after those who watch."""
 
     def __init__(self, *, remembered: int) -> None:

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tonnage.embedded.apiserver.deletion import DeleteOptions, Deleting
+from tonnage.embedded.apiserver.deletion import DeleteOptions, Deletion
 from tonnage.embedded.apiserver.disruptions import Disruptions, is_ready
-from tonnage.embedded.apiserver.refusals import Refusal, Tree, bad_request, conflict, invalid
-from tonnage.embedded.apiserver.store import Collection, Store, Stored
+from tonnage.embedded.apiserver.refusals import ApiRefusal, Tree, bad_request, conflict, invalid
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Stored
 from tonnage.objects.meta import ObjectMeta
 
 _T = TypeVar("_T")
@@ -36,7 +36,7 @@ class _Binding(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-def bind(store: Store, pod: Stored, binding: Tree, *, now: datetime, dry: bool) -> None:
+def bind(store: ObjectStore, pod: Stored, binding: Tree, *, now: datetime, dry: bool) -> None:
     """Give a pod its node, once and for all."""
     pods = store.built_in("pods")
     given = _read_as(_Binding, binding, "Binding")
@@ -80,7 +80,7 @@ def bind(store: Store, pod: Stored, binding: Tree, *, now: datetime, dry: bool) 
 class Evictions:
     """Deletions of pods that ask their disruption budget first."""
 
-    def __init__(self, store: Store, deleting: Deleting, disruptions: Disruptions) -> None:
+    def __init__(self, store: ObjectStore, deleting: Deletion, disruptions: Disruptions) -> None:
         self._pods = store.built_in("pods")
         self._deleting = deleting
         self._disruptions = disruptions
@@ -97,7 +97,7 @@ class Evictions:
         if not budgets:
             return
         if len(budgets) > 1:
-            raise Refusal(
+            raise ApiRefusal(
                 500,
                 "InternalError",
                 "This pod has more than one PodDisruptionBudget,"
@@ -116,7 +116,7 @@ class Evictions:
             "message": f"The disruption budget {name} needs {status['desiredHealthy']} healthy"
             f" pods and has {status['currentHealthy']} currently",
         }
-        raise Refusal(
+        raise ApiRefusal(
             429,
             "TooManyRequests",
             "Cannot evict pod as it would violate the pod's disruption budget.",

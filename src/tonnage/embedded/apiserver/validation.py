@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.embedded.apiserver.kinds import DEFINITIONS, ServedKind, definition_spec
-from tonnage.embedded.apiserver.refusals import Refusal, Tree, bad_request, invalid
+from tonnage.embedded.apiserver.refusals import ApiRefusal, Tree, bad_request, invalid
 from tonnage.objects import codec, selectors
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.resources import valid_qualified_name
@@ -99,7 +99,7 @@ def _raise(kind: ServedKind, tree: Tree, problems: Iterable[Problem]) -> None:
         raise invalid(kind.kind, tree["metadata"].get("name", ""), found)
 
 
-def _malformed(kind: ServedKind, why: str) -> Refusal:
+def _malformed(kind: ServedKind, why: str) -> ApiRefusal:
     return bad_request(f"{kind.kind} in the request cannot be read: {why}")
 
 

@@ -12,10 +12,10 @@ from typing import TypeAlias
 import msgspec
 
 from tonnage.clock import Clock
-from tonnage.embedded.apiserver.refusals import Refusal, Tree, gone, invalid, too_large_version
-from tonnage.embedded.apiserver.request_paths import Asked
+from tonnage.embedded.apiserver.refusals import ApiRefusal, Tree, gone, invalid, too_large_version
+from tonnage.embedded.apiserver.request_paths import ResourceRequest
 from tonnage.embedded.apiserver.request_selectors import selection
-from tonnage.embedded.apiserver.store import ADDED, Occurrence, Store, Stored, event
+from tonnage.embedded.apiserver.store import ADDED, ObjectStore, Occurrence, Stored, event
 
 BOOKMARK_EVERY = 60.0
 LONGEST = 3600.0
@@ -32,8 +32,10 @@ Render: TypeAlias = Callable[[Stored], bytes]
 class Watch:
     """One open watch: what it has to tell, and the one who waits for it."""
 
-    def __init__(self, store: Store, asked: Asked, *, render: Render | None = None) -> None:
-        """Opened by `events`; raises `Refusal` if it never can be."""
+    def __init__(
+        self, store: ObjectStore, asked: ResourceRequest, *, render: Render | None = None
+    ) -> None:
+        """Opened by `events`; raises `ApiRefusal` if it never can be."""
         self._store = store
         self._collection = asked.collection
         self._namespace = asked.namespace
@@ -69,7 +71,7 @@ class Watch:
         self._ended = True
         self._news.set()
 
-    def _check(self, asked: Asked) -> None:
+    def _check(self, asked: ResourceRequest) -> None:
         if self._since > self._store.version:
             raise too_large_version(self._since, self._store.version)
         if self._initial == "true":
@@ -97,7 +99,7 @@ class Watch:
                 self._tell(occurrence)
         self._news.set()
 
-    def _fail(self, refusal: Refusal) -> None:
+    def _fail(self, refusal: ApiRefusal) -> None:
         self._waiting.append(event("ERROR", refusal.body))
         self.end()
 

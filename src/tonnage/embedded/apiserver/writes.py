@@ -8,7 +8,7 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.embedded.apiserver import defaults, patches, protobuf, validation
-from tonnage.embedded.apiserver.deletion import Deleting
+from tonnage.embedded.apiserver.deletion import Deletion
 from tonnage.embedded.apiserver.kinds import ServedKind
 from tonnage.embedded.apiserver.refusals import (
     Tree,
@@ -20,7 +20,7 @@ from tonnage.embedded.apiserver.refusals import (
     not_found,
     unsupported_media_type,
 )
-from tonnage.embedded.apiserver.store import Collection, Store, Stored, stored
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Stored, stored
 from tonnage.files import yamltext
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -42,11 +42,11 @@ _DROPPED = ("managedFields", "selfLink", "resourceVersion")
 _BESIDE_SPEC = frozenset({"metadata", "status", "apiVersion", "kind"})
 
 
-class Writing:
+class ObjectWriter:
     """Turns what clients send into what is stored."""
 
     def __init__(
-        self, store: Store, deleting: Deleting, *, clock: Clock, rng: random.Random
+        self, store: ObjectStore, deleting: Deletion, *, clock: Clock, rng: random.Random
     ) -> None:
         self._store = store
         self._deleting = deleting

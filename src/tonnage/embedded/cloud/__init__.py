@@ -7,16 +7,16 @@ cloud        the provider of node groups that an autoscaler is given
 It belongs to the world, not to the autoscaler: one that is started again finds the same machines.
 """
 
-from tonnage.embedded.cloud.behaviour import CloudBehaviour, Outage, Shortage
+from tonnage.embedded.cloud.behaviour import CloudBehaviour, CloudOutage, Shortage
 from tonnage.embedded.cloud.cloud import SimulatedCloud
-from tonnage.embedded.cloud.machines import Bill, GroupBill, Machine
+from tonnage.embedded.cloud.machines import Bill, CloudMachine, GroupBill
 
 __all__ = [
     "Bill",
     "CloudBehaviour",
+    "CloudMachine",
+    "CloudOutage",
     "GroupBill",
-    "Machine",
-    "Outage",
     "Shortage",
     "SimulatedCloud",
 ]

@@ -39,7 +39,7 @@ class _Window(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
         return self.since <= seconds and (self.until is None or seconds < self.until)
 
 
-class Outage(_Window, frozen=True, kw_only=True):
+class CloudOutage(_Window, frozen=True, kw_only=True):
     """A time in which the cloud answers no request; asking again later helps."""
 
 
@@ -83,7 +83,7 @@ class CloudBehaviour(
     failure_chance: float = 0.0
     """That a machine fails all by itself, each on its own."""
     shortages: tuple[Shortage, ...] = ()
-    outages: tuple[Outage, ...] = ()
+    outages: tuple[CloudOutage, ...] = ()
     never_register: tuple[str, ...] = ()
     """Groups whose machines run and never become nodes."""
     never_register_chance: float = 0.0

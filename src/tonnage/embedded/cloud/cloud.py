@@ -16,9 +16,9 @@ from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.embedded.cloud.behaviour import ZONE, CloudBehaviour, Shortage, label
-from tonnage.embedded.cloud.machines import Bill, Machine, Machines
-from tonnage.embedded.world.behaviour import Fate
-from tonnage.embedded.world.keyed_tasks import Chores
+from tonnage.embedded.cloud.machines import Bill, CloudMachine, CloudMachines
+from tonnage.embedded.world.behaviour import SeededChance
+from tonnage.embedded.world.keyed_tasks import KeyedTasks
 from tonnage.errors import InputError, ProviderError
 from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
@@ -50,24 +50,24 @@ class SimulatedCloud:
         self._client = client
         self._clock = clock
         self._behaviour = behaviour
-        self._fate = Fate(rng)
+        self._fate = SeededChance(rng)
         self._declared = {group.metadata.name: kwok_objects.check(group) for group in node_groups}
         self._groups = {
             group.id: group
             for group in node_group_objects.from_objects(self._declared.values(), ())
         }
         prices = {name: group.price_per_hour or 0.0 for name, group in self._groups.items()}
-        self.machines = Machines(prices)
+        self.machines = CloudMachines(prices)
         self._numbers = dict.fromkeys(self._declared, 0)
         self._began = clock.monotonic()
         self._opening = asyncio.Lock()
         self._opened = False
-        self._chores: Chores | None = None
+        self._chores: KeyedTasks | None = None
 
     async def run(self) -> None:
         """Once. Machines that were asked for before come as if it had been running."""
         await self.open()
-        chores = Chores(clock=self._clock, fate=self._fate)
+        chores = KeyedTasks(clock=self._clock, fate=self._fate)
         async with asyncio.TaskGroup() as tasks:
             chores.open(tasks)
             self._chores = chores
@@ -153,7 +153,7 @@ class SimulatedCloud:
         now = self._clock.monotonic()
         error = self._error(group, name)
         delay = self._behaviour.start if error is None else self._behaviour.fails_after
-        machine = Machine(
+        machine = CloudMachine(
             name=name,
             group=group,
             id=self._provider_id(group, name),
@@ -196,7 +196,7 @@ class SimulatedCloud:
         )
         return there >= shortage.left
 
-    def _give_up(self, machine: Machine) -> None:
+    def _give_up(self, machine: CloudMachine) -> None:
         now = self._clock.monotonic()
         if self._chores is not None:
             self._chores.stop(("machine", machine.name))
@@ -208,7 +208,7 @@ class SimulatedCloud:
         self.machines.put(going)
         self._carry_on(going)
 
-    def _carry_on(self, machine: Machine) -> None:
+    def _carry_on(self, machine: CloudMachine) -> None:
         if self._chores is None:
             return
         key = ("machine", machine.name)
@@ -217,7 +217,7 @@ class SimulatedCloud:
         elif machine.state == "creating" and machine.error is None:
             self._chores.start(key, partial(self._start, machine))
 
-    async def _start(self, machine: Machine) -> None:
+    async def _start(self, machine: CloudMachine) -> None:
         await self._until(machine.due)
         if machine.fails_with is not None:
             self.machines.put(msgspec.structs.replace(machine, error=machine.fails_with))
@@ -227,7 +227,7 @@ class SimulatedCloud:
         registered = machine.name if machine.registers else ""
         self.machines.put(msgspec.structs.replace(machine, state="running", node=registered))
 
-    async def _register(self, machine: Machine) -> None:
+    async def _register(self, machine: CloudMachine) -> None:
         group, taints = self._declared[machine.group], self._behaviour.startup_taints
         node = kwok_objects.node(group, machine.name, startup_taints=taints)
         spec = msgspec.structs.replace(node.spec, provider_id=machine.id)
@@ -237,7 +237,7 @@ class SimulatedCloud:
             if not error.already_exists:
                 raise
 
-    async def _end(self, machine: Machine) -> None:
+    async def _end(self, machine: CloudMachine) -> None:
         await self._until(machine.due)
         if machine.node:
             with suppress(errors.NotFound):
@@ -264,7 +264,7 @@ class SimulatedCloud:
                     patch = {"metadata": {"labels": {GROUP_LABEL: group.id}}}
                     await self._client.patch(Node, name, patch)
                 self.machines.put(
-                    Machine(
+                    CloudMachine(
                         name=name,
                         group=group.id,
                         id=node.spec.provider_id or self._provider_id(group.id, name),

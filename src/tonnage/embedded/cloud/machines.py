@@ -8,7 +8,7 @@ import msgspec
 from tonnage.providers.protocol import Instance, InstanceError, InstanceState
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class CloudMachine(msgspec.Struct, frozen=True, kw_only=True):
     """A machine from its request on. `due` is when its next step is: started, failed, or gone."""
 
     name: str
@@ -50,7 +50,7 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return sum(group.machine_hours for group in self.groups.values())
 
 
-class Machines:
+class CloudMachines:
     """Every machine once, in the order of requests; each is paid from request to end.
 
     One that fails was never there, so it costs nothing.
@@ -58,25 +58,25 @@ class Machines:
 
     def __init__(self, prices: dict[str, float]) -> None:
         self._prices = prices
-        self._by_group: dict[str, dict[str, Machine]] = {group: {} for group in prices}
+        self._by_group: dict[str, dict[str, CloudMachine]] = {group: {} for group in prices}
         self._ended_hours: defaultdict[str, float] = defaultdict(float)
         self._gone: set[tuple[str, str]] = set()
 
-    def put(self, machine: Machine) -> None:
+    def put(self, machine: CloudMachine) -> None:
         """A new machine, or a known one as it is now."""
         self._by_group[machine.group][machine.name] = machine
 
-    def end(self, machine: Machine, *, now: float) -> None:
+    def end(self, machine: CloudMachine, *, now: float) -> None:
         """It is no longer there; its part of the bill stays."""
         del self._by_group[machine.group][machine.name]
         self._gone |= {(machine.group, machine.name), (machine.group, machine.id)}
         if machine.fails_with is None:
             self._ended_hours[machine.group] += (now - machine.asked_at) / 3600
 
-    def of(self, group: str) -> list[Machine]:
+    def of(self, group: str) -> list[CloudMachine]:
         return list(self._by_group[group].values())
 
-    def get(self, group: str, name: str) -> Machine | None:
+    def get(self, group: str, name: str) -> CloudMachine | None:
         return self._by_group[group].get(name)
 
     def was_there(self, group: str, name: str) -> bool:
@@ -86,7 +86,7 @@ class Machines:
     def target(self, group: str) -> int:
         return sum(machine.state != "deleting" for machine in self._by_group[group].values())
 
-    def __iter__(self) -> Iterator[Machine]:
+    def __iter__(self) -> Iterator[CloudMachine]:
         for machines in self._by_group.values():
             yield from machines.values()
 

@@ -12,19 +12,19 @@ object's name alone, never on the order of events.
 from tonnage.embedded.world.behaviour import (
     Delay,
     DriverBehaviour,
+    DriverLimitChange,
     Flapping,
-    LimitChange,
     WorldBehaviour,
 )
 from tonnage.embedded.world.run_times import RUNS_FOR
-from tonnage.embedded.world.world import World
+from tonnage.embedded.world.world import EmbeddedWorld
 
 __all__ = [
     "RUNS_FOR",
     "Delay",
     "DriverBehaviour",
+    "DriverLimitChange",
+    "EmbeddedWorld",
     "Flapping",
-    "LimitChange",
-    "World",
     "WorldBehaviour",
 ]

@@ -5,10 +5,10 @@ import hashlib
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.embedded.world.event_writer import Complaints
-from tonnage.embedded.world.keyed_tasks import Stage
-from tonnage.embedded.world.pod_volumes import Attachments, PodVolumes, Storage, Used
-from tonnage.embedded.world.work_queue import Desk
+from tonnage.embedded.world.event_writer import EventWriter
+from tonnage.embedded.world.keyed_tasks import WorldContext
+from tonnage.embedded.world.pod_volumes import AttachmentIndex, PodVolumes, StorageIndex, Used
+from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
@@ -29,14 +29,14 @@ class AttachDetach:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
-        storage: Storage,
+        storage: StorageIndex,
         uses: PodVolumes,
-        index: Attachments,
+        index: AttachmentIndex,
         attachments: Cache[VolumeAttachment],
         pods: Cache[Pod],
-        complaints: Complaints,
+        complaints: EventWriter,
     ) -> None:
         self._client = stage.client
         self._pods = pods
@@ -45,7 +45,7 @@ class AttachDetach:
         self._uses = uses
         self._index = index
         self._drivers: dict[str, str] = {}
-        self._desk = Desk("attachments of", self._look, stage)
+        self._desk = WorkQueue("attachments of", self._look, stage)
         uses.follow(self._use_changed)
         attachments.subscribe(self._attachment_changed)
 

@@ -50,7 +50,7 @@ class _Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     pass
 
 
-class LimitChange(_Settings, frozen=True, kw_only=True):
+class DriverLimitChange(_Settings, frozen=True, kw_only=True):
     """A limit that changes while the driver runs, as when network interfaces take slots."""
 
     after: Delay
@@ -72,7 +72,7 @@ class DriverBehaviour(_Settings, frozen=True, kw_only=True):
     """Volumes per node, as reported; `None` is no limit."""
     real_limit: int | None = None
     """Volumes that can really be attached to a node, where that is not what is reported."""
-    changes: tuple[LimitChange, ...] = ()
+    changes: tuple[DriverLimitChange, ...] = ()
     capacity: str | None = None
     """Space of each node, or each segment of `topology`, published as CSIStorageCapacity; more than
     this no driver can make volumes of. `None` is a driver that publishes nothing."""
@@ -158,7 +158,7 @@ class WorldBehaviour(_Settings, frozen=True, kw_only=True):
         )
 
 
-class Fate:
+class SeededChance:
     """What chance has in store, fixed by the seed and by what it is about."""
 
     def __init__(self, rng: random.Random) -> None:

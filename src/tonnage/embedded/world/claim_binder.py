@@ -5,7 +5,7 @@ from functools import partial
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.objects import volumes as pod_volumes
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.pods import Pod
@@ -29,7 +29,7 @@ class ClaimBinder:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         pods: Cache[Pod],
         claims: Cache[PersistentVolumeClaim],

@@ -7,12 +7,12 @@ from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world import csinodes, node_patches
 from tonnage.embedded.world.behaviour import (
     DriverBehaviour,
-    LimitChange,
+    DriverLimitChange,
     is_meant,
     is_played,
 )
 from tonnage.embedded.world.csinodes import Drivers
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.errors import InputError
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, NodeDriver, NodeDriverAllocatable
@@ -23,7 +23,7 @@ class DriverRegistrations:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         nodes: Cache[Node],
         csi_nodes: Cache[CSINode],
@@ -148,7 +148,9 @@ class DriverRegistrations:
             await self._clock.sleep(self._fate.seconds(driver.down_for, "down", *about, turn))
             await self._chores.insist(partial(self.register, *about), "register", *about)
 
-    async def _change_limit(self, node: str, driver: str, change: LimitChange, index: int) -> None:
+    async def _change_limit(
+        self, node: str, driver: str, change: DriverLimitChange, index: int
+    ) -> None:
         about = (node, driver, index)
         await self._clock.sleep(self._fate.seconds(change.after, "limit", *about))
         self.set_real_limit(node, driver, change.limit)

@@ -11,7 +11,7 @@ from itertools import count
 
 from tonnage.cluster.events import Limits, Recorder, Severity
 from tonnage.cluster.resources import Named
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
 
@@ -24,10 +24,10 @@ _LIMITS = Limits(burst=2, seconds_per_event=300.0)
 """What is tried every second is not told every second."""
 
 
-class Complaints:
+class EventWriter:
     """Says each thing about an object once, then every five minutes for as long as it lasts."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: WorldContext) -> None:
         self._recorders = {
             component: Recorder(
                 stage.client,
@@ -64,7 +64,7 @@ class Complaints:
         )
 
 
-def _ids(stage: Stage) -> Callable[[], str]:
+def _ids(stage: WorldContext) -> Callable[[], str]:
     """Names of events that differ from those of an earlier world on the same server."""
     numbers = count()
     return lambda: f"{int(stage.clock.now().timestamp() * 1e6):x}{next(numbers):x}"

@@ -10,7 +10,7 @@ from functools import partial
 
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.node_patches import stamp
 from tonnage.objects.storage import VolumeAttachment
 
@@ -20,12 +20,12 @@ _LONGEST_WAIT = 300.0
 """Seconds between attempts on a node that is full."""
 
 
-class Attacher:
+class ExternalAttacher:
     """Attaches what is asked for and keeps it, by a finalizer, until it is detached."""
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         attachments: Cache[VolumeAttachment],
         limit: Callable[[str, str], int | None],

@@ -11,8 +11,8 @@ from functools import partial
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.embedded.world.event_writer import Complaints
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.event_writer import EventWriter
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.local_capacity import LocalCapacity
 from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
@@ -39,12 +39,12 @@ _LOOK_AGAIN = 1.0
 """Seconds between looks for a driver that is not registered where the volume should be."""
 
 
-class Provisioner:
+class ExternalProvisioner:
     """One volume per claim, reachable from where its pod was meant to run."""
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         nodes: Cache[Node],
         csi_nodes: Cache[CSINode],
@@ -52,7 +52,7 @@ class Provisioner:
         volumes: Cache[PersistentVolume],
         classes: Cache[StorageClass],
         space: LocalCapacity,
-        complaints: Complaints,
+        complaints: EventWriter,
     ) -> None:
         self._client, self._clock, self._behaviour, self._fate, self._chores = stage
         self._nodes = nodes

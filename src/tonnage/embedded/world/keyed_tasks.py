@@ -10,7 +10,7 @@ from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.backoff import Backoff
 from tonnage.cluster.client import Client
-from tonnage.embedded.world.behaviour import Fate, WorldBehaviour
+from tonnage.embedded.world.behaviour import SeededChance, WorldBehaviour
 from tonnage.errors import ClusterError
 
 Work = Callable[[], Awaitable[None]]
@@ -18,13 +18,13 @@ Work = Callable[[], Awaitable[None]]
 _log = logging.getLogger(__name__)
 
 
-class Chores:
+class KeyedTasks:
     """At most one task per key; one that an API server fails is tried again, later each time.
 
     An object that is not there any more ends the chore: that is no failure.
     """
 
-    def __init__(self, *, clock: Clock, fate: Fate) -> None:
+    def __init__(self, *, clock: Clock, fate: SeededChance) -> None:
         self._clock = clock
         self._fate = fate
         self._running: dict[Hashable, asyncio.Task[None]] = {}
@@ -74,11 +74,11 @@ class Chores:
             del self._running[key]
 
 
-class Stage(NamedTuple):
+class WorldContext(NamedTuple):
     """What every part of the world is given."""
 
     client: Client
     clock: Clock
     behaviour: WorldBehaviour
-    fate: Fate
-    chores: Chores
+    fate: SeededChance
+    chores: KeyedTasks

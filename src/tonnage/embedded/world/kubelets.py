@@ -11,9 +11,9 @@ from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world import csinodes, node_patches
 from tonnage.embedded.world.behaviour import is_meant, is_played
-from tonnage.embedded.world.event_writer import Complaints
-from tonnage.embedded.world.keyed_tasks import Stage
-from tonnage.embedded.world.mounts import Mounts
+from tonnage.embedded.world.event_writer import EventWriter
+from tonnage.embedded.world.keyed_tasks import WorldContext
+from tonnage.embedded.world.mounts import MountChecks
 from tonnage.embedded.world.node_patches import stamp
 from tonnage.embedded.world.pod_index import PodKey, PodsOnNodes
 from tonnage.embedded.world.run_times import RunningTimeError, running_time
@@ -34,13 +34,13 @@ class Kubelets:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         nodes: Cache[Node],
         pods: Cache[Pod],
         on_nodes: PodsOnNodes,
-        complaints: Complaints,
-        mounts: Mounts | None = None,
+        complaints: EventWriter,
+        mounts: MountChecks | None = None,
     ) -> None:
         """With `mounts`, pods wait for their volumes."""
         self._client, self._clock, self._behaviour, self._fate, self._chores = stage

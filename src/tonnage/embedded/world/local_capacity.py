@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.embedded.world.keyed_tasks import Stage
-from tonnage.embedded.world.work_queue import Desk
+from tonnage.embedded.world.keyed_tasks import WorldContext
+from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects import quantities
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.nodes import Node
@@ -48,7 +48,7 @@ class LocalCapacity:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         nodes: Cache[Node],
         csi_nodes: Cache[CSINode],
@@ -64,7 +64,7 @@ class LocalCapacity:
         """Bytes by volume; a volume takes them from when it is begun to be made."""
         self._segments: dict[tuple[str, str], Segment] = {}
         """By node and driver, from the driver's first registration there to the node's end."""
-        self._desk = Desk("capacity", self._publish, stage)
+        self._desk = WorkQueue("capacity", self._publish, stage)
         if self._drivers:
             nodes.subscribe(self._node_changed)
             csi_nodes.subscribe(self._csi_node_changed)

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change
 from tonnage.embedded.world.pod_index import PodKey, PodsOnNodes
-from tonnage.embedded.world.pod_volumes import Attachments, PodVolumes, Storage
+from tonnage.embedded.world.pod_volumes import AttachmentIndex, PodVolumes, StorageIndex
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 
 
-class Mounts:
+class MountChecks:
     """Answers for one pod on its node; `follow` tells which pods had better be asked about again.
 
     Made after the indexes it is given, so that those are up to date when it tells.
@@ -18,10 +18,10 @@ class Mounts:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: StorageIndex,
         *,
         uses: PodVolumes,
-        index: Attachments,
+        index: AttachmentIndex,
         on_nodes: PodsOnNodes,
         csi_nodes: Cache[CSINode],
         attachments: Cache[VolumeAttachment],

@@ -12,7 +12,7 @@ from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world import node_patches
 from tonnage.embedded.world.behaviour import is_played
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import PodsOnNodes, is_active
 from tonnage.groups.passing_taints import NOT_READY
 from tonnage.objects import taints as tainting
@@ -30,7 +30,7 @@ _OWN = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE})
 class NodeLifecycle:
     """Keeps the taints of played nodes like their conditions, and carries out `NoExecute`."""
 
-    def __init__(self, stage: Stage, *, nodes: Cache[Node], on_nodes: PodsOnNodes) -> None:
+    def __init__(self, stage: WorldContext, *, nodes: Cache[Node], on_nodes: PodsOnNodes) -> None:
         self._client, self._clock, self._behaviour, _, self._chores = stage
         self._nodes = nodes
         self._on_nodes = on_nodes

@@ -27,7 +27,7 @@ class Used(NamedTuple):
     driver: str
 
 
-class Storage:
+class StorageIndex:
     """Claims, volumes and classes, as they are looked up by those who resolve volumes."""
 
     intree_apart = False
@@ -76,7 +76,7 @@ class Storage:
             yield volume.claim, Used(name, use[0].driver if use is not None else "")
 
 
-class Attachments:
+class AttachmentIndex:
     """Attachments by volume and node."""
 
     def __init__(self, attachments: Cache[VolumeAttachment]) -> None:
@@ -106,7 +106,7 @@ class Attachments:
 class PodVolumes:
     """Volumes by the nodes and pods that use them: pods that are on a node and not finished."""
 
-    def __init__(self, storage: Storage, *, pods: Cache[Pod]) -> None:
+    def __init__(self, storage: StorageIndex, *, pods: Cache[Pod]) -> None:
         self._storage = storage
         self._pods = pods
         self._of_claim: defaultdict[ClaimKey, dict[PodKey, None]] = defaultdict(dict)

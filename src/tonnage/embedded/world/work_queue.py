@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Generic, TypeVar
 
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 
 K = TypeVar("K", bound=Hashable)
 
@@ -12,10 +12,12 @@ _GATHER = 0.1
 """Seconds from the first change to the look, which sees what else has changed by then."""
 
 
-class Desk(Generic[K]):
+class WorkQueue(Generic[K]):
     """Whatever is noted is looked at once more after that; a look that fails is repeated."""
 
-    def __init__(self, name: str, look: Callable[[K], Awaitable[None]], stage: Stage) -> None:
+    def __init__(
+        self, name: str, look: Callable[[K], Awaitable[None]], stage: WorldContext
+    ) -> None:
         self._name = name
         self._look = look
         self._stage = stage

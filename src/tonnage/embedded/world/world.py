@@ -9,19 +9,19 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
 from tonnage.embedded.world import controllers
 from tonnage.embedded.world.attach_detach import AttachDetach
-from tonnage.embedded.world.behaviour import Fate, WorldBehaviour
+from tonnage.embedded.world.behaviour import SeededChance, WorldBehaviour
 from tonnage.embedded.world.claim_binder import ClaimBinder
 from tonnage.embedded.world.drivers import DriverRegistrations
-from tonnage.embedded.world.event_writer import Complaints
-from tonnage.embedded.world.external_attacher import Attacher
-from tonnage.embedded.world.external_provisioner import Provisioner
-from tonnage.embedded.world.keyed_tasks import Chores, Stage
+from tonnage.embedded.world.event_writer import EventWriter
+from tonnage.embedded.world.external_attacher import ExternalAttacher
+from tonnage.embedded.world.external_provisioner import ExternalProvisioner
+from tonnage.embedded.world.keyed_tasks import KeyedTasks, WorldContext
 from tonnage.embedded.world.kubelets import Kubelets
 from tonnage.embedded.world.local_capacity import LocalCapacity
-from tonnage.embedded.world.mounts import Mounts
+from tonnage.embedded.world.mounts import MountChecks
 from tonnage.embedded.world.node_lifecycle import NodeLifecycle
 from tonnage.embedded.world.pod_index import PodsOnNodes
-from tonnage.embedded.world.pod_volumes import Attachments, PodVolumes, Storage
+from tonnage.embedded.world.pod_volumes import AttachmentIndex, PodVolumes, StorageIndex
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
@@ -34,17 +34,17 @@ from tonnage.objects.storage import (
 )
 
 
-class World:
+class EmbeddedWorld:
     """`run` plays until cancelled; `kubelets` and `drivers` take further orders meanwhile."""
 
     def __init__(
         self, client: Client, clock: Clock, behaviour: WorldBehaviour, rng: random.Random
     ) -> None:
-        fate = Fate(rng)
-        self._chores = Chores(clock=clock, fate=fate)
+        fate = SeededChance(rng)
+        self._chores = KeyedTasks(clock=clock, fate=fate)
         self._mirror = mirror = Mirror(client, clock=clock, rng=rng)
-        self._stage = stage = Stage(client, clock, behaviour, fate, self._chores)
-        self._complaints = complaints = Complaints(stage)
+        self._stage = stage = WorldContext(client, clock, behaviour, fate, self._chores)
+        self._complaints = complaints = EventWriter(stage)
         self._nodes, self._csi_nodes = mirror.add(Node), mirror.add(CSINode)
         self._pods, self._on_nodes = (pods := mirror.add(Pod)), PodsOnNodes(pods)
         claims, volumes = mirror.add(PersistentVolumeClaim), mirror.add(PersistentVolume)
@@ -52,7 +52,7 @@ class World:
         # Caches tell their listeners in the order in which those came: indexes come first.
         mounts = None
         if behaviour.controllers:
-            storage = Storage(
+            storage = StorageIndex(
                 claims=claims,
                 volumes=volumes,
                 classes=classes,
@@ -72,7 +72,7 @@ class World:
         space = LocalCapacity(
             stage, nodes=self._nodes, csi_nodes=self._csi_nodes, volumes=volumes, classes=classes
         )
-        Provisioner(
+        ExternalProvisioner(
             stage,
             nodes=self._nodes,
             csi_nodes=self._csi_nodes,
@@ -82,7 +82,7 @@ class World:
             space=space,
             complaints=complaints,
         )
-        Attacher(stage, attachments=attachments, limit=self.drivers.real_limit)
+        ExternalAttacher(stage, attachments=attachments, limit=self.drivers.real_limit)
 
     async def run(self) -> None:
         """Once; a world that goes on after a pause is a new one, and finds what is there."""
@@ -91,10 +91,10 @@ class World:
             tasks.create_task(self._mirror.run())
             tasks.create_task(self._complaints.run())
 
-    def _control(self, storage: Storage, attachments: Cache[VolumeAttachment]) -> Mounts:
+    def _control(self, storage: StorageIndex, attachments: Cache[VolumeAttachment]) -> MountChecks:
         """The kube-controller-manager's part."""
         stage, pods = self._stage, self._pods
-        uses, index = PodVolumes(storage, pods=pods), Attachments(attachments)
+        uses, index = PodVolumes(storage, pods=pods), AttachmentIndex(attachments)
         AttachDetach(
             stage,
             storage=storage,
@@ -113,7 +113,7 @@ class World:
         )
         NodeLifecycle(stage, nodes=self._nodes, on_nodes=self._on_nodes)
         controllers.begin(stage, self._mirror, nodes=self._nodes, pods=pods, claims=storage.claims)
-        return Mounts(
+        return MountChecks(
             storage,
             uses=uses,
             index=index,

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tonnage.errors import InputError
 from tonnage.groups.catalogue import formulas, tables
-from tonnage.groups.catalogue.formulas import GCE_OVERRIDE_LABEL, Slots
+from tonnage.groups.catalogue.formulas import GCE_OVERRIDE_LABEL, ComputedSlots
 from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
 
@@ -22,8 +22,8 @@ __all__ = [
     "EBS",
     "GCE_OVERRIDE_LABEL",
     "GCE_PD",
-    "Limit",
-    "Pool",
+    "CatalogueLimit",
+    "CataloguePool",
     "PoolMember",
     "drivers",
     "drivers_for",
@@ -46,7 +46,7 @@ _ASSUMED = MappingProxyType(
 MemberKind: TypeAlias = Literal["driver", "interface", "disk", "accelerator"]
 
 
-class Limit(Record, frozen=True, kw_only=True):
+class CatalogueLimit(Record, frozen=True, kw_only=True):
     """How many volumes of a driver an instance type attaches, and who says so."""
 
     instance_type: str
@@ -71,7 +71,7 @@ class PoolMember(Record, frozen=True, kw_only=True):
     most: int | None = None
 
 
-class Pool(Record, frozen=True, kw_only=True):
+class CataloguePool(Record, frozen=True, kw_only=True):
     """Slots that several things share: the sum of weight times number never exceeds the size."""
 
     name: str
@@ -98,7 +98,7 @@ def lookup(
     reserved: int | None = None,
     memory_gib: int | None = None,
     labels: Mapping[str, str] | None = None,
-) -> Limit | None:
+) -> CatalogueLimit | None:
     """The attach limit of a driver on an instance type, or None when the catalogue has none.
 
     `enis` counts all network interfaces, the first included; they matter on AWS types with
@@ -125,7 +125,7 @@ def drivers_for(
     reserved: int | None = None,
     memory_gib: int | None = None,
     labels: Mapping[str, str] | None = None,
-) -> list[Limit]:
+) -> list[CatalogueLimit]:
     """The limits of all drivers of the cloud that has this instance type."""
     machine = _machine(enis, reserved, memory_gib, labels)
     found = [_ebs(instance_type, machine), _gce(instance_type, machine)]
@@ -150,7 +150,7 @@ def types_of(driver: str) -> list[str]:
     return []
 
 
-def pool(instance_type: str) -> Pool | None:
+def pool(instance_type: str) -> CataloguePool | None:
     """The slots of an instance type that volumes share with other things.
 
     None where there is nothing to share: volumes have slots of their own, or the type is unknown.
@@ -161,7 +161,7 @@ def pool(instance_type: str) -> Pool | None:
         shared = formulas.aws_shared_slots(instance_type, row)
         if shared is None:
             return None
-        return Pool(
+        return CataloguePool(
             name="aws-nitro",
             size=shared.size,
             members=(
@@ -178,7 +178,7 @@ def pool(instance_type: str) -> Pool | None:
     disks = formulas.gce_disks(instance_type, gce)
     if disks is None:
         return None
-    return Pool(
+    return CataloguePool(
         name="gce-disks",
         size=disks + 1,
         members=(PoolMember(name=GCE_PD, kind="driver"), *_held("boot-disk", "disk", 1)),
@@ -247,7 +247,7 @@ def _machine(
     return _Machine(enis, reserved or 0, memory_gib, labels or {})
 
 
-def _ebs(instance_type: str, machine: _Machine) -> Limit | None:
+def _ebs(instance_type: str, machine: _Machine) -> CatalogueLimit | None:
     table = tables.aws()
     row = table.types.get(instance_type)
     if row is None:
@@ -256,13 +256,13 @@ def _ebs(instance_type: str, machine: _Machine) -> Limit | None:
     return _limit(EBS, instance_type, slots, source=table.source, date=table.date)
 
 
-def _gce(instance_type: str, machine: _Machine) -> Limit | None:
+def _gce(instance_type: str, machine: _Machine) -> CatalogueLimit | None:
     table = tables.gce()
     slots = formulas.gce_pd(instance_type, table, labels=machine.labels, reserved=machine.reserved)
     return _limit(GCE_PD, instance_type, slots, source=table.source, date=table.date)
 
 
-def _azure(instance_type: str, machine: _Machine) -> Limit | None:
+def _azure(instance_type: str, machine: _Machine) -> CatalogueLimit | None:
     table = tables.azure()
     size = instance_type.upper()
     disks = table.sizes.get(size)
@@ -273,7 +273,7 @@ def _azure(instance_type: str, machine: _Machine) -> Limit | None:
     return _limit(AZURE_DISK, instance_type, slots, source=source, date=table.date)
 
 
-def _fixed(driver: str, instance_type: str, machine: _Machine) -> Limit | None:
+def _fixed(driver: str, instance_type: str, machine: _Machine) -> CatalogueLimit | None:
     entry = tables.fixed().get(driver)
     if entry is None:
         return None
@@ -282,11 +282,11 @@ def _fixed(driver: str, instance_type: str, machine: _Machine) -> Limit | None:
 
 
 def _limit(
-    driver: str, instance_type: str, slots: Slots | None, *, source: str, date: str
-) -> Limit | None:
+    driver: str, instance_type: str, slots: ComputedSlots | None, *, source: str, date: str
+) -> CatalogueLimit | None:
     if slots is None:
         return None
-    return Limit(
+    return CatalogueLimit(
         instance_type=instance_type,
         driver=driver,
         count=slots.number,

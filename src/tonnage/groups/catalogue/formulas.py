@@ -20,7 +20,7 @@ _CUSTOM = re.compile(r"custom-[0-9]+-[0-9]+(-ext)?")
 _SHAPE = re.compile(r"[a-z0-9]+-[a-z]+-[0-9]+g?(-[a-z0-9]+)*")
 
 
-class Slots(NamedTuple):
+class ComputedSlots(NamedTuple):
     """A limit, and the sum that gave it."""
 
     number: int
@@ -38,7 +38,7 @@ class Spent(NamedTuple):
         return f"{self.number} {self.name}{plural}"
 
 
-class SharedSlots(NamedTuple):
+class ComputedSharedSlots(NamedTuple):
     """The slots of a Nitro type that volumes share with everything else on the bus."""
 
     size: int
@@ -46,7 +46,7 @@ class SharedSlots(NamedTuple):
     accelerators: int
 
 
-def aws_ebs(name: str, row: AwsType, *, enis: int, reserved: int) -> Slots:
+def aws_ebs(name: str, row: AwsType, *, enis: int, reserved: int) -> ComputedSlots:
     """EBS volumes on an EC2 instance type with `enis` network interfaces."""
     root, kept = Spent(1, "root disk"), Spent(reserved, "reserved")
     shared = aws_shared_slots(name, row)
@@ -61,7 +61,7 @@ def aws_ebs(name: str, row: AwsType, *, enis: int, reserved: int) -> Slots:
     return _subtract(row.attachments, what, root, kept, at_least=1)
 
 
-def aws_shared_slots(name: str, row: AwsType) -> SharedSlots | None:
+def aws_shared_slots(name: str, row: AwsType) -> ComputedSharedSlots | None:
     """The shared slots of an EC2 instance type, or None where volumes have slots of their own.
 
     EC2 has already taken the first interface off its number, and on virtual machines the local
@@ -73,11 +73,11 @@ def aws_shared_slots(name: str, row: AwsType) -> SharedSlots | None:
     volumes_and_first_eni = row.attachments + 1
     accelerators = _NITRO_SLOTS - volumes_and_first_eni - row.nvme
     if accelerators < 0 or name.endswith(".metal"):
-        return SharedSlots(volumes_and_first_eni, nvme=0, accelerators=0)
-    return SharedSlots(_NITRO_SLOTS, row.nvme, accelerators)
+        return ComputedSharedSlots(volumes_and_first_eni, nvme=0, accelerators=0)
+    return ComputedSharedSlots(_NITRO_SLOTS, row.nvme, accelerators)
 
 
-def azure_disk(disks: int, *, reserved: int) -> Slots:
+def azure_disk(disks: int, *, reserved: int) -> ComputedSlots:
     """Data disks of an Azure VM size; the boot disk is not one of them."""
     what = "data disk" if disks == 1 else "data disks"
     return _subtract(disks, what, Spent(reserved, "reserved"))
@@ -85,7 +85,7 @@ def azure_disk(disks: int, *, reserved: int) -> Slots:
 
 def gce_pd(
     machine_type: str, table: GceTable, *, labels: Mapping[str, str], reserved: int
-) -> Slots | None:
+) -> ComputedSlots | None:
     """Persistent disks and Hyperdisks of a GCE machine type.
 
     None where the driver's rule finds nothing in the name to go by: it then publishes its
@@ -121,7 +121,7 @@ def gce_disks(machine_type: str, table: GceTable) -> int | None:
     return table.other if family in table.other_families else None
 
 
-def fixed(entry: FixedDriver, *, memory_gib: int | None, reserved: int) -> Slots | None:
+def fixed(entry: FixedDriver, *, memory_gib: int | None, reserved: int) -> ComputedSlots | None:
     """The number of a driver that asks for the memory of the machine at most."""
     spent = [Spent(entry.held, entry.held_by)] if entry.held else []
     spent.append(Spent(reserved, "reserved"))
@@ -148,10 +148,10 @@ def _step(steps: tuple[Step, ...], number: int) -> int:
     return next((count for most, count in steps if number <= most), steps[-1][1])
 
 
-def _subtract(total: int, what: str, *spent: Spent, at_least: int = 0) -> Slots:
+def _subtract(total: int, what: str, *spent: Spent, at_least: int = 0) -> ComputedSlots:
     left = total - sum(each.number for each in spent)
     formula = " - ".join([f"{total} {what}", *map(str, spent)]) + f" = {left}"
     if left >= at_least:
-        return Slots(left, formula)
+        return ComputedSlots(left, formula)
     why = "the driver publishes 1, never less" if at_least else "none left"
-    return Slots(at_least, f"{formula}: {why}")
+    return ComputedSlots(at_least, f"{formula}: {why}")

@@ -8,7 +8,7 @@ from tonnage.errors import InputError
 PREFIX = "asg:tag="
 
 
-class Wanted(NamedTuple):
+class WantedGroups(NamedTuple):
     """Groups by name with sizes of their own, and all groups that have all of these tags.
 
     A tag with no value is one that has to be there, whatever its value.
@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
         ]
 
 
-def parse(specs: Iterable[str], sizes: Mapping[str, tuple[int, int]]) -> Wanted:
+def parse(specs: Iterable[str], sizes: Mapping[str, tuple[int, int]]) -> WantedGroups:
     """From `--node-group-auto-discovery asg:tag=KEY[=VALUE],...` and `--nodes MIN:MAX:NAME`.
 
     The tags of several specs have to fit together, as upstream has it.
@@ -49,4 +49,4 @@ def parse(specs: Iterable[str], sizes: Mapping[str, tuple[int, int]]) -> Wanted:
             "--provider aws needs to know its groups: --node-group-auto-discovery"
             f" {PREFIX}k8s.io/cluster-autoscaler/enabled, or --nodes MIN:MAX:NAME"
         )
-    return Wanted(dict(sizes), tags)
+    return WantedGroups(dict(sizes), tags)

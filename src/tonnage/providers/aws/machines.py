@@ -12,7 +12,7 @@ from tonnage.providers.aws.calls import Calls
 _SIZE = {"VCpuInfo": "DefaultVCpus", "MemoryInfo": "SizeInMiB"}
 
 
-class Machine(NamedTuple):
+class InstanceType(NamedTuple):
     """An instance type: memory in MiB, and EBS slots of a node with one network interface."""
 
     name: str
@@ -23,12 +23,12 @@ class Machine(NamedTuple):
     ebs_slots: int | None
 
 
-class Machines:
+class InstanceTypes:
     """Asked once per type: what a type is does not change."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._known: dict[str, Machine] = {}
+        self._known: dict[str, InstanceType] = {}
 
     async def learn(self, names: Iterable[str]) -> None:
         """Look up those that are not known, as many at once as possible."""
@@ -38,11 +38,11 @@ class Machines:
                 machine = machine_of(told)
                 self._known[machine.name] = machine
 
-    def get(self, name: str) -> Machine | None:
+    def get(self, name: str) -> InstanceType | None:
         return self._known.get(name)
 
 
-def machine_of(told: Any) -> Machine:
+def machine_of(told: Any) -> InstanceType:
     """One entry of DescribeInstanceTypes; one without its size is a `ProviderError`."""
     name = told["InstanceType"]
     for field, part in _SIZE.items():
@@ -50,7 +50,7 @@ def machine_of(told: Any) -> Machine:
             raise ProviderError(f"AWS: EC2 does not tell {field}.{part} of instance type {name}")
     gpus = told.get("GpuInfo", {}).get("Gpus", [])
     architectures = told.get("ProcessorInfo", {}).get("SupportedArchitectures", [])
-    return Machine(
+    return InstanceType(
         name=name,
         cpus=told["VCpuInfo"]["DefaultVCpus"],
         memory=told["MemoryInfo"]["SizeInMiB"],

@@ -20,9 +20,9 @@ from tonnage.providers import sizes
 from tonnage.providers.aws import prices, tags, templates
 from tonnage.providers.aws.calls import Calls
 from tonnage.providers.aws.config import AwsConfig
-from tonnage.providers.aws.discovery import Wanted
-from tonnage.providers.aws.machines import Machines
-from tonnage.providers.aws.tags import Told
+from tonnage.providers.aws.discovery import WantedGroups
+from tonnage.providers.aws.machines import InstanceTypes
+from tonnage.providers.aws.tags import TagTemplate
 from tonnage.providers.protocol import GroupOptions, Instance, InstanceError, InstanceState
 
 LOOK_EVERY = 60.0
@@ -38,7 +38,7 @@ _LEAVING = ("Terminating", "Terminated", "Detach")
 
 class _Known(NamedTuple):
     group: Group
-    told: Told
+    told: TagTemplate
     zones: tuple[str, ...]
     described: Any
     ids: Mapping[str, str]
@@ -51,7 +51,7 @@ class AwsProvider:
     def __init__(
         self,
         calls: Calls,
-        wanted: Wanted,
+        wanted: WantedGroups,
         *,
         config: AwsConfig,
         nodes: Callable[[], Iterable[Node]],
@@ -62,7 +62,7 @@ class AwsProvider:
         self._config = config
         self._nodes = nodes
         self._clock = clock
-        self._machines = Machines(calls)
+        self._machines = InstanceTypes(calls)
         self._known: dict[str, _Known] = {}
         self._problems: tuple[str, ...] = ()
         self._looked_at: float | None = None

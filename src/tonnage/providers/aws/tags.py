@@ -32,7 +32,7 @@ _TIMES = {
 }
 
 
-class Told(NamedTuple):
+class TagTemplate(NamedTuple):
     """`drivers` have a number where a tag gives one.
 
     They are `None` without such tags: then nobody has said anything about drivers.
@@ -46,12 +46,12 @@ class Told(NamedTuple):
     problems: tuple[str, ...]
 
 
-def read(tags: Mapping[str, str], *, group: str) -> Told:
+def read(tags: Mapping[str, str], *, group: str) -> TagTemplate:
     """All tags of a group."""
     reading = _Reading(group)
     for key, value in sorted(tags.items()):
         reading.tag(key, value)
-    return Told(
+    return TagTemplate(
         labels=reading.labels,
         taints=tuple(reading.taints),
         resources=reading.resources,

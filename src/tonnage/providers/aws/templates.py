@@ -7,15 +7,17 @@ from tonnage.objects.meta import Condition, ObjectMeta, Quantity
 from tonnage.objects.nodes import Node, NodeSpec, NodeStatus
 from tonnage.objects.scenarios import GroupTemplate
 from tonnage.objects.storage import CSINode, CSINodeSpec, NodeDriver, NodeDriverAllocatable
-from tonnage.providers.aws.machines import Machine
-from tonnage.providers.aws.tags import Told
+from tonnage.providers.aws.machines import InstanceType
+from tonnage.providers.aws.tags import TagTemplate
 
 EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 _ZONE = "topology.kubernetes.io/zone"
 _PODS = 110
 
 
-def build(group: str, machine: Machine, told: Told, *, zones: Sequence[str]) -> GroupTemplate:
+def build(
+    group: str, machine: InstanceType, told: TagTemplate, *, zones: Sequence[str]
+) -> GroupTemplate:
     """With several zones the first one stands for all, as upstream has it."""
     name = f"{group}-asg-template"
     zone = zones[0] if zones else ""
@@ -53,7 +55,7 @@ def build(group: str, machine: Machine, told: Told, *, zones: Sequence[str]) -> 
     )
 
 
-def _driver(name: str, count: int | None, machine: Machine, node: str) -> NodeDriver:
+def _driver(name: str, count: int | None, machine: InstanceType, node: str) -> NodeDriver:
     """A number of the group's own goes before what the machine is known for."""
     is_ebs = name == catalogue.EBS
     if count is None and is_ebs:

@@ -12,6 +12,10 @@ provider        the provider
 """
 
 from tonnage.providers.clusterapi.discovery import Discovery
-from tonnage.providers.clusterapi.provider import ClusterApiProvider, Settings, settings_from
+from tonnage.providers.clusterapi.provider import (
+    ClusterApiProvider,
+    ClusterApiSettings,
+    settings_from,
+)
 
-__all__ = ["ClusterApiProvider", "Discovery", "Settings", "settings_from"]
+__all__ = ["ClusterApiProvider", "ClusterApiSettings", "Discovery", "settings_from"]

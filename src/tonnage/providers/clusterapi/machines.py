@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from tonnage.objects.nodes import Node
 from tonnage.providers.clusterapi.annotations import Keys
-from tonnage.providers.clusterapi.shapes import Machine
+from tonnage.providers.clusterapi.shapes import ApiMachine
 from tonnage.providers.protocol import ErrorClass, Instance, InstanceError
 
 Key: TypeAlias = tuple[str, str]
@@ -28,15 +28,15 @@ _SCARCE = re.compile(
 )
 
 
-def key_of(machine: Machine) -> Key:
+def key_of(machine: ApiMachine) -> Key:
     return machine.metadata.namespace, machine.metadata.name
 
 
-def is_deleting(machine: Machine) -> bool:
+def is_deleting(machine: ApiMachine) -> bool:
     return machine.metadata.deletion_timestamp is not None or machine.status.phase in _LEAVING
 
 
-def leaving(machines: Sequence[Machine], replicas: int, *, keys: Keys) -> set[Key]:
+def leaving(machines: Sequence[ApiMachine], replicas: int, *, keys: Keys) -> set[Key]:
     """Machines on their way out: being deleted, or chosen to be by a size that is lower already.
 
     A mark alone does not count: only so many of the marked machines go as there are too many.
@@ -53,7 +53,7 @@ def leaving(machines: Sequence[Machine], replicas: int, *, keys: Keys) -> set[Ke
     return gone | {key_of(one) for one in marked[:surplus]}
 
 
-def instance(machine: Machine, *, node: str, going: bool) -> Instance:
+def instance(machine: ApiMachine, *, node: str, going: bool) -> Instance:
     """Ids of machines without one of their own are upstream's."""
     error = _error(machine, going=going)
     namespace, name = key_of(machine)
@@ -97,7 +97,7 @@ class Nodes:
             elif node.spec.provider_id:
                 self._by_id[normalized(node.spec.provider_id)] = node
 
-    def of_machine(self, machine: Machine) -> Node | None:
+    def of_machine(self, machine: ApiMachine) -> Node | None:
         """A node that names a machine is of that one only; others are known by their id."""
         return self._by_machine.get(key_of(machine)) or self.of_id(machine.spec.provider_id)
 
@@ -105,7 +105,7 @@ class Nodes:
         return self._by_id.get(normalized(provider_id)) if provider_id else None
 
 
-def _error(machine: Machine, *, going: bool) -> InstanceError | None:
+def _error(machine: ApiMachine, *, going: bool) -> InstanceError | None:
     status, old = machine.status, machine.status.deprecated.v1beta1
     reason = status.failure_reason or old.failure_reason
     message = status.failure_message or old.failure_message
@@ -120,7 +120,7 @@ def _error(machine: Machine, *, going: bool) -> InstanceError | None:
     )
 
 
-def _told(machine: Machine) -> str:
+def _told(machine: ApiMachine) -> str:
     """What the conditions say of a failure."""
     bad = {one.type: one.message for one in machine.status.conditions if one.status == "False"}
     return next((bad[one] for one in _TELLING if bad.get(one)), "")

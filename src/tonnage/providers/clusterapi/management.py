@@ -19,7 +19,7 @@ from tonnage.cluster.records import Scale
 from tonnage.cluster.resources import Named
 from tonnage.errors import ClusterError, ProviderError
 from tonnage.providers.clusterapi import shapes
-from tonnage.providers.clusterapi.shapes import Cluster, Kinds, Machine, Scalable
+from tonnage.providers.clusterapi.shapes import ApiCluster, ApiMachine, Kinds, Scalable
 
 T = TypeVar("T", bound=Named)
 
@@ -48,7 +48,7 @@ class Management:
         self._version = version
         self._selection = Selection(namespace=namespace)
         self._following: asyncio.Task[None] | None = None
-        self._own_machines: dict[_Key, Machine] = {}
+        self._own_machines: dict[_Key, ApiMachine] = {}
         self._own_scales: dict[_Key, Scale] = {}
         self.kinds: Kinds
 
@@ -84,7 +84,7 @@ class Management:
             for (namespace, name), problem in cache.problems.items()
         ]
 
-    def machines(self) -> Iterator[Machine]:
+    def machines(self) -> Iterator[ApiMachine]:
         for machine in self._machines:
             yield _newest(self._own_machines, _key("", machine), machine) or machine
 
@@ -106,12 +106,12 @@ class Management:
     def machine_pools(self) -> Iterator[Scalable]:
         return self._sized(self._machine_pools)
 
-    def cluster(self, name: str, *, namespace: str) -> Cluster | None:
+    def cluster(self, name: str, *, namespace: str) -> ApiCluster | None:
         return self._clusters.get(name, namespace=namespace)
 
     # What we know before the watch does.
 
-    def saw(self, machine: Machine) -> None:
+    def saw(self, machine: ApiMachine) -> None:
         """A machine as an answer to us showed it."""
         self._own_machines[_key("", machine)] = machine
 

@@ -29,8 +29,8 @@ from tonnage.providers.clusterapi.annotations import Keys
 from tonnage.providers.clusterapi.discovery import Discovery
 from tonnage.providers.clusterapi.infrastructure import NOTHING, Infrastructures
 from tonnage.providers.clusterapi.management import Management
-from tonnage.providers.clusterapi.shapes import InfrastructureStatus, Machine, Scalable
-from tonnage.providers.clusterapi.survey import Found, Survey
+from tonnage.providers.clusterapi.shapes import ApiMachine, InfrastructureStatus, Scalable
+from tonnage.providers.clusterapi.survey import Survey, SurveyedGroup
 from tonnage.providers.protocol import GroupOptions, Instance
 
 _ATTEMPTS = 8
@@ -39,7 +39,7 @@ _ATTEMPTS = 8
 _log = logging.getLogger(__name__)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterApiSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What upstream takes from the environment."""
 
     group: str = "cluster.x-k8s.io"
@@ -49,16 +49,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Of nodes that do not exist yet, where nobody says."""
 
 
-def settings_from(environ: Mapping[str, str]) -> Settings:
+def settings_from(environ: Mapping[str, str]) -> ClusterApiSettings:
     """`CAPI_GROUP`, `CAPI_VERSION` and `CAPI_SCALE_ZERO_DEFAULT_ARCH`, where they are set."""
-    plain = Settings()
+    plain = ClusterApiSettings()
     architecture = environ.get("CAPI_SCALE_ZERO_DEFAULT_ARCH") or plain.architecture
     if architecture not in templates.ARCHITECTURES:
         raise InputError(
             f"CAPI_SCALE_ZERO_DEFAULT_ARCH={architecture}: expected one of"
             f" {', '.join(templates.ARCHITECTURES)}"
         )
-    return Settings(
+    return ClusterApiSettings(
         group=environ.get("CAPI_GROUP") or plain.group,
         version=environ.get("CAPI_VERSION", ""),
         architecture=architecture,
@@ -79,9 +79,9 @@ class ClusterApiProvider:
         clock: Clock,
         rng: random.Random,
         found_by: Sequence[Discovery] = (Discovery(),),
-        settings: Settings | None = None,
+        settings: ClusterApiSettings | None = None,
     ) -> None:
-        settings = settings or Settings()
+        settings = settings or ClusterApiSettings()
         self._client = client
         self._nodes = nodes
         self._clock = clock
@@ -98,7 +98,7 @@ class ClusterApiProvider:
         )
         self._infrastructures = Infrastructures(client, clock=clock)
         self._statuses: dict[str, InfrastructureStatus] = {}
-        self._known: dict[str, Found] = {}
+        self._known: dict[str, SurveyedGroup] = {}
         self._one_at_a_time = asyncio.Lock()
 
     async def close(self) -> None:
@@ -176,7 +176,7 @@ class ClusterApiProvider:
     # Parts of changing.
 
     @asynccontextmanager
-    async def _changing(self, group: str) -> AsyncIterator[Found]:
+    async def _changing(self, group: str) -> AsyncIterator[SurveyedGroup]:
         """The group with the size it has now, while nobody else of us changes anything."""
         async with self._one_at_a_time:
             found = self._found(group)
@@ -186,14 +186,16 @@ class ClusterApiProvider:
                 await self._read_size(found)
                 yield self._found(group)
 
-    async def _read_size(self, found: Found) -> Scale:
+    async def _read_size(self, found: SurveyedGroup) -> Scale:
         meta = found.scalable.metadata
         resource = self._resource(found)
         scale = await self._client.get_scale(resource, meta.name, namespace=meta.namespace)
         self._take(found, scale)
         return scale
 
-    async def _resize(self, found: Found, delta: int, *, check: Callable[[Group], None]) -> None:
+    async def _resize(
+        self, found: SurveyedGroup, delta: int, *, check: Callable[[Group], None]
+    ) -> None:
         """Change the size by `delta`; `check` refuses what the size of that moment forbids.
 
         A repeated request may find its own work: a size that is the wanted one is left alone.
@@ -227,11 +229,11 @@ class ClusterApiProvider:
 
     async def _shrink(
         self,
-        found: Found,
-        going: Sequence[Machine],
+        found: SurveyedGroup,
+        going: Sequence[ApiMachine],
         *,
         by: int,
-        still: Callable[[Machine], bool],
+        still: Callable[[ApiMachine], bool],
         check: Callable[[Group, Sequence[str]], None],
     ) -> None:
         """Mark machines, then lower the size; a refusal takes the marks away again.
@@ -239,7 +241,7 @@ class ClusterApiProvider:
         A machine that turns out to go without us lowers nothing. Where nobody knows whether the
         size was lowered, the marks stay: without them the controllers would choose others.
         """
-        marked: list[Machine] = []
+        marked: list[ApiMachine] = []
         resizing = False
         try:
             for machine in going:
@@ -259,7 +261,7 @@ class ClusterApiProvider:
             self._look()
 
     async def _mark(
-        self, found: Found, machine: Machine, *, still: Callable[[Machine], bool]
+        self, found: SurveyedGroup, machine: ApiMachine, *, still: Callable[[ApiMachine], bool]
     ) -> bool:
         """Choose a machine for deletion; false if it is on its way out without us."""
         meta = machine.metadata
@@ -298,7 +300,7 @@ class ClusterApiProvider:
                 )
         raise _overtaken(found, f"machine {meta.name} was not chosen")
 
-    async def _unmark(self, machine: Machine) -> None:
+    async def _unmark(self, machine: ApiMachine) -> None:
         """Back to what it was before; failing at that does little harm."""
         meta, key = machine.metadata, self._keys.delete_machine
         change = {"metadata": {"annotations": {key: meta.annotations.get(key)}}}
@@ -313,7 +315,7 @@ class ClusterApiProvider:
 
     # What is known.
 
-    def _check_all_read(self, found: Found) -> None:
+    def _check_all_read(self, found: SurveyedGroup) -> None:
         """Nothing is given back where a Machine that seems missing may be there all the same."""
         namespace = found.scalable.metadata.namespace
         unread = self._management.never_read(namespace)
@@ -333,7 +335,7 @@ class ClusterApiProvider:
             keys=self._keys,
             architecture=self._architecture,
         )
-        known: dict[str, Found] = {}
+        known: dict[str, SurveyedGroup] = {}
         for kind, scalable in self._candidates():
             name = survey.identifier(kind, scalable)
             status = self._statuses.get(name, NOTHING)
@@ -342,23 +344,23 @@ class ClusterApiProvider:
                 known[name] = found
         self._known = dict(sorted(known.items()))
 
-    def _take(self, found: Found, scale: Scale) -> None:
+    def _take(self, found: SurveyedGroup, scale: Scale) -> None:
         self._management.saw_scale(found.kind, scale)
         self._look()
 
-    def _found(self, group: str) -> Found:
+    def _found(self, group: str) -> SurveyedGroup:
         found = self._known.get(group)
         if found is None:
             raise ProviderError(f"there is no group {group}")
         return found
 
-    def _resource(self, found: Found) -> Resource[Scalable]:
+    def _resource(self, found: SurveyedGroup) -> Resource[Scalable]:
         kinds = self._management.kinds
         by_kind = (kinds.machine_deployments, kinds.machine_sets, kinds.machine_pools)
         return next(one for one in by_kind if one.kind == found.kind)
 
 
-def _chosen(found: Found, names: Sequence[str]) -> Iterator[Machine]:
+def _chosen(found: SurveyedGroup, names: Sequence[str]) -> Iterator[ApiMachine]:
     for name in names:
         machine = found.machine_of.get(name)
         if machine is None:
@@ -368,12 +370,12 @@ def _chosen(found: Found, names: Sequence[str]) -> Iterator[Machine]:
         yield machine
 
 
-def _check_choosable(found: Found) -> None:
+def _check_choosable(found: SurveyedGroup) -> None:
     if found.unchoosable:
         raise ProviderError(f"group {found.group.id}: {found.unchoosable}; nothing was deleted")
 
 
-def _check_all_made(found: Found) -> None:
+def _check_all_made(found: SurveyedGroup) -> None:
     """Nothing is chosen while Machines are still to be made: one of those would be given up."""
     missing = _not_made(found)
     if missing:
@@ -384,13 +386,13 @@ def _check_all_made(found: Found) -> None:
         )
 
 
-def _not_made(found: Found) -> int:
+def _not_made(found: SurveyedGroup) -> int:
     return sum(
         one.state == "creating" and one.id not in found.machine_of for one in found.instances
     )
 
 
-def _has_not_started(machine: Machine) -> bool:
+def _has_not_started(machine: ApiMachine) -> bool:
     return not machine.spec.provider_id
 
 
@@ -398,7 +400,7 @@ def _may_have_happened(error: Exception) -> bool:
     return isinstance(error, errors.ConnectionFailed | errors.ServerError)
 
 
-def _overtaken(found: Found, what: str) -> ProviderError:
+def _overtaken(found: SurveyedGroup, what: str) -> ProviderError:
     return ProviderError(
         f"group {found.group.id}: {what}: others changed it {_ATTEMPTS} times meanwhile",
         cause="transient",

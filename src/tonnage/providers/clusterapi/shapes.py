@@ -79,7 +79,7 @@ class MachineStatus(Record, frozen=True, kw_only=True):
     deprecated: Deprecated = Deprecated()
 
 
-class Machine(Record, frozen=True, kw_only=True):
+class ApiMachine(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: MachineSpec = MachineSpec()
     status: MachineStatus = MachineStatus()
@@ -89,7 +89,7 @@ class ClusterSpec(Record, frozen=True, kw_only=True):
     paused: bool = False
 
 
-class Cluster(Record, frozen=True, kw_only=True):
+class ApiCluster(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: ClusterSpec = ClusterSpec()
 
@@ -114,20 +114,20 @@ class Infrastructure(Record, frozen=True, kw_only=True):
 class Kinds(NamedTuple):
     """How the kinds are addressed in one version of the group."""
 
-    machines: Resource[Machine]
+    machines: Resource[ApiMachine]
     machine_sets: Resource[Scalable]
     machine_deployments: Resource[Scalable]
     machine_pools: Resource[Scalable]
-    clusters: Resource[Cluster]
+    clusters: Resource[ApiCluster]
 
 
 def kinds(group: str, version: str) -> Kinds:
     return Kinds(
-        machines=_resource(Machine, "Machine", group, version),
+        machines=_resource(ApiMachine, "Machine", group, version),
         machine_sets=_resource(Scalable, MACHINE_SET, group, version),
         machine_deployments=_resource(Scalable, MACHINE_DEPLOYMENT, group, version),
         machine_pools=_resource(Scalable, MACHINE_POOL, group, version),
-        clusters=_resource(Cluster, "Cluster", group, version),
+        clusters=_resource(ApiCluster, "Cluster", group, version),
     )
 
 

@@ -19,8 +19,8 @@ from tonnage.providers.clusterapi.shapes import (
     MACHINE_DEPLOYMENT,
     MACHINE_POOL,
     MACHINE_SET,
+    ApiMachine,
     InfrastructureStatus,
-    Machine,
     Scalable,
 )
 from tonnage.providers.protocol import GroupOptions, Instance
@@ -31,7 +31,7 @@ _Owner: TypeAlias = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
-class Found(NamedTuple):
+class SurveyedGroup(NamedTuple):
     """A group with all that is known of it.
 
     `standing_still` says why it may not be scaled, `unchoosable` why none of its machines may be
@@ -45,7 +45,7 @@ class Found(NamedTuple):
     standing_still: str
     unchoosable: str
     instances: tuple[Instance, ...]
-    machine_of: Mapping[str, Machine]
+    machine_of: Mapping[str, ApiMachine]
     going: frozenset[Key]
     template: GroupTemplate | None
     price: float | None
@@ -83,7 +83,7 @@ class Survey:
 
     def found(
         self, kind: str, scalable: Scalable, *, infrastructure: InfrastructureStatus = NOTHING
-    ) -> Found | None:
+    ) -> SurveyedGroup | None:
         """The group, or `None` if its annotations say that it is none: a maximum of 0."""
         name = identifier(kind, scalable)
         read = Annotations(scalable.metadata.annotations, keys=self._keys)
@@ -95,7 +95,7 @@ class Survey:
         members = self._machines[kind, scalable.metadata.namespace, scalable.metadata.name]
         replicas = scalable.spec.replicas
         going = states.leaving(members, replicas, keys=self._keys)
-        machine_of: dict[str, Machine] = {}
+        machine_of: dict[str, ApiMachine] = {}
         own: list[Node] = []
         instances: list[Instance] = []
         for machine in members:
@@ -133,7 +133,7 @@ class Survey:
         # Where everything is halted, nothing comes that was asked for; a group counts as it is.
         target = len(own) if halted else replicas
         bounds = sizes if sizes is not None and not still else Sizes(target, target)
-        return Found(
+        return SurveyedGroup(
             kind=kind,
             scalable=scalable,
             group=Group(
@@ -155,7 +155,7 @@ class Survey:
             options=options,
         )
 
-    def _members(self) -> dict[_Owner, list[Machine]]:
+    def _members(self) -> dict[_Owner, list[ApiMachine]]:
         """Machines by the object that is scaled: a MachineSet's are its MachineDeployment's."""
         above: dict[Key, str] = {}
         for one in self._management.machine_sets():
@@ -164,7 +164,7 @@ class Survey:
             if deployment:
                 above[meta.namespace, meta.name] = deployment
                 self._sets[MACHINE_DEPLOYMENT, meta.namespace, deployment].append(one)
-        members: dict[_Owner, list[Machine]] = defaultdict(list)
+        members: dict[_Owner, list[ApiMachine]] = defaultdict(list)
         for machine in self._management.machines():
             meta = machine.metadata
             if pool := _owner(meta, MACHINE_POOL):
@@ -203,7 +203,7 @@ class Survey:
             return "it is rolling out, and chooses itself which machines go"
         return ""
 
-    def _listed(self, pool: Scalable, members: Iterable[Machine]) -> Iterator[str]:
+    def _listed(self, pool: Scalable, members: Iterable[ApiMachine]) -> Iterator[str]:
         """The ids of a MachinePool that no Machine stands for."""
         stood_for = {states.normalized(one.spec.provider_id) for one in members}
         for provider_id in pool.spec.provider_id_list:

@@ -40,7 +40,7 @@ class NodeVerdict(Record, frozen=True, kw_only=True):
     causes: tuple[Any, ...] = ()
 
 
-class Simulation(Record, frozen=True, kw_only=True, omit_defaults=False):
+class DryRun(Record, frozen=True, kw_only=True, omit_defaults=False):
     api_version: str = API_VERSION
     kind: str = "Simulation"
     pod: str
@@ -92,10 +92,10 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
             for name in names
         )
     verbs.forget()
-    return Reply(wire.encode(Simulation(pod=ask.pod.key, verdicts=answer)))
+    return Reply(wire.encode(DryRun(pod=ask.pod.key, verdicts=answer)))
 
 
-def _check_size(asked: "_Question", snapshot: Snapshot) -> None:
+def _check_size(asked: "_DryRunRequest", snapshot: Snapshot) -> None:
     """No more than a person asks; everybody else waits for the answer."""
     for name, found, most in (
         ("templates", len(asked.templates), _MOST_TEMPLATES),
@@ -145,14 +145,14 @@ class _Template(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     csi_node: msgspec.Raw = msgspec.Raw()
 
 
-class _Question(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class _DryRunRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     pod: msgspec.Raw
     node_names: list[str] = []
     templates: list[_Template] = []
     claims: list[msgspec.Raw] = []
 
 
-_QUESTION = msgspec.json.Decoder(_Question)
+_QUESTION = msgspec.json.Decoder(_DryRunRequest)
 _KINDS = {row.type: row for row in kinds.ALL}
 
 

@@ -16,7 +16,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from tonnage.scheduler.extender.node_verdicts import new_on
 from tonnage.scheduler.extender.reservations import Reservations, Share
-from tonnage.service.live_cluster import StandingCluster
+from tonnage.service.live_cluster import LiveCluster
 from tonnage.snapshot.snapshot import FINISHED
 
 
@@ -25,7 +25,7 @@ class InFlight:
 
     def __init__(
         self,
-        standing: StandingCluster,
+        standing: LiveCluster,
         reservations: Reservations,
         *,
         seconds: Callable[[], float],

@@ -9,7 +9,7 @@ from tonnage.scheduler.extender.reservations import Reservations
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
-class Metrics:
+class ExtenderMetrics:
     """One registry; names begin with `tonnage_extender`."""
 
     def __init__(self, reservations: Reservations) -> None:

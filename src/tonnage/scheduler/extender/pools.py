@@ -12,17 +12,15 @@ from tonnage.groups import slot_pools
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import SlotPool
 from tonnage.objects.storage import CSINode
-from tonnage.service.live_cluster import StandingCluster
+from tonnage.service.live_cluster import LiveCluster
 from tonnage.snapshot.slot_pools import Pool, clear_pools, set_pools
 from tonnage.snapshot.snapshot import Snapshot
 
 
-class StandingPools:
+class LivePools:
     """`keep` before each question: it costs nothing while nothing has changed."""
 
-    def __init__(
-        self, standing: StandingCluster, configured: Callable[[], Sequence[SlotPool]]
-    ) -> None:
+    def __init__(self, standing: LiveCluster, configured: Callable[[], Sequence[SlotPool]]) -> None:
         self._standing = standing
         self._configured = configured
         self._used: tuple[SlotPool, ...] = ()

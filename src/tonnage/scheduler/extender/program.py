@@ -11,7 +11,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
-from tonnage.cluster.reflector import Pace
+from tonnage.cluster.reflector import ReflectorPace
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver, VolumeAttachment
@@ -20,9 +20,9 @@ from tonnage.rules.features import Features
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.dry_run import simulate
 from tonnage.scheduler.extender.inflight import InFlight
-from tonnage.scheduler.extender.metrics import Metrics
+from tonnage.scheduler.extender.metrics import ExtenderMetrics
 from tonnage.scheduler.extender.newcomers import Newcomers
-from tonnage.scheduler.extender.pools import StandingPools
+from tonnage.scheduler.extender.pools import LivePools
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.verbs import Verbs
 from tonnage.service import cache_metrics, connections, lifecycle
@@ -31,8 +31,8 @@ from tonnage.service.certificates import Certificates
 from tonnage.service.config_file import ConfigFile
 from tonnage.service.debug import DebugServer
 from tonnage.service.http_questions import LARGEST_BODY, Reply, error_reply
-from tonnage.service.live_cluster import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, StandingCluster
-from tonnage.service.status_server import Server
+from tonnage.service.live_cluster import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, LiveCluster
+from tonnage.service.status_server import StatusServer
 from tonnage.service.steady_time import SteadyTime
 from tonnage.snapshot.snapshot import FINISHED
 
@@ -45,7 +45,7 @@ _LOOK_EVERY = 1.0
 _REBUILD_AT_MOST_EVERY = 60.0
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ExtenderSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What is settled when the process starts, unlike `ExtenderConfig`."""
 
     address: str = ":9443"
@@ -53,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     largest_body: int = LARGEST_BODY
 
 
-class Program:
+class ExtenderProgram:
     """Its parts are there to be asked; `run` brings them to life.
 
     Reservations are in memory, so schedulers that work at the same time have to ask the same one.
@@ -64,12 +64,12 @@ class Program:
         client: Client,
         *,
         config: ConfigFile[ExtenderConfig],
-        settings: Settings,
+        settings: ExtenderSettings,
         certificates: Certificates | None,
         server_version: str,
         clock: Clock,
         rng: random.Random,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
     ) -> None:
         self._config = config
         self._certificates = certificates
@@ -77,7 +77,7 @@ class Program:
         self._version = server_version
         self._trusted_since: float | None = None
         self._rebuilt_at = clock.monotonic()
-        self.standing = StandingCluster(
+        self.standing = LiveCluster(
             client,
             clock=clock,
             rng=rng,
@@ -87,7 +87,7 @@ class Program:
         )
         self.standing.mirror.check_interval = lambda: config.current.cache_check_interval
         self.reservations = Reservations(clock)
-        self.metrics = Metrics(self.reservations)
+        self.metrics = ExtenderMetrics(self.reservations)
         time = SteadyTime(clock)
         newcomers = Newcomers(time.now, window=lambda: config.current.registration_window)
         self.verbs = Verbs(
@@ -99,7 +99,7 @@ class Program:
             withheld=self.withheld,
             clock=clock,
             metrics=self.metrics,
-            refresh=StandingPools(self.standing, lambda: config.current.pools).keep,
+            refresh=LivePools(self.standing, lambda: config.current.pools).keep,
         )
         self._inflight = InFlight(
             self.standing,
@@ -111,7 +111,7 @@ class Program:
             cache: Cache[Any] = self.standing.cache(kind)
             cache.subscribe(lambda _: self.verbs.something_happened())
         self.metrics.registry.register(CacheCollector(self.standing.mirror))
-        self.server = Server(
+        self.server = StatusServer(
             settings.address,
             alive=str,
             ready=self.withheld,
@@ -220,7 +220,7 @@ async def start(
     client: Client,
     *,
     config: ConfigFile[ExtenderConfig],
-    settings: Settings,
+    settings: ExtenderSettings,
     certificates: Certificates | None,
     clock: Clock,
     rng: random.Random,
@@ -237,7 +237,7 @@ async def start(
             "client_certificates": certificates is not None and certificates.clients_are_checked,
         },
     )
-    program = Program(
+    program = ExtenderProgram(
         client,
         config=config,
         settings=settings,

@@ -12,13 +12,13 @@ from tonnage.rules.framework import Ask
 from tonnage.scheduler.extender import node_verdicts, wire
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.lag import Lag
-from tonnage.scheduler.extender.metrics import Metrics
+from tonnage.scheduler.extender.metrics import ExtenderMetrics
 from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.node_verdicts import Judgement
 from tonnage.scheduler.extender.reservations import Reservations
-from tonnage.scheduler.extender.wire import FilterResult, HostPriority, Question
+from tonnage.scheduler.extender.wire import FilterRequest, FilterResult, HostPriority
 from tonnage.service.http_questions import Reply, error_reply
-from tonnage.service.live_cluster import StandingCluster
+from tonnage.service.live_cluster import LiveCluster
 from tonnage.snapshot.records import PodRecord
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Verbs:
 
     def __init__(
         self,
-        standing: StandingCluster,
+        standing: LiveCluster,
         reservations: Reservations,
         newcomers: Newcomers,
         *,
@@ -46,7 +46,7 @@ class Verbs:
         features: Callable[[], Features],
         withheld: Callable[[], str],
         clock: Clock,
-        metrics: Metrics,
+        metrics: ExtenderMetrics,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
         """`withheld` says why nothing can be answered from the caches now, if so.
@@ -122,7 +122,7 @@ class Verbs:
             fresh=config.settle_wait,
         )
 
-    async def _filter(self, question: Question) -> FilterResult:
+    async def _filter(self, question: FilterRequest) -> FilterResult:
         pod, names = question
         if not volumes.of_pod(pod):
             # Nothing of the cluster has to be known for these, so they never have to wait for it.

@@ -14,7 +14,7 @@ from tonnage.objects.pods import Pod
 from tonnage.service.http_questions import TooMuchError
 
 
-class Question(NamedTuple):
+class FilterRequest(NamedTuple):
     """What filter and prioritize are asked: this pod, on one of these nodes?"""
 
     pod: Pod
@@ -49,7 +49,7 @@ MOST_VALUES = 500_000
 encode = msgspec.json.Encoder().encode
 
 
-def read(body: bytes) -> Question:
+def read(body: bytes) -> FilterRequest:
     """The question in a body; `InputError` says what is wrong with it.
 
     More than is answered is told from the number of commas: building it would cost much more.
@@ -74,7 +74,7 @@ def read(body: bytes) -> Question:
         )
     if len(args.node_names) > MOST_NODES:
         raise TooMuchError(f"NodeNames: {len(args.node_names)}: expected {MOST_NODES} at most")
-    return Question(pod_of(args.pod), args.node_names)
+    return FilterRequest(pod_of(args.pod), args.node_names)
 
 
 def pod_of(raw: msgspec.Raw) -> Pod:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tonnage.embedded.apiserver.store import Collection, Occurrence, Store
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence
 from tonnage.scheduler.scheduler_cache import Assumed
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.findings import Findings
@@ -53,13 +53,13 @@ class _Decision(NamedTuple):
 _NOTHING = _Told(-math.inf, listed=False, limit=None)
 
 
-class Bindings:
+class BindingCheck:
     """Follows CSINodes, decisions of the scheduler, and pods that get their node."""
 
     def __init__(
         self,
         accounts: Accounts,
-        store: Store,
+        store: ObjectStore,
         findings: Findings,
         *,
         assumed: Callable[[], Mapping[str, Assumed]],

@@ -5,17 +5,19 @@ from collections.abc import Mapping
 from tonnage.groups.model import Group
 from tonnage.report.timeline import Decided
 from tonnage.simulation.checks.findings import Findings
-from tonnage.simulation.recorded_cloud import NotedCloud
+from tonnage.simulation.recorded_cloud import RecordedCloud
 
 BEYOND = "a group beyond its bounds"
 ASKED_BEYOND = "asked beyond a group's bounds"
 
 
-class Bounds:
+class BoundsCheck:
     """Looks at every group after every change, from the first time on that it is as it should be:
     at the very beginning the cloud has not asked for its first machines yet."""
 
-    def __init__(self, cloud: NotedCloud, groups: Mapping[str, Group], findings: Findings) -> None:
+    def __init__(
+        self, cloud: RecordedCloud, groups: Mapping[str, Group], findings: Findings
+    ) -> None:
         self._cloud = cloud
         self._groups = groups
         self._findings = findings

@@ -17,7 +17,7 @@ _SECOND = 1.0
 """Of a node's creation the API tells the second, no more."""
 
 
-class Deletions:
+class DeletionCheck:
     """Is told of every request before it is made, and of what happens to nodes and drivers."""
 
     def __init__(

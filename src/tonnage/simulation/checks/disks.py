@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from typing import NamedTuple
 
-from tonnage.embedded.apiserver.store import Occurrence, Store, Stored
+from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
 from tonnage.objects import quantities
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.findings import Findings
@@ -25,10 +25,10 @@ class _Pledge(NamedTuple):
     size: int
 
 
-class Disks:
+class DiskCheck:
     """Follows claims from when they are sent to a node until their volumes are there."""
 
-    def __init__(self, accounts: Accounts, store: Store, findings: Findings) -> None:
+    def __init__(self, accounts: Accounts, store: ObjectStore, findings: Findings) -> None:
         self._disks = accounts.disks
         self._classes = store.collections["storage.k8s.io", "v1", "storageclasses"]
         self._findings = findings

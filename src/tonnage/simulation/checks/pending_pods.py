@@ -10,8 +10,8 @@ from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.bindings import opted_in
 from tonnage.simulation.checks.disks import SELECTED
 from tonnage.simulation.checks.findings import Findings
-from tonnage.simulation.checks.places import Places, Room, Wish
-from tonnage.simulation.recorded_cloud import NotedCloud
+from tonnage.simulation.checks.places import NodeRoom, Places, PodDemand
+from tonnage.simulation.recorded_cloud import RecordedCloud
 
 HAS_A_PLACE = "a pod with a place is pending"
 COULD_BE_HELPED = "a pod that could be helped is pending"
@@ -27,14 +27,14 @@ the five minutes after which everybody is tried again for no reason are far long
 _LOOK_EVERY = 20.0
 
 
-class Waiting:
+class PendingPodCheck:
     """Looks now and then at pods that wait, and at nodes that nothing happens to."""
 
     def __init__(
         self,
         places: Places,
         accounts: Accounts,
-        cloud: NotedCloud,
+        cloud: RecordedCloud,
         drivers: Collection,
         groups: Mapping[str, Group],
         findings: Findings,
@@ -104,7 +104,7 @@ class Waiting:
             more = f"; {len(left) - 1} more wait" if len(left) > 1 else ""
             self._findings.violated(COULD_BE_HELPED, left[0] + more)
 
-    def _check_promise(self, wish: Wish) -> None:
+    def _check_promise(self, wish: PodDemand) -> None:
         """A pod that was sent to a node has to stay with it, also if its driver never comes."""
         listed = self._accounts.slots.limits.get(wish.promised, {})
         missing = [driver for driver in wish.needs if driver not in listed]
@@ -120,7 +120,7 @@ class Waiting:
             return True
         return any(self._accounts.now - one.at < within for one in self._cloud.asked)
 
-    def _open_to(self, wish: Wish, rooms: list[Room]) -> list[Room]:
+    def _open_to(self, wish: PodDemand, rooms: list[NodeRoom]) -> list[NodeRoom]:
         """The nodes that a pod may go to: all, or the one that it was promised."""
         if not wish.promised:
             return rooms

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tonnage.embedded.apiserver.store import Stored
-from tonnage.embedded.cloud import Machine
+from tonnage.embedded.cloud import CloudMachine
 from tonnage.groups.model import Group
 from tonnage.simulation.checks import disks
-from tonnage.simulation.checks.disks import SELECTED, Disks
+from tonnage.simulation.checks.disks import SELECTED, DiskCheck
 from tonnage.simulation.ensemble import Ensemble
 
 Labels: TypeAlias = Mapping[str, str]
@@ -26,7 +26,7 @@ View: TypeAlias = Literal["modest", "template", "generous"]
 live node of its group with the fewest or the most slots reports."""
 
 
-class Wish(NamedTuple):
+class PodDemand(NamedTuple):
     """A pod that waits: its volumes by driver, where they can be reached from, what it was told.
 
     `promised` is the node that its claims name already: no other will do.
@@ -46,7 +46,7 @@ class Wish(NamedTuple):
         return all(any(_matches(term, labels) for term in terms) for terms in self.reachable)
 
 
-class Room(NamedTuple):
+class NodeRoom(NamedTuple):
     """A node that is there, or will be, with its free slots and space."""
 
     name: str
@@ -55,7 +55,7 @@ class Room(NamedTuple):
     space: Mapping[str, float]
     """Bytes by driver."""
 
-    def times(self, wish: Wish) -> float:
+    def times(self, wish: PodDemand) -> float:
         """How often the pod would fit."""
         if not wish.reaches(self.labels):
             return 0
@@ -85,7 +85,9 @@ class Expected(NamedTuple):
         return found
 
 
-def are_sure(wishes: Iterable[Wish], everybody: Iterable[Wish], rooms: Iterable[Room]) -> bool:
+def are_sure(
+    wishes: Iterable[PodDemand], everybody: Iterable[PodDemand], rooms: Iterable[NodeRoom]
+) -> bool:
     """Whether each of the pods finds a place in the rooms, in whatever order they are filled.
 
     Another pod goes to one node, and takes there as many places of a pod at most as it has
@@ -96,7 +98,7 @@ def are_sure(wishes: Iterable[Wish], everybody: Iterable[Wish], rooms: Iterable[
     return all(_is_sure(wish, everybody, rooms) for wish in wishes)
 
 
-def _is_sure(wish: Wish, everybody: list[Wish], rooms: list[Room]) -> bool:
+def _is_sure(wish: PodDemand, everybody: list[PodDemand], rooms: list[NodeRoom]) -> bool:
     fitting = [room for room in rooms if room.times(wish)]
     in_the_way = sum(
         _places_taken(wish, other)
@@ -108,7 +110,7 @@ def _is_sure(wish: Wish, everybody: list[Wish], rooms: list[Room]) -> bool:
     return sum(room.times(wish) for room in fitting) > in_the_way
 
 
-def _places_taken(wish: Wish, other: Wish) -> int:
+def _places_taken(wish: PodDemand, other: PodDemand) -> int:
     by_slots = [other.needs[driver] for driver in wish.needs]
     by_space = [math.ceil(other.stored[driver] / size) for driver, size in wish.stored.items()]
     return max(by_slots + by_space, default=0)
@@ -121,7 +123,7 @@ class Places:
         self,
         ensemble: Ensemble,
         groups: Mapping[str, Group],
-        disks_: Disks,
+        disks_: DiskCheck,
         *,
         coming_within: float,
     ) -> None:
@@ -138,11 +140,11 @@ class Places:
         self._volumes = store.built_in("persistentvolumes")
         self._clock = ensemble.clock
 
-    def wishes(self) -> list[Wish]:
+    def wishes(self) -> list[PodDemand]:
         """All pods that wait for a node."""
         return [self._wish(pod) for pod in self._waiting()]
 
-    def now(self, *, but: str = "") -> Iterator[Room]:
+    def now(self, *, but: str = "") -> Iterator[NodeRoom]:
         """The nodes that pods can be bound to; what pod `but` was promised counts as free."""
         promised = self._promised(but)
         for node in self._nodes.within():
@@ -153,9 +155,9 @@ class Places:
                     for driver, limit in listed.items()
                 }
                 labels = node.meta.get("labels", {})
-                yield Room(node.name, labels, free, self._space(node.name, listed))
+                yield NodeRoom(node.name, labels, free, self._space(node.name, listed))
 
-    def coming(self, view: View) -> Iterator[Room]:
+    def coming(self, view: View) -> Iterator[NodeRoom]:
         """The nodes that are or will be there, each with the slots that it will have."""
         promised = self._promised()
         there = {room.name: room for room in self.now()}
@@ -193,16 +195,16 @@ class Places:
                 told = self._told(machine)
                 yield machine.name, Expected(told, told, told)
 
-    def _expected(self, machine: Machine) -> Expected:
+    def _expected(self, machine: CloudMachine) -> Expected:
         told = self._told(machine)
         fewest = {**self.new(machine.group, "modest").free, **told}
         return Expected(fewest, {**self.new(machine.group, "generous").free, **told}, told)
 
-    def _told(self, machine: Machine) -> Slots:
+    def _told(self, machine: CloudMachine) -> Slots:
         listed = self._accounts.slots.limits.get(machine.node, {})
         return {driver: math.inf if limit is None else limit for driver, limit in listed.items()}
 
-    def new(self, group: str, view: View) -> Room:
+    def new(self, group: str, view: View) -> NodeRoom:
         """A group's next node."""
         template = self._groups[group].provider_template
         assert template is not None
@@ -214,7 +216,7 @@ class Places:
             if view != "template":
                 said += self._live(group, entry.name)
             free[entry.name] = max(said) if view == "generous" else min(said)
-        return Room(group, template.node.metadata.labels, free, self._space("", free))
+        return NodeRoom(group, template.node.metadata.labels, free, self._space("", free))
 
     def is_on_its_way(self, group: str) -> bool:
         """Whether a machine of the group is still waited for."""
@@ -237,7 +239,7 @@ class Places:
             for node in (self._accounts.nodes.get(machine.node),)
         )
 
-    def _is_on_its_way(self, machine: Machine) -> bool:
+    def _is_on_its_way(self, machine: CloudMachine) -> bool:
         if machine.error is not None or machine.state == "deleting":
             return False
         if self._clock.monotonic() - machine.asked_at >= self._coming_within:
@@ -278,7 +280,7 @@ class Places:
                 assert pod is not None
                 yield pod
 
-    def _wish(self, pod: Stored) -> Wish:
+    def _wish(self, pod: Stored) -> PodDemand:
         needs: Counter[str] = Counter()
         stored: Counter[str] = Counter()
         claims, reachable, promised = [], [], ""
@@ -303,7 +305,7 @@ class Places:
             one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable"
             for one in conditions
         )
-        return Wish(
+        return PodDemand(
             f"{pod.namespace}/{pod.name}",
             needs,
             stored,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 
 from tonnage.simulation.checks import places
 from tonnage.simulation.checks.findings import Findings
-from tonnage.simulation.checks.places import Places, View, Wish
-from tonnage.simulation.checks.repeats import Repeats
+from tonnage.simulation.checks.places import Places, PodDemand, View
+from tonnage.simulation.checks.repeats import RepeatCheck
 
 ALREADY_COMING = "bought what was already coming"
 MORE_THAN_NEEDED = "bought more than is needed"
@@ -20,14 +20,14 @@ REPLACED = "bought in place of a node that never got its drivers, at the minimum
 NOT_HEARD = "bought before the autoscaler could hear of the latest changes"
 
 
-class Purchases:
+class PurchaseCheck:
     """Is told of every request before it is made."""
 
     def __init__(
         self,
         places_: Places,
         findings: Findings,
-        repeats: Repeats,
+        repeats: RepeatCheck,
         *,
         behind: Callable[[], bool],
     ) -> None:
@@ -47,7 +47,7 @@ class Purchases:
         self._repeats.check(group, delta, helped=helped, wishes=wishes)
 
     def _check_need(
-        self, group: str, delta: int, helped: list[Wish], wishes: Iterable[Wish]
+        self, group: str, delta: int, helped: list[PodDemand], wishes: Iterable[PodDemand]
     ) -> None:
         wishes = list(wishes)
         for bought, rule in ((0, ALREADY_COMING), (delta - 1, MORE_THAN_NEEDED)):
@@ -66,7 +66,7 @@ class Purchases:
             return
 
     def _are_sure(
-        self, group: str, bought: int, helped: list[Wish], wishes: list[Wish], view: View
+        self, group: str, bought: int, helped: list[PodDemand], wishes: list[PodDemand], view: View
     ) -> bool:
         rooms = [*self._places.coming(view), *[self._places.new(group, view)] * bought]
         return places.are_sure(helped, wishes, rooms)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tonnage.embedded.apiserver.store import Occurrence, Store, Stored
+from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
 from tonnage.groups.passing_taints import TO_BE_DELETED
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.findings import Findings
@@ -32,7 +32,7 @@ class Removals:
     def __init__(
         self,
         accounts: Accounts,
-        store: Store,
+        store: ObjectStore,
         findings: Findings,
         *,
         detach_timeout: float,

@@ -15,8 +15,8 @@ from tonnage.embedded.apiserver.store import Occurrence, Stored
 from tonnage.groups.model import Group
 from tonnage.simulation.checks.disks import SELECTED
 from tonnage.simulation.checks.findings import Findings
-from tonnage.simulation.checks.places import Expected, Places, Room, Slots, Wish
-from tonnage.simulation.recorded_cloud import NotedCloud
+from tonnage.simulation.checks.places import Expected, NodeRoom, Places, PodDemand, Slots
+from tonnage.simulation.recorded_cloud import RecordedCloud
 
 BY_HALVES = "bought by halves what was wanted at once"
 PACKED_OTHERWISE = "bought again for pods that what comes has slots for"
@@ -53,13 +53,13 @@ class _Round(NamedTuple):
     """The one before, as long as this one is the latest."""
 
 
-class Repeats:
+class RepeatCheck:
     """Is told of every request before it is made, and of every change."""
 
     def __init__(
         self,
         places_: Places,
-        cloud: NotedCloud,
+        cloud: RecordedCloud,
         groups: Mapping[str, Group],
         findings: Findings,
         *,
@@ -96,7 +96,9 @@ class Repeats:
             if self._places.is_in_doubt(group):
                 self._failed_at[group] = self._now()
 
-    def check(self, group: str, delta: int, *, helped: list[Wish], wishes: Iterable[Wish]) -> None:
+    def check(
+        self, group: str, delta: int, *, helped: list[PodDemand], wishes: Iterable[PodDemand]
+    ) -> None:
         """Just before `delta` nodes of a group are bought, which can help some who wait."""
         self._note_machines()
         now, last = self._now(), self._last
@@ -120,7 +122,9 @@ class Repeats:
         if before is not None and now - before.at <= _SOON_AFTER:
             self._check_repeated(group, helped, before, self._last)
 
-    def _check_repeated(self, group: str, helped: list[Wish], before: _Round, this: _Round) -> None:
+    def _check_repeated(
+        self, group: str, helped: list[PodDemand], before: _Round, this: _Round
+    ) -> None:
         known = [one for one in helped if one.key in before.pods]
         came = [one for one in helped if one.key not in before.pods]
         allowed = self._allowed(group, came, before)
@@ -144,7 +148,7 @@ class Repeats:
             what += f": {this.nodes} nodes, and {allowed:g} would do for what has changed"
             self._findings.violated(BEYOND_LOSSES, what)
 
-    def _allowed(self, group: str, came: list[Wish], before: _Round) -> float:
+    def _allowed(self, group: str, came: list[PodDemand], before: _Round) -> float:
         """Nodes of the group that pods that came and slots that were lost may need, at most."""
         new = self._places.new(group, "modest")
         there = dict(self._places.there())
@@ -172,7 +176,7 @@ class Repeats:
             if one.at > since and (one.error or one.deed != "increase"):
                 yield one.group
 
-    def _is_too_little(self, helped: list[Wish]) -> bool:
+    def _is_too_little(self, helped: list[PodDemand]) -> bool:
         """Whether the pods cannot all have a place, however cleverly they are put together."""
         rooms = list(self._places.coming("generous"))
         wanted = sum((one.needs for one in helped), Counter[str]())
@@ -182,12 +186,12 @@ class Repeats:
         )
 
 
-def _replacing(lost: Slots, new: Room) -> float:
+def _replacing(lost: Slots, new: NodeRoom) -> float:
     """New nodes that make good for what one machine lost: one, if it has as many slots."""
     return max([1, *_nodes(lost, new)])
 
 
-def _for_pods(pods: list[Wish], new: Room) -> float:
+def _for_pods(pods: list[PodDemand], new: NodeRoom) -> float:
     """New nodes that are surely enough for the pods: if each driver's volumes had their own."""
     slots = sum((one.needs for one in pods), Counter[str]())
     by_slots = sum(_nodes(slots, new))
@@ -196,7 +200,7 @@ def _for_pods(pods: list[Wish], new: Room) -> float:
     return max(by_slots + math.ceil(len(on_disks) / fewest), 1 if pods else 0)
 
 
-def _nodes(wanted: Mapping[str, float], new: Room) -> list[float]:
+def _nodes(wanted: Mapping[str, float], new: NodeRoom) -> list[float]:
     """For each driver the new nodes that have so many slots."""
     return [
         math.ceil(count / new.free[driver]) if new.free.get(driver) else math.inf

@@ -11,21 +11,21 @@ once. Nodes of these tests have no kubelet, and their pods no scheduler.
 """
 
 from tonnage.testing.cluster_contract.components import ComponentsContract
-from tonnage.testing.cluster_contract.context import Stage
-from tonnage.testing.cluster_contract.deletes import DeletingContract
-from tonnage.testing.cluster_contract.reads import ReadingContract
-from tonnage.testing.cluster_contract.updates import ChangingContract
+from tonnage.testing.cluster_contract.context import ContractContext
+from tonnage.testing.cluster_contract.deletes import DeleteContract
+from tonnage.testing.cluster_contract.reads import ReadContract
+from tonnage.testing.cluster_contract.updates import UpdateContract
 from tonnage.testing.cluster_contract.verbs import VerbsContract
-from tonnage.testing.cluster_contract.watches import WatchingContract
+from tonnage.testing.cluster_contract.watches import WatchContract
 
-__all__ = ["ClusterContract", "Stage"]
+__all__ = ["ClusterContract", "ContractContext"]
 
 
 class ClusterContract(
-    ReadingContract,
-    WatchingContract,
-    ChangingContract,
-    DeletingContract,
+    ReadContract,
+    WatchContract,
+    UpdateContract,
+    DeleteContract,
     VerbsContract,
     ComponentsContract,
 ):

@@ -31,7 +31,7 @@ from tonnage.testing.cluster_contract.context import (
     PODS,
     SETS,
     Contract,
-    Stage,
+    ContractContext,
     refused,
     staged,
 )
@@ -41,19 +41,21 @@ class ComponentsContract(Contract):
     # What is there at all.
 
     @staged
-    async def test_the_server_says_which_version_it_is(self, stage: Stage) -> None:
+    async def test_the_server_says_which_version_it_is(self, stage: ContractContext) -> None:
         assert (await stage.client.version()).startswith("v1.")
 
     @staged
-    async def test_a_group_says_in_which_versions_it_is_served(self, stage: Stage) -> None:
+    async def test_a_group_says_in_which_versions_it_is_served(
+        self, stage: ContractContext
+    ) -> None:
         assert (await stage.client.group_versions("storage.k8s.io"))[0] == "v1"
 
     @staged
-    async def test_a_group_that_is_not_served_has_no_versions(self, stage: Stage) -> None:
+    async def test_a_group_that_is_not_served_has_no_versions(self, stage: ContractContext) -> None:
         assert await stage.client.group_versions("nobody.example.com") == ()
 
     @staged
-    async def test_every_kind_that_we_read_can_be_listed(self, stage: Stage) -> None:
+    async def test_every_kind_that_we_read_can_be_listed(self, stage: ContractContext) -> None:
         for row in kinds.ALL:
             if row.api_version != API_VERSION:
                 listing = await stage.client.list(row.type)
@@ -62,7 +64,7 @@ class ComponentsContract(Contract):
 
     @staged
     async def test_the_versions_of_all_objects_can_be_had_without_the_objects(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         made = [await stage.config_map(name) for name in ("one", "two")]
         found, version = await stage.client.versions(ConfigMap, stage.here)
@@ -72,7 +74,7 @@ class ComponentsContract(Contract):
             assert int(version) >= int(meta.resource_version)
 
     @staged
-    async def test_a_list_may_be_as_old_as_the_servers_cache(self, stage: Stage) -> None:
+    async def test_a_list_may_be_as_old_as_the_servers_cache(self, stage: ContractContext) -> None:
         await stage.config_map("one")
 
         async def listed() -> bool:
@@ -85,7 +87,7 @@ class ComponentsContract(Contract):
     # Writing.
 
     @staged
-    async def test_what_is_replaced_is_as_it_was_given(self, stage: Stage) -> None:
+    async def test_what_is_replaced_is_as_it_was_given(self, stage: ContractContext) -> None:
         made = await stage.config_map("one", data={"a": "1", "b": "2"})
         replaced = await stage.client.replace(
             ConfigMap, msgspec.structs.replace(made, data={"c": "3"})
@@ -95,7 +97,7 @@ class ComponentsContract(Contract):
         assert int(replaced.metadata.resource_version) > int(made.metadata.resource_version)
 
     @staged
-    async def test_replacing_a_status_changes_nothing_else(self, stage: Stage) -> None:
+    async def test_replacing_a_status_changes_nothing_else(self, stage: ContractContext) -> None:
         await stage.pod("one")
         found = await stage.client.get(PODS, "one", namespace=stage.namespace)
         told = msgspec.structs.replace(
@@ -107,12 +109,12 @@ class ComponentsContract(Contract):
         assert (replaced.status["message"], replaced.spec) == ("seen", found.spec)
 
     @staged
-    async def test_replacing_what_is_missing_is_refused(self, stage: Stage) -> None:
+    async def test_replacing_what_is_missing_is_refused(self, stage: ContractContext) -> None:
         missing = ConfigMap(metadata=stage.named("missing"))
         await refused(stage.client.replace(ConfigMap, missing), errors.NotFound)
 
     @staged
-    async def test_a_json_patch_appends(self, stage: Stage) -> None:
+    async def test_a_json_patch_appends(self, stage: ContractContext) -> None:
         node = (await stage.node("n")).metadata.name
         taint = {"key": "contract.example.com/a", "effect": "NoSchedule"}
         await stage.client.patch(NODES, node, {"spec": {"taints": [taint]}})
@@ -124,7 +126,7 @@ class ComponentsContract(Contract):
         assert effects == ["NoSchedule", "NoExecute"]
 
     @staged
-    async def test_applying_again_changes_what_is_named(self, stage: Stage) -> None:
+    async def test_applying_again_changes_what_is_named(self, stage: ContractContext) -> None:
         meta = {"name": "one", "namespace": stage.namespace}
         for value in ("1", "2"):
             change = {"metadata": meta, "data": {"a": value}}
@@ -132,14 +134,18 @@ class ComponentsContract(Contract):
         assert found.data == {"a": "2"}
 
     @staged
-    async def test_applying_by_force_takes_over_what_others_wrote(self, stage: Stage) -> None:
+    async def test_applying_by_force_takes_over_what_others_wrote(
+        self, stage: ContractContext
+    ) -> None:
         await stage.config_map("one", data={"a": "1"})
         change = {"metadata": {"name": "one", "namespace": stage.namespace}, "data": {"a": "2"}}
         found = await stage.patch("one", change, style=PatchStyle.APPLY, force=True)
         assert found.data == {"a": "2"}
 
     @staged
-    async def test_taints_that_changed_meanwhile_are_not_overwritten(self, stage: Stage) -> None:
+    async def test_taints_that_changed_meanwhile_are_not_overwritten(
+        self, stage: ContractContext
+    ) -> None:
         seen = await stage.node("n")
         name = seen.metadata.name
         await stage.client.patch(NODES, name, {"metadata": {"labels": {"changed": "yes"}}})
@@ -152,7 +158,7 @@ class ComponentsContract(Contract):
     # Deleting.
 
     @staged
-    async def test_deleting_an_old_version_is_a_conflict(self, stage: Stage) -> None:
+    async def test_deleting_an_old_version_is_a_conflict(self, stage: ContractContext) -> None:
         made = await stage.config_map("one")
         await stage.patch("one", {"data": {"a": "1"}})
         old = made.metadata.resource_version
@@ -163,7 +169,7 @@ class ComponentsContract(Contract):
 
     @staged
     async def test_what_is_missing_cannot_be_deleted_evicted_bound_or_scaled(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         missing = Pod(metadata=stage.named("missing"))
         await refused(stage.delete("missing"), errors.NotFound)
@@ -174,7 +180,7 @@ class ComponentsContract(Contract):
         await refused(stage.client.get_scale(SETS, "missing", **where), errors.NotFound)
 
     @staged
-    async def test_an_eviction_may_say_how_long_a_pod_has(self, stage: Stage) -> None:
+    async def test_an_eviction_may_say_how_long_a_pod_has(self, stage: ContractContext) -> None:
         node = (await stage.node("n")).metadata.name
         await stage.client.bind(await stage.pod("one"), node)
         pod = await stage.client.get(Pod, "one", namespace=stage.namespace)
@@ -187,7 +193,7 @@ class ComponentsContract(Contract):
     # Watching.
 
     @staged
-    async def test_a_watch_is_of_one_namespace_and_one_node(self, stage: Stage) -> None:
+    async def test_a_watch_is_of_one_namespace_and_one_node(self, stage: ContractContext) -> None:
         node = (await stage.node("n")).metadata.name
         before = await stage.client.list(Pod, stage.here)
         for name in ("elsewhere", "here"):
@@ -204,7 +210,7 @@ class ComponentsContract(Contract):
     # Storage.
 
     @staged
-    async def test_drivers_come_to_a_csi_node_and_go(self, stage: Stage) -> None:
+    async def test_drivers_come_to_a_csi_node_and_go(self, stage: ContractContext) -> None:
         name = f"{stage.namespace}-n"
         made = await stage.global_object(CSINode, CSINode(metadata=ObjectMeta(name=name)))
         assert made.spec.drivers == ()
@@ -221,7 +227,7 @@ class ComponentsContract(Contract):
 
     @staged
     async def test_an_attachment_is_reported_and_held_until_it_is_detached(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         client, name = stage.client, f"{stage.namespace}-attachment"
         wanted = VolumeAttachment(
@@ -251,7 +257,9 @@ class ComponentsContract(Contract):
         await stage.eventually_gone(VolumeAttachment, name)
 
     @staged
-    async def test_published_capacity_is_changed_and_its_place_is_not(self, stage: Stage) -> None:
+    async def test_published_capacity_is_changed_and_its_place_is_not(
+        self, stage: ContractContext
+    ) -> None:
         made = CSIStorageCapacity(
             metadata=stage.named("one"),
             storage_class_name="local",
@@ -269,7 +277,9 @@ class ComponentsContract(Contract):
     # Telling.
 
     @staged
-    async def test_what_is_said_again_is_counted_in_the_same_event(self, stage: Stage) -> None:
+    async def test_what_is_said_again_is_counted_in_the_same_event(
+        self, stage: ContractContext
+    ) -> None:
         numbers = iter(range(1000))
         recorder = Recorder(
             stage.client,

@@ -45,7 +45,7 @@ DEFINITIONS: Resource[Anything] = resource(
 )
 
 
-class Stage:
+class ContractContext:
     """A namespace of one's own, and words for what a test does in it."""
 
     def __init__(self, client: Client, clock: Clock, namespace: str) -> None:
@@ -148,7 +148,7 @@ C = TypeVar("C", bound="Contract")
 
 
 def staged(
-    test: Callable[[C, Stage], Coroutine[Any, Any, None]],
+    test: Callable[[C, ContractContext], Coroutine[Any, Any, None]],
 ) -> Callable[[C], None]:
     @wraps(test)
     def run(self: C) -> None:
@@ -164,10 +164,10 @@ def staged(
 
 
 @asynccontextmanager
-async def _stage(client: Client, clock: Clock) -> AsyncIterator[Stage]:
+async def _stage(client: Client, clock: Clock) -> AsyncIterator[ContractContext]:
     meta = ObjectMeta(generate_name="contract-")
     namespace = (await client.create(Namespace, Namespace(metadata=meta))).metadata.name
-    stage = Stage(client, clock, namespace)
+    stage = ContractContext(client, clock, namespace)
     try:
         yield stage
     finally:
@@ -186,7 +186,7 @@ class Contract:
     def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         asyncio.run(main())
 
-    async def forget(self, stage: Stage) -> None:
+    async def forget(self, stage: ContractContext) -> None:
         """Make the server forget what happened to config maps up to now."""
         raise NotImplementedError
 

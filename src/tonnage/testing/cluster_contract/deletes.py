@@ -10,16 +10,18 @@ from tonnage.objects.pods import Pod
 from tonnage.testing.cluster_contract.context import (
     FINALIZER,
     Contract,
-    Stage,
+    ContractContext,
     owned_by,
     refused,
     staged,
 )
 
 
-class DeletingContract(Contract):
+class DeleteContract(Contract):
     @staged
-    async def test_a_finalizer_holds_an_object_until_it_is_removed(self, stage: Stage) -> None:
+    async def test_a_finalizer_holds_an_object_until_it_is_removed(
+        self, stage: ContractContext
+    ) -> None:
         await stage.config_map("held", finalizers=(FINALIZER,))
         await stage.delete("held")
         assert (await stage.get("held")).metadata.deletion_timestamp is not None
@@ -27,7 +29,7 @@ class DeletingContract(Contract):
         await refused(stage.get("held"), errors.NotFound)
 
     @staged
-    async def test_nothing_new_holds_what_is_being_deleted(self, stage: Stage) -> None:
+    async def test_nothing_new_holds_what_is_being_deleted(self, stage: ContractContext) -> None:
         await stage.config_map("held", finalizers=(FINALIZER,))
         await stage.delete("held")
         more = {"metadata": {"finalizers": [FINALIZER, f"{FINALIZER}-too"]}}
@@ -36,13 +38,15 @@ class DeletingContract(Contract):
         await stage.patch("held", {"metadata": {"finalizers": None}})
 
     @staged
-    async def test_a_pod_without_a_node_goes_at_once(self, stage: Stage) -> None:
+    async def test_a_pod_without_a_node_goes_at_once(self, stage: ContractContext) -> None:
         await stage.pod("waits")
         await stage.client.delete(Pod, "waits", namespace=stage.namespace)
         await refused(stage.client.get(Pod, "waits", namespace=stage.namespace), errors.NotFound)
 
     @staged
-    async def test_a_pod_on_a_node_stays_until_its_kubelet_lets_it_go(self, stage: Stage) -> None:
+    async def test_a_pod_on_a_node_stays_until_its_kubelet_lets_it_go(
+        self, stage: ContractContext
+    ) -> None:
         node = (await stage.node("n")).metadata.name
         await stage.pod("runs", nodeName=node, tolerations=[{"operator": "Exists"}])
         where: dict[str, Any] = {"namespace": stage.namespace}
@@ -53,14 +57,14 @@ class DeletingContract(Contract):
         await refused(stage.client.get(Pod, "runs", **where), errors.NotFound)
 
     @staged
-    async def test_what_is_owned_goes_with_its_owner(self, stage: Stage) -> None:
+    async def test_what_is_owned_goes_with_its_owner(self, stage: ContractContext) -> None:
         owner = await stage.config_map("owner")
         await stage.config_map("owned", owner_references=(owned_by(owner),))
         await stage.delete("owner")
         await stage.eventually_gone(ConfigMap, "owned", namespace=stage.namespace)
 
     @staged
-    async def test_what_has_another_owner_stays(self, stage: Stage) -> None:
+    async def test_what_has_another_owner_stays(self, stage: ContractContext) -> None:
         first, second = await stage.config_map("first"), await stage.config_map("second")
         both = (owned_by(first), owned_by(second))
         await stage.config_map("owned", owner_references=both)
@@ -73,17 +77,19 @@ class DeletingContract(Contract):
         await stage.eventually(released)
 
     @staged
-    async def test_what_is_made_for_an_owner_that_is_gone_goes_too(self, stage: Stage) -> None:
+    async def test_what_is_made_for_an_owner_that_is_gone_goes_too(
+        self, stage: ContractContext
+    ) -> None:
         owner = await stage.config_map("owner")
         await stage.delete("owner")
         await stage.config_map("late", owner_references=(owned_by(owner),))
         await stage.eventually_gone(ConfigMap, "late", namespace=stage.namespace)
 
     @staged
-    async def test_a_namespace_takes_along_what_is_in_it(self, stage: Stage) -> None:
+    async def test_a_namespace_takes_along_what_is_in_it(self, stage: ContractContext) -> None:
         meta = ObjectMeta(generate_name="contract-inner-")
         inner = (await stage.client.create(Namespace, Namespace(metadata=meta))).metadata.name
-        held = Stage(stage.client, stage.clock, inner)
+        held = ContractContext(stage.client, stage.clock, inner)
         await held.config_map("held", finalizers=(FINALIZER,))
         await stage.client.delete(Namespace, inner)
         await refused(held.config_map("late"), errors.Forbidden)

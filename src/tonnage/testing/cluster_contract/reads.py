@@ -10,7 +10,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import PriorityClass
 from tonnage.testing.cluster_contract.context import (
     Contract,
-    Stage,
+    ContractContext,
     names_of,
     refused,
     resource,
@@ -18,11 +18,13 @@ from tonnage.testing.cluster_contract.context import (
 )
 
 
-class ReadingContract(Contract):
+class ReadContract(Contract):
     # Creating.
 
     @staged
-    async def test_a_new_object_has_a_uid_a_version_and_a_time(self, stage: Stage) -> None:
+    async def test_a_new_object_has_a_uid_a_version_and_a_time(
+        self, stage: ContractContext
+    ) -> None:
         made = (await stage.config_map("one")).metadata
         assert len(made.uid) == 36
         assert int(made.resource_version) > 0
@@ -30,13 +32,15 @@ class ReadingContract(Contract):
         assert made.creation_timestamp.endswith("Z")
 
     @staged
-    async def test_what_the_server_decides_cannot_be_chosen(self, stage: Stage) -> None:
+    async def test_what_the_server_decides_cannot_be_chosen(self, stage: ContractContext) -> None:
         made = await stage.config_map("one", uid="mine", creation_timestamp="2001-01-01T00:00:00Z")
         assert made.metadata.uid != "mine"
         assert made.metadata.creation_timestamp != "2001-01-01T00:00:00Z"
 
     @staged
-    async def test_a_generated_name_is_the_given_one_and_five_letters(self, stage: Stage) -> None:
+    async def test_a_generated_name_is_the_given_one_and_five_letters(
+        self, stage: ContractContext
+    ) -> None:
         made = [await stage.config_map("", generate_name="some-") for _ in range(2)]
         first, second = (one.metadata.name for one in made)
         assert first.startswith("some-")
@@ -44,47 +48,51 @@ class ReadingContract(Contract):
         assert first != second
 
     @staged
-    async def test_creating_what_exists_is_a_conflict_that_says_so(self, stage: Stage) -> None:
+    async def test_creating_what_exists_is_a_conflict_that_says_so(
+        self, stage: ContractContext
+    ) -> None:
         await stage.config_map("twice")
         error = await refused(stage.config_map("twice"), errors.Conflict)
         assert error.already_exists
 
     @staged
-    async def test_a_namespace_has_to_exist(self, stage: Stage) -> None:
-        nowhere = Stage(stage.client, stage.clock, "contract-nowhere")
+    async def test_a_namespace_has_to_exist(self, stage: ContractContext) -> None:
+        nowhere = ContractContext(stage.client, stage.clock, "contract-nowhere")
         await refused(nowhere.config_map("one"), errors.NotFound)
 
     @staged
-    async def test_an_object_needs_a_name(self, stage: Stage) -> None:
+    async def test_an_object_needs_a_name(self, stage: ContractContext) -> None:
         error = await refused(stage.config_map(""), errors.Invalid)
         assert (error.status, error.reason) == (422, "Invalid")
 
     @staged
-    async def test_a_name_is_of_small_letters(self, stage: Stage) -> None:
+    async def test_a_name_is_of_small_letters(self, stage: ContractContext) -> None:
         error = await refused(stage.config_map("NOT_a_name"), errors.Invalid)
         assert (error.status, error.reason) == (422, "Invalid")
 
     @staged
-    async def test_a_label_value_has_no_spaces(self, stage: Stage) -> None:
+    async def test_a_label_value_has_no_spaces(self, stage: ContractContext) -> None:
         error = await refused(stage.config_map("one", labels={"a": "b c"}), errors.Invalid)
         assert error.status == 422
 
     @staged
-    async def test_a_key_of_a_config_map_could_be_a_file_name(self, stage: Stage) -> None:
+    async def test_a_key_of_a_config_map_could_be_a_file_name(self, stage: ContractContext) -> None:
         error = await refused(stage.config_map("one", data={"a/b": "1"}), errors.Invalid)
         assert error.status == 422
 
     @staged
-    async def test_a_pod_needs_a_container(self, stage: Stage) -> None:
+    async def test_a_pod_needs_a_container(self, stage: ContractContext) -> None:
         error = await refused(stage.pod("empty", containers=[]), errors.Invalid)
         assert error.status == 422
 
     @staged
-    async def test_a_new_pod_is_pending_whatever_its_maker_says(self, stage: Stage) -> None:
+    async def test_a_new_pod_is_pending_whatever_its_maker_says(
+        self, stage: ContractContext
+    ) -> None:
         assert (await stage.pod("new")).status.phase == "Pending"
 
     @staged
-    async def test_a_pod_gets_the_priority_of_its_class(self, stage: Stage) -> None:
+    async def test_a_pod_gets_the_priority_of_its_class(self, stage: ContractContext) -> None:
         meta = ObjectMeta(name=f"{stage.namespace}-high")
         await stage.global_object(PriorityClass, PriorityClass(metadata=meta, value=1234))
 
@@ -101,7 +109,7 @@ class ReadingContract(Contract):
 
     @staged
     async def test_what_is_not_there_is_told_from_a_kind_that_is_not_served(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         unknown = resource("contract.example.com/v1", "Thing", "things")
         absent = await refused(stage.get("absent"), errors.NotFound)
@@ -111,14 +119,14 @@ class ReadingContract(Contract):
         assert (absent.kind_missing, not_served.kind_missing) == (False, True)
 
     @staged
-    async def test_a_list_is_in_the_order_ofnames_of(self, stage: Stage) -> None:
+    async def test_a_list_is_in_the_order_ofnames_of(self, stage: ContractContext) -> None:
         for name in ("c", "a", "b"):
             await stage.config_map(name)
         assert await stage.names() == ["a", "b", "c"]
 
     @staged
     async def test_pages_show_the_list_as_it_was_when_the_first_was_asked_for(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         labels = {"listed": "yes"}
         for number in range(5):
@@ -138,7 +146,7 @@ class ReadingContract(Contract):
         assert len({page.resource_version for page in pages}) == 1
 
     @staged
-    async def test_labels_select(self, stage: Stage) -> None:
+    async def test_labels_select(self, stage: ContractContext) -> None:
         for name, labels in (("a", {"x": "1", "y": "1"}), ("b", {"x": "2"}), ("c", {"y": "1"})):
             await stage.config_map(name, labels=labels)
         found = {
@@ -156,14 +164,14 @@ class ReadingContract(Contract):
         }
 
     @staged
-    async def test_fields_select(self, stage: Stage) -> None:
+    async def test_fields_select(self, stage: ContractContext) -> None:
         for name in ("a", "b"):
             await stage.config_map(name)
         assert await stage.names(fields="metadata.name=a") == ["a"]
         assert await stage.names(fields="metadata.name!=a") == ["b"]
 
     @staged
-    async def test_pods_are_selected_by_their_node(self, stage: Stage) -> None:
+    async def test_pods_are_selected_by_their_node(self, stage: ContractContext) -> None:
         await stage.pod("waits")
         await stage.pod("placed", nodeName="contract-somewhere")
         for fields, expected in (
@@ -174,11 +182,13 @@ class ReadingContract(Contract):
             assert names_of(await stage.client.list(Pod, chosen)) == expected
 
     @staged
-    async def test_a_field_that_nobody_can_select_by_isrefused(self, stage: Stage) -> None:
+    async def test_a_field_that_nobody_can_select_by_isrefused(
+        self, stage: ContractContext
+    ) -> None:
         error = await refused(stage.names(fields="data.a=1"), errors.Invalid)
         assert error.status == 400
 
     @staged
-    async def test_a_selector_that_does_not_parse_isrefused(self, stage: Stage) -> None:
+    async def test_a_selector_that_does_not_parse_isrefused(self, stage: ContractContext) -> None:
         error = await refused(stage.names(labels="a in (b"), errors.Invalid)
         assert error.status == 400

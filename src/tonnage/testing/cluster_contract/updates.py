@@ -17,18 +17,18 @@ from tonnage.testing.cluster_contract.context import (
     FINALIZER,
     NODES,
     Contract,
-    Stage,
+    ContractContext,
     refused,
     staged,
 )
 
 
-class ChangingContract(Contract):
+class UpdateContract(Contract):
     # Patching.
 
     @staged
     async def test_a_patch_of_any_style_leaves_alone_what_it_does_not_name(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         for style in (PatchStyle.MERGE, PatchStyle.STRATEGIC, PatchStyle.APPLY):
             name = style.name.lower()
@@ -38,13 +38,13 @@ class ChangingContract(Contract):
             assert (await stage.get(name)).data == {"kept": "1", "changed": "2"}
 
     @staged
-    async def test_null_in_a_merge_removes(self, stage: Stage) -> None:
+    async def test_null_in_a_merge_removes(self, stage: ContractContext) -> None:
         await stage.config_map("one", data={"a": "1", "b": "2"})
         assert (await stage.patch("one", {"data": {"a": None}})).data == {"b": "2"}
 
     @staged
     async def test_a_strategic_merge_knows_conditions_by_type_and_a_merge_does_not(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         name = (await stage.node("n")).metadata.name
         for style, type_, expected in (
@@ -58,7 +58,7 @@ class ChangingContract(Contract):
             assert sorted(one["type"] for one in node.status["conditions"]) == expected
 
     @staged
-    async def test_a_strategic_merge_deletes_by_key(self, stage: Stage) -> None:
+    async def test_a_strategic_merge_deletes_by_key(self, stage: ContractContext) -> None:
         name = (await stage.node("n")).metadata.name
         both = {"status": {"conditions": [{"type": one, "status": "True"} for one in "AB"]}}
         await stage.client.patch(NODES, name, both, subresource="status")
@@ -69,7 +69,7 @@ class ChangingContract(Contract):
         assert [one["type"] for one in node.status["conditions"]] == ["B"]
 
     @staged
-    async def test_a_strategic_merge_adds_finalizers(self, stage: Stage) -> None:
+    async def test_a_strategic_merge_adds_finalizers(self, stage: ContractContext) -> None:
         await stage.config_map("one", finalizers=(FINALIZER,))
         more = {"metadata": {"finalizers": [f"{FINALIZER}-too"]}}
         found = await stage.patch("one", more, style=PatchStyle.STRATEGIC)
@@ -77,7 +77,7 @@ class ChangingContract(Contract):
         await stage.patch("one", {"metadata": {"finalizers": None}})
 
     @staged
-    async def test_a_json_patch_is_done_in_order(self, stage: Stage) -> None:
+    async def test_a_json_patch_is_done_in_order(self, stage: ContractContext) -> None:
         await stage.config_map("one", data={"a": "1"}, annotations={"b.io/c": "2"})
         operations = [
             {"op": "test", "path": "/data/a", "value": "1"},
@@ -91,7 +91,9 @@ class ChangingContract(Contract):
         assert (found.data, found.metadata.annotations) == ({"a": "3", "d": "3", "f": "5"}, {})
 
     @staged
-    async def test_a_json_patch_with_a_failed_test_changes_nothing(self, stage: Stage) -> None:
+    async def test_a_json_patch_with_a_failed_test_changes_nothing(
+        self, stage: ContractContext
+    ) -> None:
         await stage.config_map("one", data={"a": "1"})
         operations = [
             {"op": "replace", "path": "/data/a", "value": "3"},
@@ -101,17 +103,19 @@ class ChangingContract(Contract):
         assert (await stage.get("one")).data == {"a": "1"}
 
     @staged
-    async def test_apply_makes_what_is_missing(self, stage: Stage) -> None:
+    async def test_apply_makes_what_is_missing(self, stage: ContractContext) -> None:
         wanted = {"metadata": {"name": "new"}, "data": {"a": "1"}}
         await stage.patch("new", wanted, style=PatchStyle.APPLY)
         assert (await stage.get("new")).data == {"a": "1"}
 
     @staged
-    async def test_a_patch_of_what_is_missing_isrefused(self, stage: Stage) -> None:
+    async def test_a_patch_of_what_is_missing_isrefused(self, stage: ContractContext) -> None:
         await refused(stage.patch("absent", {"data": {"a": "1"}}), errors.NotFound)
 
     @staged
-    async def test_a_patch_that_changes_nothing_makes_no_version(self, stage: Stage) -> None:
+    async def test_a_patch_that_changes_nothing_makes_no_version(
+        self, stage: ContractContext
+    ) -> None:
         made = await stage.config_map("one", data={"a": "1"})
         again = await stage.patch("one", {"data": {"a": "1"}})
         assert again.metadata.resource_version == made.metadata.resource_version
@@ -119,7 +123,7 @@ class ChangingContract(Contract):
     # Being faster or slower than others.
 
     @staged
-    async def test_replacing_an_old_version_is_a_conflict(self, stage: Stage) -> None:
+    async def test_replacing_an_old_version_is_a_conflict(self, stage: ContractContext) -> None:
         old = await stage.config_map("contended", data={"a": "1"})
         await stage.client.replace(ConfigMap, msgspec.structs.replace(old, data={"a": "2"}))
         late = stage.client.replace(ConfigMap, msgspec.structs.replace(old, data={"a": "3"}))
@@ -128,28 +132,32 @@ class ChangingContract(Contract):
         assert (await stage.get("contended")).data == {"a": "2"}
 
     @staged
-    async def test_a_patch_that_names_an_old_version_is_a_conflict(self, stage: Stage) -> None:
+    async def test_a_patch_that_names_an_old_version_is_a_conflict(
+        self, stage: ContractContext
+    ) -> None:
         version = (await stage.config_map("one")).metadata.resource_version
         change = {"metadata": {"resourceVersion": version}, "data": {"a": "1"}}
         await stage.patch("one", change)
         await refused(stage.patch("one", {**change, "data": {"a": "2"}}), errors.Conflict)
 
     @staged
-    async def test_a_lease_is_not_replaced_unseen(self, stage: Stage) -> None:
+    async def test_a_lease_is_not_replaced_unseen(self, stage: ContractContext) -> None:
         lease = Lease(metadata=stage.named("one"), spec=LeaseSpec(holder_identity="me"))
         await stage.client.create(Lease, lease)
         error = await refused(stage.client.replace(Lease, lease), errors.Invalid)
         assert error.status == 422
 
     @staged
-    async def test_deleting_another_of_the_same_name_is_a_conflict(self, stage: Stage) -> None:
+    async def test_deleting_another_of_the_same_name_is_a_conflict(
+        self, stage: ContractContext
+    ) -> None:
         await stage.config_map("kept")
         await refused(stage.delete("kept", uid="another"), errors.Conflict)
         await refused(stage.delete("kept", resource_version="1"), errors.Conflict)
         assert await stage.get("kept")
 
     @staged
-    async def test_one_candidate_at_a_time_holds_a_lease(self, stage: Stage) -> None:
+    async def test_one_candidate_at_a_time_holds_a_lease(self, stage: ContractContext) -> None:
         order: list[str] = []
 
         async def lead(name: str) -> None:
@@ -173,7 +181,7 @@ class ChangingContract(Contract):
     # Status and generation.
 
     @staged
-    async def test_status_is_changed_by_its_own_path_only(self, stage: Stage) -> None:
+    async def test_status_is_changed_by_its_own_path_only(self, stage: ContractContext) -> None:
         name = (await stage.node("n")).metadata.name
         change = {
             "status": {"capacity": {"example.com/disks": "2"}},
@@ -188,7 +196,9 @@ class ChangingContract(Contract):
         assert by_main.spec["providerID"] == "contract://n"
 
     @staged
-    async def test_a_generation_counts_what_is_wanted_and_nothing_else(self, stage: Stage) -> None:
+    async def test_a_generation_counts_what_is_wanted_and_nothing_else(
+        self, stage: ContractContext
+    ) -> None:
         await stage.budget("one", least=1, labels={"app": "x"})
         where: dict[str, Any] = {"namespace": stage.namespace}
         for change, subresource, expected in (
@@ -202,7 +212,7 @@ class ChangingContract(Contract):
             assert found.metadata.generation == expected
 
     @staged
-    async def test_the_spec_of_a_pod_stays_as_it_is(self, stage: Stage) -> None:
+    async def test_the_spec_of_a_pod_stays_as_it_is(self, stage: ContractContext) -> None:
         await stage.pod("one")
         change = {"spec": {"nodeName": "elsewhere"}}
         moved = stage.client.patch(Pod, "one", change, namespace=stage.namespace)

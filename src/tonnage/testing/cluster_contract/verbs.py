@@ -7,7 +7,7 @@ import msgspec
 
 from tonnage.cluster import errors
 from tonnage.cluster.client import PatchStyle, Selection
-from tonnage.cluster.records import Event, ObjectReference
+from tonnage.cluster.records import Event, InvolvedObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.testing.cluster_contract.context import (
@@ -16,7 +16,7 @@ from tonnage.testing.cluster_contract.context import (
     SETS,
     Anything,
     Contract,
-    Stage,
+    ContractContext,
     refused,
     resource,
     staged,
@@ -28,7 +28,7 @@ class VerbsContract(Contract):
 
     @staged
     async def test_a_bound_pod_has_its_node_and_says_that_it_is_scheduled(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         node = (await stage.node("n")).metadata.name
         await stage.client.bind(await stage.pod("one"), node)
@@ -39,33 +39,39 @@ class VerbsContract(Contract):
         ]
 
     @staged
-    async def test_a_pod_is_bound_once(self, stage: Stage) -> None:
+    async def test_a_pod_is_bound_once(self, stage: ContractContext) -> None:
         node = (await stage.node("n")).metadata.name
         pod = await stage.pod("one")
         await stage.client.bind(pod, node)
         await refused(stage.client.bind(pod, node), errors.Conflict)
 
     @staged
-    async def test_binding_another_of_the_same_name_is_a_conflict(self, stage: Stage) -> None:
+    async def test_binding_another_of_the_same_name_is_a_conflict(
+        self, stage: ContractContext
+    ) -> None:
         pod = await stage.pod("one")
         meta = msgspec.structs.replace(pod.metadata, uid="another")
         other = msgspec.structs.replace(pod, metadata=meta)
         await refused(stage.client.bind(other, "n"), errors.Conflict)
 
     @staged
-    async def test_an_evicted_pod_is_deleted(self, stage: Stage) -> None:
+    async def test_an_evicted_pod_is_deleted(self, stage: ContractContext) -> None:
         await stage.client.evict(await stage.ready_pod("one", labels={"app": "x"}))
         await refused(stage.client.get(Pod, "one", namespace=stage.namespace), errors.NotFound)
 
     @staged
-    async def test_evicting_another_of_the_same_name_is_a_conflict(self, stage: Stage) -> None:
+    async def test_evicting_another_of_the_same_name_is_a_conflict(
+        self, stage: ContractContext
+    ) -> None:
         pod = await stage.ready_pod("one", labels={"app": "x"})
         meta = msgspec.structs.replace(pod.metadata, uid="another")
         other = msgspec.structs.replace(pod, metadata=meta)
         await refused(stage.client.evict(other), errors.Conflict)
 
     @staged
-    async def test_a_budget_allows_as_many_evictions_as_it_says(self, stage: Stage) -> None:
+    async def test_a_budget_allows_as_many_evictions_as_it_says(
+        self, stage: ContractContext
+    ) -> None:
         labels = {"app": "db"}
         await stage.budget("guard", least=1, labels=labels)
         pods = [await stage.ready_pod(name, labels=labels) for name in ("a", "b")]
@@ -81,7 +87,7 @@ class VerbsContract(Contract):
 
     @staged
     async def test_a_pod_that_does_not_run_yet_is_evicted_whatever_its_budget(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         await stage.budget("guard", least=1, labels={"app": "db"})
         await stage.client.evict(await stage.pod("pending", labels={"app": "db"}))
@@ -90,7 +96,7 @@ class VerbsContract(Contract):
     # Other kinds.
 
     @staged
-    async def test_replicas_are_scaled(self, stage: Stage) -> None:
+    async def test_replicas_are_scaled(self, stage: ContractContext) -> None:
         labels = {"app": "db"}
         container = {"name": "main", "image": "example"}
         spec = {
@@ -106,7 +112,9 @@ class VerbsContract(Contract):
         assert (await stage.client.get(SETS, "db", **where)).spec["replicas"] == 2
 
     @staged
-    async def test_a_definition_serves_its_kind_until_it_is_deleted(self, stage: Stage) -> None:
+    async def test_a_definition_serves_its_kind_until_it_is_deleted(
+        self, stage: ContractContext
+    ) -> None:
         group = f"{stage.namespace}.example.com"
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         version = {
@@ -151,9 +159,9 @@ class VerbsContract(Contract):
         await stage.eventually(withdrawn)
 
     @staged
-    async def test_events_are_found_by_what_they_are_about(self, stage: Stage) -> None:
+    async def test_events_are_found_by_what_they_are_about(self, stage: ContractContext) -> None:
         for name in ("a", "b"):
-            about = ObjectReference(kind="Pod", name=name, namespace=stage.namespace)
+            about = InvolvedObject(kind="Pod", name=name, namespace=stage.namespace)
             event = Event(
                 metadata=stage.named(f"{name}.1"), involved_object=about, reason="Seen",
                 type="Normal", message=f"it is {name}",

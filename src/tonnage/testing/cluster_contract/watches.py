@@ -11,7 +11,7 @@ from tonnage.cluster.records import ConfigMap
 from tonnage.cluster.watch_events import Bookmark, Change, EventType
 from tonnage.testing.cluster_contract.context import (
     Contract,
-    Stage,
+    ContractContext,
     refused,
     staged,
 )
@@ -19,9 +19,9 @@ from tonnage.testing.cluster_contract.context import (
 ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
 
 
-class WatchingContract(Contract):
+class WatchContract(Contract):
     @staged
-    async def test_a_watch_tells_what_happened_after_a_list(self, stage: Stage) -> None:
+    async def test_a_watch_tells_what_happened_after_a_list(self, stage: ContractContext) -> None:
         chosen = Selection(namespace=stage.namespace, fields="metadata.name=watched")
         listing = await stage.client.list(ConfigMap, chosen)
         await stage.config_map("watched", data={"a": "1"})
@@ -36,7 +36,9 @@ class WatchingContract(Contract):
         ]
 
     @staged
-    async def test_versions_grow_in_a_watch_and_deletions_have_one_too(self, stage: Stage) -> None:
+    async def test_versions_grow_in_a_watch_and_deletions_have_one_too(
+        self, stage: ContractContext
+    ) -> None:
         made = await stage.config_map("watched")
         await stage.patch("watched", {"data": {"a": "2"}})
         await stage.delete("watched")
@@ -46,7 +48,7 @@ class WatchingContract(Contract):
 
     @staged
     async def test_to_a_selection_an_object_comes_and_goes_with_its_labels(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         chosen = Selection(namespace=stage.namespace, labels="in=yes")
         before = await stage.client.list(ConfigMap, chosen)
@@ -61,7 +63,7 @@ class WatchingContract(Contract):
 
     @staged
     async def test_a_streaming_list_has_everything_and_says_when_that_was_all(
-        self, stage: Stage
+        self, stage: ContractContext
     ) -> None:
         for name in ("a", "b"):
             await stage.config_map(name, labels={"listed": "yes"})
@@ -77,7 +79,7 @@ class WatchingContract(Contract):
         assert sorted(seen) == ["a", "b"]
 
     @staged
-    async def test_a_quiet_watch_is_told_how_far_it_is(self, stage: Stage) -> None:
+    async def test_a_quiet_watch_is_told_how_far_it_is(self, stage: ContractContext) -> None:
         made = await stage.config_map("one")
         version = made.metadata.resource_version
         watch = stage.client.watch(ConfigMap, stage.here, resource_version=version)
@@ -89,14 +91,16 @@ class WatchingContract(Contract):
         raise AssertionError("no bookmark came")
 
     @staged
-    async def test_a_version_that_is_forgotten_is_gone(self, stage: Stage) -> None:
+    async def test_a_version_that_is_forgotten_is_gone(self, stage: ContractContext) -> None:
         await stage.config_map("one")
         await self.forget(stage)
         watch = stage.client.watch(ConfigMap, stage.here, resource_version="1")
         await refused(anext(watch), errors.Gone)
 
     @staged
-    async def test_a_cache_has_what_was_there_and_follows_what_happens(self, stage: Stage) -> None:
+    async def test_a_cache_has_what_was_there_and_follows_what_happens(
+        self, stage: ContractContext
+    ) -> None:
         await stage.config_map("before")
         mirror = Mirror(stage.client, clock=stage.clock, rng=random.Random(1))
         cache = mirror.add(ConfigMap, stage.here)
@@ -119,7 +123,7 @@ class WatchingContract(Contract):
 
 
 async def _changes(
-    stage: Stage, selection: Selection, version: str, *, count: int
+    stage: ContractContext, selection: Selection, version: str, *, count: int
 ) -> list[Change[ConfigMap]]:
     """The first changes after a version."""
     found: list[Change[ConfigMap]] = []

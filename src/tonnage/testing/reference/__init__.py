@@ -6,7 +6,7 @@ objects with the rest and is meant to be read beside upstream's documentation, s
 nothing here is clever or fast.
 """
 
-from tonnage.testing.reference.cluster import Cluster
+from tonnage.testing.reference.cluster import ReferenceCluster
 from tonnage.testing.reference.pipeline import ReferenceVerdict, verdict, verdicts
 
-__all__ = ["Cluster", "ReferenceVerdict", "verdict", "verdicts"]
+__all__ = ["ReferenceCluster", "ReferenceVerdict", "verdict", "verdicts"]

@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeAlias
 from tonnage.objects import selectors
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import Pod, PodAffinityTerm
-from tonnage.testing.reference.cluster import Cluster
+from tonnage.testing.reference.cluster import ReferenceCluster
 from tonnage.testing.reference.inventory import HostedNode, namespace
 from tonnage.testing.reference.outcomes import (
     SKIP,
-    Refusal,
+    PluginRefusal,
     Stance,
     unresolvable,
     unschedulable,
@@ -39,7 +39,7 @@ class _Term(NamedTuple):
         )
 
 
-def inter_pod_affinity(cluster: Cluster, pod: Pod) -> Stance:
+def inter_pod_affinity(cluster: ReferenceCluster, pod: Pod) -> Stance:
     problem = _parsing_problem(pod)
     if problem is not None:
         return Stance(refusal=unresolvable(f"parsing pod: {problem}"))
@@ -58,7 +58,7 @@ def inter_pod_affinity(cluster: Cluster, pod: Pod) -> Stance:
             _record(close, hosted, [term for term in shunned if term.matches(other)])
     starts_group = not near and all(term.matches(pod) for term in wanted)
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         labels = hosted.labels
         if any(term.topology_key not in labels for term in wanted):
             return unresolvable(TOO_FAR)
@@ -73,7 +73,7 @@ def inter_pod_affinity(cluster: Cluster, pod: Pod) -> Stance:
     return Stance(check=check)
 
 
-def _unwelcome(cluster: Cluster, pod: Pod) -> set[tuple[str, str]]:
+def _unwelcome(cluster: ReferenceCluster, pod: Pod) -> set[tuple[str, str]]:
     """Where pods that are there already do not want this one."""
     home = cluster.namespaces.get(namespace(pod.metadata))
     home_labels = home.metadata.labels if home is not None else {}
@@ -101,7 +101,7 @@ def _rejects(term: PodAffinityTerm, owner: Pod, pod: Pod, home_labels: dict[str,
     return in_scope and selectors.matches(term.label_selector, pod.metadata.labels)
 
 
-def _resolved(cluster: Cluster, pod: Pod, term: PodAffinityTerm) -> _Term:
+def _resolved(cluster: ReferenceCluster, pod: Pod, term: PodAffinityTerm) -> _Term:
     """Looks up the namespaces a term selects; an empty selector needs none to exist."""
     selector = term.namespace_selector
     selected = {

@@ -18,12 +18,12 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.testing.reference import volume_choice
-from tonnage.testing.reference.inventory import HostedNode, Storage, key
+from tonnage.testing.reference.inventory import HostedNode, StorageObjects, key
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 
 
-class Cluster:
+class ReferenceCluster:
     """A pod is on at most one node, and waits only while it is on none.
 
     Objects of kinds that no filter reads are passed over. Pods that are finished,
@@ -44,7 +44,7 @@ class Cluster:
         self.returning_volume_once = returning_volume_once
         self.nodes: dict[str, HostedNode] = {}
         self.namespaces: dict[str, Namespace] = {}
-        self.storage = Storage()
+        self.storage = StorageObjects()
         self._gates = {
             "VolumeLimitScaling": kubernetes_version >= (1, 37),
             "NodeDeclaredFeatures": kubernetes_version >= (1, 36),

@@ -31,7 +31,7 @@ class HostedNode:
         return self.node.metadata.labels
 
 
-class Storage:
+class StorageObjects:
     """Storage objects, each kind by name, in the order they were given."""
 
     def __init__(self) -> None:

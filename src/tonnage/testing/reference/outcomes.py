@@ -14,7 +14,7 @@ UNRESOLVABLE = "UnschedulableAndUnresolvable"
 ERROR = "Error"
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class PluginRefusal(msgspec.Struct, frozen=True):
     """A plugin's no: for one node, or for the pod before any node was looked at."""
 
     code: str
@@ -25,7 +25,7 @@ class AttemptError(TonnageError):
     """A plugin could not tell; upstream gives up the whole attempt for the pod."""
 
 
-Check: TypeAlias = Callable[[HostedNode], Refusal | None]
+Check: TypeAlias = Callable[[HostedNode], PluginRefusal | None]
 
 
 class Stance(msgspec.Struct, frozen=True):
@@ -36,17 +36,17 @@ class Stance(msgspec.Struct, frozen=True):
 
     check: Check | None = None
     only: frozenset[str] | None = None
-    refusal: Refusal | None = None
+    refusal: PluginRefusal | None = None
 
 
 SKIP = Stance()
 
 
-def unschedulable(*reasons: str) -> Refusal:
+def unschedulable(*reasons: str) -> PluginRefusal:
     """Preemption might help."""
-    return Refusal(UNSCHEDULABLE, reasons)
+    return PluginRefusal(UNSCHEDULABLE, reasons)
 
 
-def unresolvable(*reasons: str) -> Refusal:
+def unresolvable(*reasons: str) -> PluginRefusal:
     """Preemption cannot help."""
-    return Refusal(UNRESOLVABLE, reasons)
+    return PluginRefusal(UNRESOLVABLE, reasons)

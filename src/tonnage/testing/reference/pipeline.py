@@ -14,18 +14,18 @@ from tonnage.testing.reference import (
     volume_attachment,
     volume_binding,
 )
-from tonnage.testing.reference.cluster import Cluster
+from tonnage.testing.reference.cluster import ReferenceCluster
 from tonnage.testing.reference.inventory import HostedNode, key
 from tonnage.testing.reference.outcomes import (
     ERROR,
     SUCCESS,
     AttemptError,
-    Refusal,
+    PluginRefusal,
     Stance,
     unresolvable,
 )
 
-Plugin: TypeAlias = Callable[[Cluster, Pod], Stance]
+Plugin: TypeAlias = Callable[[ReferenceCluster, Pod], Stance]
 
 CLAIMS_NOT_MODELLED = "resourceClaims are not modelled: DynamicResources may refuse nodes too"
 
@@ -47,7 +47,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
     phase: str
     plugin: str
-    refusal: Refusal
+    refusal: PluginRefusal
 
 
 def plugins(kubernetes_version: tuple[int, int]) -> dict[str, Plugin]:
@@ -71,7 +71,7 @@ def plugins(kubernetes_version: tuple[int, int]) -> dict[str, Plugin]:
     }
 
 
-def verdicts(cluster: Cluster, pod: Pod) -> list[ReferenceVerdict]:
+def verdicts(cluster: ReferenceCluster, pod: Pod) -> list[ReferenceVerdict]:
     """What the scheduler says about the pod on each node, in the cluster's order of nodes.
 
     Preemption, nominated pods, extenders and DynamicResources are left out.
@@ -85,7 +85,7 @@ def verdicts(cluster: Cluster, pod: Pod) -> list[ReferenceVerdict]:
     ]
 
 
-def verdict(cluster: Cluster, pod: Pod, node: str) -> ReferenceVerdict:
+def verdict(cluster: ReferenceCluster, pod: Pod, node: str) -> ReferenceVerdict:
     """What the scheduler says about the pod on one node."""
     stances = _stances(cluster, pod)
     if isinstance(stances, _Answer):
@@ -94,7 +94,7 @@ def verdict(cluster: Cluster, pod: Pod, node: str) -> ReferenceVerdict:
     return _verdict(pod, node, answer)
 
 
-def _stances(cluster: Cluster, pod: Pod) -> dict[str, Stance] | _Answer:
+def _stances(cluster: ReferenceCluster, pod: Pod) -> dict[str, Stance] | _Answer:
     """Every plugin's view of the pod, or the refusal that makes all nodes alike."""
     if pod.spec.scheduling_gates:
         gates = " ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -105,7 +105,7 @@ def _stances(cluster: Cluster, pod: Pod) -> dict[str, Stance] | _Answer:
         try:
             stance = prepare(cluster, pod)
         except AttemptError as error:
-            failure = Refusal(ERROR, (f'running PreFilter plugin "{name}": {error}',))
+            failure = PluginRefusal(ERROR, (f'running PreFilter plugin "{name}": {error}',))
             return _Answer("PreFilter", name, failure)
         if stance.refusal is not None:
             return _Answer("PreFilter", name, stance.refusal)
@@ -137,7 +137,7 @@ def _filtered(stances: dict[str, Stance], hosted: HostedNode) -> _Answer | None:
         try:
             refusal = stance.check(hosted) if stance.check is not None else None
         except AttemptError as error:
-            refusal = Refusal(ERROR, (f'running "{name}" filter plugin: {error}',))
+            refusal = PluginRefusal(ERROR, (f'running "{name}" filter plugin: {error}',))
         if refusal is not None:
             return _Answer("Filter", name, refusal)
     return None

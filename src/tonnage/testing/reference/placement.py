@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from tonnage.objects import selectors
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.pods import Container, NodeSelector, Pod, Toleration
-from tonnage.testing.reference.cluster import Cluster
+from tonnage.testing.reference.cluster import ReferenceCluster
 from tonnage.testing.reference.inventory import HostedNode
-from tonnage.testing.reference.outcomes import SKIP, Refusal, Stance, unresolvable
+from tonnage.testing.reference.outcomes import SKIP, PluginRefusal, Stance, unresolvable
 
 OTHER_NAME = "node(s) didn't match the requested node name"
 CORDONED = "node(s) were unschedulable"
@@ -20,18 +20,18 @@ CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"
 REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
 
-def node_name(cluster: Cluster, pod: Pod) -> Stance:
+def node_name(cluster: ReferenceCluster, pod: Pod) -> Stance:
     wanted = pod.spec.node_name
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         return unresolvable(OTHER_NAME) if wanted not in ("", hosted.name) else None
 
     narrows = wanted != "" and cluster.kubernetes_version >= (1, 37)
     return Stance(check=check, only=frozenset({wanted}) if narrows else None)
 
 
-def node_unschedulable(cluster: Cluster, pod: Pod) -> Stance:
-    def check(hosted: HostedNode) -> Refusal | None:
+def node_unschedulable(cluster: ReferenceCluster, pod: Pod) -> Stance:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         if not hosted.node.spec.unschedulable or _tolerates(cluster, pod, CORDON_TAINT):
             return None
         return unresolvable(CORDONED)
@@ -39,21 +39,21 @@ def node_unschedulable(cluster: Cluster, pod: Pod) -> Stance:
     return Stance(check=check)
 
 
-def taint_toleration(cluster: Cluster, pod: Pod) -> Stance:
-    def check(hosted: HostedNode) -> Refusal | None:
+def taint_toleration(cluster: ReferenceCluster, pod: Pod) -> Stance:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         return None if tolerates_node(cluster, pod, hosted.node) else unresolvable(TAINTED)
 
     return Stance(check=check)
 
 
-def tolerates_node(cluster: Cluster, pod: Pod, node: Node) -> bool:
+def tolerates_node(cluster: ReferenceCluster, pod: Pod, node: Node) -> bool:
     """Whether no taint of the node keeps the pod away."""
     return all(
         _tolerates(cluster, pod, taint) for taint in node.spec.taints if taint.effect in REPELLING
     )
 
 
-def node_affinity(_: Cluster, pod: Pod) -> Stance:
+def node_affinity(_: ReferenceCluster, pod: Pod) -> Stance:
     required = required_terms(pod)
     if required is None and not pod.spec.node_selector:
         return SKIP
@@ -61,7 +61,7 @@ def node_affinity(_: Cluster, pod: Pod) -> Stance:
     if only is not None and not only:
         return Stance(refusal=unresolvable(CONFLICT))
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         return None if attracted(pod, hosted.node) else unresolvable(WRONG_LABELS)
 
     return Stance(check=check, only=only)
@@ -83,12 +83,12 @@ def required_terms(pod: Pod) -> NodeSelector | None:
     return affinity.node_affinity.required
 
 
-def node_declared_features(cluster: Cluster, pod: Pod) -> Stance:
+def node_declared_features(cluster: ReferenceCluster, pod: Pod) -> Stance:
     needed = _needed_features(cluster, pod) if cluster.enabled("NodeDeclaredFeatures") else set()
     if not needed:
         return SKIP
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         declared = hosted.node.status.declared_features
         return None if needed.issubset(declared) else unresolvable(MISSING_FEATURES)
 
@@ -110,7 +110,7 @@ def _named_nodes(required: NodeSelector) -> frozenset[str] | None:
     return frozenset(names) if required.node_selector_terms else None
 
 
-def _tolerates(cluster: Cluster, pod: Pod, taint: Taint) -> bool:
+def _tolerates(cluster: ReferenceCluster, pod: Pod, taint: Taint) -> bool:
     compares = cluster.enabled("TaintTolerationComparisonOperators")
     return any(_tolerated_by(entry, taint, compares) for entry in pod.spec.tolerations)
 
@@ -142,7 +142,7 @@ def _decimal(text: str) -> int | None:
     return int(text) if plain and text != "-0" and -(2**63) <= int(text) < 2**63 else None
 
 
-def _needed_features(cluster: Cluster, pod: Pod) -> set[str]:
+def _needed_features(cluster: ReferenceCluster, pod: Pod) -> set[str]:
     containers = pod.spec.init_containers + pod.spec.containers
     needed = set()
     if _restarts_all(containers):

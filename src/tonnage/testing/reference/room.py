@@ -2,13 +2,13 @@
 
 from tonnage.objects import resources
 from tonnage.objects.pods import Pod
-from tonnage.testing.reference.cluster import Cluster
+from tonnage.testing.reference.cluster import ReferenceCluster
 from tonnage.testing.reference.inventory import HostedNode
 from tonnage.testing.reference.outcomes import (
     SKIP,
     UNRESOLVABLE,
     UNSCHEDULABLE,
-    Refusal,
+    PluginRefusal,
     Stance,
     unschedulable,
 )
@@ -19,12 +19,12 @@ ANY_ADDRESS = "0.0.0.0"
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
-def node_ports(_: Cluster, pod: Pod) -> Stance:
+def node_ports(_: ReferenceCluster, pod: Pod) -> Stance:
     wanted = _host_ports(pod)
     if not wanted:
         return SKIP
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         used = [port for other in hosted.pods for port in _host_ports(other)]
         clash = any(_clash(mine, theirs) for mine in wanted for theirs in used)
         return unschedulable(PORT_TAKEN) if clash else None
@@ -32,11 +32,11 @@ def node_ports(_: Cluster, pod: Pod) -> Stance:
     return Stance(check=check)
 
 
-def node_resources_fit(cluster: Cluster, pod: Pod) -> Stance:
+def node_resources_fit(cluster: ReferenceCluster, pod: Pod) -> Stance:
     wanted = resources.requests(pod.spec)
     names = [*FIRST_RESOURCES, *sorted(wanted.keys() - set(FIRST_RESOURCES))]
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         allocatable = resources.allocatable(hosted.node)
         used: dict[str, int] = {}
         for other in hosted.pods:
@@ -53,7 +53,7 @@ def node_resources_fit(cluster: Cluster, pod: Pod) -> Stance:
                 reasons.append(f"Insufficient {name}")
                 if amount > total:
                     code = UNRESOLVABLE
-        return Refusal(code, tuple(reasons)) if reasons else None
+        return PluginRefusal(code, tuple(reasons)) if reasons else None
 
     return Stance(check=check)
 

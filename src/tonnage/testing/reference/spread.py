@@ -6,12 +6,12 @@ from typing import NamedTuple
 from tonnage.objects import selectors
 from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.pods import Pod, TopologySpreadConstraint
-from tonnage.testing.reference.cluster import Cluster
+from tonnage.testing.reference.cluster import ReferenceCluster
 from tonnage.testing.reference.inventory import HostedNode, namespace
 from tonnage.testing.reference.outcomes import (
     SKIP,
     AttemptError,
-    Refusal,
+    PluginRefusal,
     Stance,
     unresolvable,
     unschedulable,
@@ -35,7 +35,7 @@ class _Rule(NamedTuple):
         return min(self.counts.values()) if enough else 0
 
 
-def pod_topology_spread(cluster: Cluster, pod: Pod) -> Stance:
+def pod_topology_spread(cluster: ReferenceCluster, pod: Pod) -> Stance:
     """Only the pod's own constraints filter; the built-in defaults are preferences."""
     hard = [
         constraint
@@ -55,7 +55,7 @@ def pod_topology_spread(cluster: Cluster, pod: Pod) -> Stance:
                     domain = hosted.labels[rule.constraint.topology_key]
                     rule.counts[domain] += _count(rule.selector, pod, hosted)
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         for rule in rules:
             domain = hosted.labels.get(rule.constraint.topology_key)
             if domain is None:
@@ -91,7 +91,7 @@ def _completed(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector 
 
 
 def _included(
-    cluster: Cluster, pod: Pod, constraint: TopologySpreadConstraint, hosted: HostedNode
+    cluster: ReferenceCluster, pod: Pod, constraint: TopologySpreadConstraint, hosted: HostedNode
 ) -> bool:
     if (constraint.node_affinity_policy or "Honor") == "Honor" and not attracted(pod, hosted.node):
         return False

@@ -5,12 +5,12 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSINode, PersistentVolumeClaim
 from tonnage.objects.volume_sources import VolumeSource
 from tonnage.testing.reference import volume_choice
-from tonnage.testing.reference.cluster import Cluster
-from tonnage.testing.reference.inventory import HostedNode, Storage, key, namespace
+from tonnage.testing.reference.cluster import ReferenceCluster
+from tonnage.testing.reference.inventory import HostedNode, StorageObjects, key, namespace
 from tonnage.testing.reference.outcomes import (
     SKIP,
     AttemptError,
-    Refusal,
+    PluginRefusal,
     Stance,
     unresolvable,
     unschedulable,
@@ -29,7 +29,7 @@ class _MissingClaimError(Exception):
     """A claim of the new pod does not exist."""
 
 
-def volume_restrictions(cluster: Cluster, pod: Pod) -> Stance:
+def volume_restrictions(cluster: ReferenceCluster, pod: Pod) -> Stance:
     exclusive: set[str] = set()
     for use in volume_choice.claim_uses(pod):
         if use.ephemeral:
@@ -44,7 +44,7 @@ def volume_restrictions(cluster: Cluster, pod: Pod) -> Stance:
     if not disks and not in_use:
         return SKIP
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         for other in hosted.pods:
             if any(_same_disk(mine, theirs) for mine in disks for theirs in other.spec.volumes):
                 return unschedulable(DISK_IN_USE)
@@ -53,12 +53,12 @@ def volume_restrictions(cluster: Cluster, pod: Pod) -> Stance:
     return Stance(check=check)
 
 
-def node_volume_limits(cluster: Cluster, pod: Pod) -> Stance:
+def node_volume_limits(cluster: ReferenceCluster, pod: Pod) -> Stance:
     storage = cluster.storage
     if not volume_choice.claim_uses(pod) and not any(map(intree.plugin_of, pod.spec.volumes)):
         return SKIP
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         try:
             new = _attachable(storage, pod, hosted.csi_node, is_new=True)
         except _MissingClaimError as missing:
@@ -114,7 +114,7 @@ def _same_disk(mine: VolumeSource, theirs: VolumeSource) -> bool:
     return False
 
 
-def _driver_ready(cluster: Cluster, driver: str, csi_node: CSINode | None) -> bool:
+def _driver_ready(cluster: ReferenceCluster, driver: str, csi_node: CSINode | None) -> bool:
     """The opt-in: a driver that asks for it must be registered on the node."""
     known = cluster.storage.drivers.get(driver)
     version = cluster.kubernetes_version
@@ -132,7 +132,7 @@ def _limits(csi_node: CSINode | None) -> dict[str, int]:
 
 
 def _attachable(
-    storage: Storage, pod: Pod, csi_node: CSINode | None, *, is_new: bool
+    storage: StorageObjects, pod: Pod, csi_node: CSINode | None, *, is_new: bool
 ) -> dict[str, str]:
     """The pod's volumes that take a slot: unique name to driver."""
     found: dict[str, str] = {}
@@ -164,7 +164,7 @@ def _attachable(
 
 
 def _driver_and_handle(
-    storage: Storage, claim: PersistentVolumeClaim, csi_node: CSINode | None
+    storage: StorageObjects, claim: PersistentVolumeClaim, csi_node: CSINode | None
 ) -> tuple[str, str]:
     volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
     if volume is None:
@@ -181,7 +181,7 @@ def _driver_and_handle(
 
 
 def _driver_of_class(
-    storage: Storage, claim: PersistentVolumeClaim, csi_node: CSINode | None
+    storage: StorageObjects, claim: PersistentVolumeClaim, csi_node: CSINode | None
 ) -> tuple[str, str]:
     """An unbound claim stands for itself under its class's provisioner."""
     storage_class = storage.classes.get(claim.class_name) if claim.class_name else None
@@ -210,7 +210,7 @@ def _migrated(csi_node: CSINode | None, plugin: str | None) -> bool:
     return csi_node is not None and plugin in intree.COUNTED
 
 
-def _attached(storage: Storage, node_name: str) -> dict[str, str]:
+def _attached(storage: StorageObjects, node_name: str) -> dict[str, str]:
     """Volumes the attach controller has on the node, in use or not: unique name to driver."""
     found: dict[str, str] = {}
     for attachment in storage.attachments.values():

@@ -13,12 +13,12 @@ from tonnage.objects.storage import (
     TopologyTerm,
 )
 from tonnage.testing.reference import volume_choice
-from tonnage.testing.reference.cluster import Cluster
-from tonnage.testing.reference.inventory import HostedNode, Storage, key
+from tonnage.testing.reference.cluster import ReferenceCluster
+from tonnage.testing.reference.inventory import HostedNode, StorageObjects, key
 from tonnage.testing.reference.outcomes import (
     SKIP,
     AttemptError,
-    Refusal,
+    PluginRefusal,
     Stance,
     unresolvable,
 )
@@ -39,7 +39,7 @@ GENERALLY_AVAILABLE = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 ZONE_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
-def volume_binding(cluster: Cluster, pod: Pod) -> Stance:
+def volume_binding(cluster: ReferenceCluster, pod: Pod) -> Stance:
     storage = cluster.storage
     uses = volume_choice.claim_uses(pod)
     if not uses:
@@ -52,7 +52,7 @@ def volume_binding(cluster: Cluster, pod: Pod) -> Stance:
     if claims.immediate:
         return Stance(refusal=unresolvable("pod has unbound immediate PersistentVolumeClaims"))
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         reasons = [
             *_bound_reasons(storage, claims.bound, hosted),
             *_delayed_reasons(storage, claims.delayed, hosted),
@@ -74,7 +74,7 @@ def not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
     )
 
 
-def _claim_problem(storage: Storage, pod: Pod, use: volume_choice.ClaimUse) -> str | None:
+def _claim_problem(storage: StorageObjects, pod: Pod, use: volume_choice.ClaimUse) -> str | None:
     claim = storage.claim(pod, use.name)
     if claim is None:
         if use.ephemeral:
@@ -94,7 +94,7 @@ def _claim_problem(storage: Storage, pod: Pod, use: volume_choice.ClaimUse) -> s
 
 
 def _bound_reasons(
-    storage: Storage, claims: list[PersistentVolumeClaim], hosted: HostedNode
+    storage: StorageObjects, claims: list[PersistentVolumeClaim], hosted: HostedNode
 ) -> list[str]:
     for claim in claims:
         volume = storage.volumes.get(claim.spec.volume_name)
@@ -120,7 +120,7 @@ def _migrated_on(csi_node: CSINode | None, volume: PersistentVolume) -> bool:
 
 
 def _delayed_reasons(
-    storage: Storage, claims: list[PersistentVolumeClaim], hosted: HostedNode
+    storage: StorageObjects, claims: list[PersistentVolumeClaim], hosted: HostedNode
 ) -> list[str]:
     to_provision = []
     to_match = []
@@ -141,7 +141,7 @@ def _delayed_reasons(
 
 
 def _provisioning_problem(
-    storage: Storage, claim: PersistentVolumeClaim, hosted: HostedNode
+    storage: StorageObjects, claim: PersistentVolumeClaim, hosted: HostedNode
 ) -> str | None:
     storage_class = storage.classes[claim.class_name]
     if storage_class.provisioner in ("", NO_PROVISIONER):
@@ -163,7 +163,7 @@ def _topology_allows(terms: tuple[TopologyTerm, ...], hosted: HostedNode) -> boo
 
 
 def _has_capacity(
-    storage: Storage,
+    storage: StorageObjects,
     claim: PersistentVolumeClaim,
     storage_class: StorageClass,
     hosted: HostedNode,
@@ -197,7 +197,7 @@ def _is_near(capacity: CSIStorageCapacity, hosted: HostedNode) -> bool:
         return False
 
 
-def volume_zone(cluster: Cluster, pod: Pod) -> Stance:
+def volume_zone(cluster: ReferenceCluster, pod: Pod) -> Stance:
     """Zone labels of bound volumes. Ephemeral volumes are not looked at.
 
     Upstream checks claims and classes here once more; VolumeBinding comes first and
@@ -217,7 +217,7 @@ def volume_zone(cluster: Cluster, pod: Pod) -> Stance:
     if not zones:
         return SKIP
 
-    def check(hosted: HostedNode) -> Refusal | None:
+    def check(hosted: HostedNode) -> PluginRefusal | None:
         labels = hosted.labels
         if not any(label in labels for label in ZONE_LABELS):
             return None

@@ -19,7 +19,7 @@ from tonnage.objects.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from tonnage.testing.reference.inventory import HostedNode, Storage, key, namespace
+from tonnage.testing.reference.inventory import HostedNode, StorageObjects, key, namespace
 from tonnage.testing.reference.outcomes import AttemptError
 
 
@@ -56,7 +56,7 @@ def claim_uses(pod: Pod) -> list[ClaimUse]:
     return uses
 
 
-def sort_claims(storage: Storage, pod: Pod) -> SortedClaims:
+def sort_claims(storage: StorageObjects, pod: Pod) -> SortedClaims:
     """Bound, waiting for a node, or in need of somebody else's binding first."""
     claims = SortedClaims([], [], [])
     for use in claim_uses(pod):
@@ -72,7 +72,7 @@ def sort_claims(storage: Storage, pod: Pod) -> SortedClaims:
     return claims
 
 
-def waits_for_consumer(storage: Storage, claim: PersistentVolumeClaim) -> bool:
+def waits_for_consumer(storage: StorageObjects, claim: PersistentVolumeClaim) -> bool:
     storage_class = storage.classes.get(claim.class_name) if claim.class_name else None
     if storage_class is None:
         return False
@@ -82,7 +82,7 @@ def waits_for_consumer(storage: Storage, claim: PersistentVolumeClaim) -> bool:
 
 
 def match_volumes(
-    storage: Storage, claims: list[PersistentVolumeClaim], hosted: HostedNode
+    storage: StorageObjects, claims: list[PersistentVolumeClaim], hosted: HostedNode
 ) -> Matches:
     """Gives existing volumes to claims, smallest request first; each volume goes to one claim."""
     matches = Matches([], [])
@@ -113,7 +113,7 @@ def requested(claim: PersistentVolumeClaim) -> Quantity:
 
 
 def assumed(
-    storage: Storage, pod: Pod, hosted: HostedNode
+    storage: StorageObjects, pod: Pod, hosted: HostedNode
 ) -> Iterator[PersistentVolume | PersistentVolumeClaim]:
     """Volumes and claims as they are once the pod is promised to the node."""
     delayed = [
@@ -129,7 +129,7 @@ def assumed(
 
 
 def _best_volume(
-    storage: Storage, claim: PersistentVolumeClaim, hosted: HostedNode, taken: set[str]
+    storage: StorageObjects, claim: PersistentVolumeClaim, hosted: HostedNode, taken: set[str]
 ) -> PersistentVolume | None:
     try:
         selectors.check(claim.spec.selector)

@@ -6,7 +6,7 @@ Shares the templates of node groups with the decision, and nothing else: placeme
 the plain reference of the filters, one pod at a time, in the order the plan lists them.
 """
 
-from tonnage.testing.replay.context import Violation
+from tonnage.testing.replay.context import PlanViolation
 from tonnage.testing.replay.plan_judge import missed, violations
 
-__all__ = ["Violation", "missed", "violations"]
+__all__ = ["PlanViolation", "missed", "violations"]

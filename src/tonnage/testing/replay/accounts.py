@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
 from tonnage.scaleup.plan import Plan, ScaleUp
-from tonnage.testing.replay.context import Stage, Violation
+from tonnage.testing.replay.context import PlanViolation, ReplayContext
 
 GIB = 2**30
 UNLIMITED = 2**60
 
 
-def of_pods(stage: Stage, plan: Plan) -> Iterator[Violation]:
+def of_pods(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     """Every pod that waits is in exactly one list, and steps and nodes name the same pods."""
     in_steps = Counter(pod for step in plan.steps for pod in step.pods)
     on_nodes = Counter(pod for one in plan.scale_ups for node in one.nodes for pod in node.pods)
@@ -30,7 +30,7 @@ def of_pods(stage: Stage, plan: Plan) -> Iterator[Violation]:
         yield _violation("steps and nodes agree", pod, detail)
 
 
-def of_nodes(stage: Stage, plan: Plan) -> Iterator[Violation]:
+def of_nodes(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     """Steps add up to the purchases, which stay within every limit and above every bound."""
     in_steps: Counter[str] = Counter()
     for number, step in enumerate(plan.steps, 1):
@@ -48,7 +48,7 @@ def of_nodes(stage: Stage, plan: Plan) -> Iterator[Violation]:
     yield from _bounds(stage, plan)
 
 
-def room(stage: Stage, plan: Plan, group: str) -> int:
+def room(stage: ReplayContext, plan: Plan, group: str) -> int:
     """Nodes of the group that could still be bought after the plan; 0 for a group that may not be.
 
     An all-or-nothing group has room for all of it or none.
@@ -73,7 +73,7 @@ def room(stage: Stage, plan: Plan, group: str) -> int:
     return max(min(rooms), 0)
 
 
-def _step_size(stage: Stage, plan: Plan, number: int) -> Iterator[Violation]:
+def _step_size(stage: ReplayContext, plan: Plan, number: int) -> Iterator[PlanViolation]:
     step = plan.steps[number - 1]
     most = stage.options.max_nodes_per_scale_up or UNLIMITED
     size = sum(one.delta for one in step.scale_ups)
@@ -89,7 +89,7 @@ def _step_size(stage: Stage, plan: Plan, number: int) -> Iterator[Violation]:
         yield _violation("steps do something", f"step {number}", f"{len(step.pods)} pods")
 
 
-def _group_size(stage: Stage, one: ScaleUp) -> Iterator[Violation]:
+def _group_size(stage: ReplayContext, one: ScaleUp) -> Iterator[PlanViolation]:
     if one.delta != len(one.nodes):
         detail = f"buys {one.delta} and lists {len(one.nodes)} nodes"
         yield _violation("steps add up", one.group, detail)
@@ -109,7 +109,7 @@ def _group_size(stage: Stage, one: ScaleUp) -> Iterator[Violation]:
             yield _violation("nodes are needed", node.name, "is bought and stays empty")
 
 
-def _totals(stage: Stage, plan: Plan) -> Iterator[Violation]:
+def _totals(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     nodes, cores, memory = _after(stage, plan)
     options = stage.options
     for rule, found, most in (
@@ -121,7 +121,7 @@ def _totals(stage: Stage, plan: Plan) -> Iterator[Violation]:
             yield _violation(rule, "plan", f"the cluster grows to {found}, at most {most}")
 
 
-def _bounds(stage: Stage, plan: Plan) -> Iterator[Violation]:
+def _bounds(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     bought = sum(one.delta for one in plan.scale_ups)
     least = plan.bounds.nodes
     if least > bought:
@@ -140,7 +140,7 @@ def _bounds(stage: Stage, plan: Plan) -> Iterator[Violation]:
         yield _violation("bounds", "cost", f"at least {bound} an hour, {cost} is spent")
 
 
-def _after(stage: Stage, plan: Plan) -> tuple[int, int, int]:
+def _after(stage: ReplayContext, plan: Plan) -> tuple[int, int, int]:
     """Nodes, cores and bytes of memory once everything is bought."""
     bought = [
         (stage.templates[one.group].node, one.delta)
@@ -165,5 +165,5 @@ def _size(node: Node) -> tuple[int, int]:
     return quantities.value(capacity.get("cpu", 0)), quantities.value(capacity.get("memory", 0))
 
 
-def _violation(rule: str, subject: str, detail: str) -> Violation:
-    return Violation(rule=rule, subject=subject, detail=detail)
+def _violation(rule: str, subject: str, detail: str) -> PlanViolation:
+    return PlanViolation(rule=rule, subject=subject, detail=detail)

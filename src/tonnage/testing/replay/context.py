@@ -23,10 +23,10 @@ from tonnage.objects.storage import (
 )
 from tonnage.rules.features import Features
 from tonnage.scaleup import underway
-from tonnage.testing.reference import Cluster, volume_choice
-from tonnage.testing.reference.inventory import Storage, key
-from tonnage.testing.replay.shared_slots import SharedSlots
-from tonnage.testing.replay.stores import Stores
+from tonnage.testing.reference import ReferenceCluster, volume_choice
+from tonnage.testing.reference.inventory import StorageObjects, key
+from tonnage.testing.replay.shared_slots import ReplaySlots
+from tonnage.testing.replay.stores import ReplayStores
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 
 
-class Violation(Record, frozen=True, kw_only=True):
+class PlanViolation(Record, frozen=True, kw_only=True):
     """A promise that a plan does not keep: which rule, about what, and how it is broken."""
 
     rule: str
@@ -43,7 +43,7 @@ class Violation(Record, frozen=True, kw_only=True):
     detail: str
 
 
-class Stage:
+class ReplayContext:
     """Holds the cluster of a replay; nodes are added to it, never taken away for good.
 
     `waiting` are the pods that the plan has to account for, `optional` those it may place and
@@ -63,7 +63,7 @@ class Stage:
         held = list(objects)
         self.options = options
         pods = list(_counted_pods(_of(held, Pod), options))
-        storage = Cluster(held).storage
+        storage = ReferenceCluster(held).storage
         candidates = [
             pod
             for pod in pods
@@ -73,7 +73,7 @@ class Stage:
         self.optional = {key(pod.metadata): pod for pod in candidates if _is_daemon(pod)}
         inputs = Inputs.of_objects(held, options=options, features=features, now=now, memory=memory)
         self.groups = {group.id: group for group in inputs.groups}
-        self.cluster = Cluster(
+        self.cluster = ReferenceCluster(
             (*(one for one in held if not isinstance(one, Pod)), *pods),
             kubernetes_version=features.version,
             gates={
@@ -94,11 +94,11 @@ class Stage:
             self._complete(node, self.templates[name])
         counted = () if options.as_upstream else candidates
         fresh = {} if options.as_upstream else dict(self._fresh(inputs.cluster.nodes, now))
-        self.stores = Stores(
+        self.stores = ReplayStores(
             self.cluster, self.templates, counted, coming_up={**fresh, **coming_up}
         )
         lookup = _Lookup(self.cluster.storage)
-        self.shared_slots = SharedSlots(self.cluster, lookup, self.groups, options)
+        self.shared_slots = ReplaySlots(self.cluster, lookup, self.groups, options)
         self.upcoming = frozenset(self._add_upcoming(set(coming_up)))
         self.starting_nodes = [hosted.node for hosted in self.cluster.nodes.values()]
 
@@ -203,7 +203,7 @@ def _is_waiting(pod: Pod, options: Options, now: float) -> bool:
     return created is None or now - timestamps.parse(created) >= options.new_pod_scale_up_delay
 
 
-def _may_yet_bind(pod: Pod, storage: Storage, options: Options, now: float) -> bool:
+def _may_yet_bind(pod: Pod, storage: StorageObjects, options: Options, now: float) -> bool:
     """Whether somebody else is to bind one of the pod's claims and has had no time to."""
     for use in volume_choice.claim_uses(pod):
         claim = storage.claim(pod, use.name)
@@ -229,7 +229,7 @@ class _Lookup:
 
     intree_apart = False
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: StorageObjects) -> None:
         self._storage = storage
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
@@ -242,7 +242,7 @@ class _Lookup:
         return self._storage.classes.get(name)
 
 
-def _wanted_drivers(pods: Iterable[Pod], storage: Storage) -> set[str]:
+def _wanted_drivers(pods: Iterable[Pod], storage: StorageObjects) -> set[str]:
     """The drivers whose limits every template has to know."""
     lookup = _Lookup(storage)
     found: set[str] = set()

@@ -13,7 +13,7 @@ from tonnage.scaleup.plan import Plan, Step
 from tonnage.testing.reference import ReferenceVerdict, verdict
 from tonnage.testing.reference.outcomes import SUCCESS, UNSCHEDULABLE
 from tonnage.testing.replay import accounts
-from tonnage.testing.replay.context import Stage, Violation
+from tonnage.testing.replay.context import PlanViolation, ReplayContext
 
 DEPENDING_ON_OTHERS = frozenset(
     {"PodTopologySpread", "InterPodAffinity", "VolumeRestrictions", "NodePorts"}
@@ -34,13 +34,13 @@ def violations(
     features: Features,
     now: float,
     memory: TemplateMemory | None = None,
-) -> list[Violation]:
+) -> list[PlanViolation]:
     """Every promise the plan does not keep; a good plan has none.
 
     The arguments are those the plan was made with. The old accounting of in-tree volumes
     (`legacy_attach_limits`) is not modelled.
     """
-    stage = Stage(objects, options=options, features=features, now=now, memory=memory)
+    stage = ReplayContext(objects, options=options, features=features, now=now, memory=memory)
     judge = _Judge(stage, plan)
     return [
         *judge.never_fitting(),
@@ -58,14 +58,14 @@ def missed(
     features: Features,
     now: float,
     memory: TemplateMemory | None = None,
-) -> list[Violation]:
+) -> list[PlanViolation]:
     """Pods that the plan leaves out though a node, or one more purchase, would take them.
 
     A partial plan may leave out anybody.
     """
     if plan.partial:
         return []
-    stage = Stage(objects, options=options, features=features, now=now, memory=memory)
+    stage = ReplayContext(objects, options=options, features=features, now=now, memory=memory)
     judge = _Judge(stage, plan)
     for _ in judge.placements():
         pass
@@ -75,7 +75,7 @@ def missed(
 class _Judge:
     """Replays a plan on a stage, which afterwards is the cluster the plan leads to."""
 
-    def __init__(self, stage: Stage, plan: Plan) -> None:
+    def __init__(self, stage: ReplayContext, plan: Plan) -> None:
         self._stage = stage
         self._cluster = stage.cluster
         self._plan = plan
@@ -89,7 +89,7 @@ class _Judge:
             pod: node.name for one in plan.scale_ups for node in one.nodes for pod in node.pods
         }
 
-    def never_fitting(self) -> Iterator[Violation]:
+    def never_fitting(self) -> Iterator[PlanViolation]:
         """A pod that never fits is refused by an empty node of every group, whatever else runs."""
         for left in self._plan.not_helped:
             pod = self._pods.get(left.pod)
@@ -98,9 +98,9 @@ class _Judge:
                     found = self._on_empty(pod, group)
                     if found.code == SUCCESS or found.plugin in DEPENDING_ON_OTHERS:
                         detail = f"a node of {group} says {_said(found)}"
-                        yield Violation(rule="never fits", subject=left.pod, detail=detail)
+                        yield PlanViolation(rule="never fits", subject=left.pod, detail=detail)
 
-    def placements(self) -> Iterator[Violation]:
+    def placements(self) -> Iterator[PlanViolation]:
         """Every pod in its turn, on the cluster as it is then.
 
         Before anything is bought, nodes that are on their way may be there or not: those that
@@ -113,20 +113,20 @@ class _Judge:
                 yield from self._place(fit.pod, fit.node, not_there_yet=idle)
             else:
                 detail = f"{fit.node} is no node that takes pods"
-                yield Violation(rule="fits an existing node", subject=fit.pod, detail=detail)
+                yield PlanViolation(rule="fits an existing node", subject=fit.pod, detail=detail)
         taken: Counter[str] = Counter()
         for number, step in enumerate(self._plan.steps, 1):
             yield from self._step(number, step, taken)
 
-    def left_out(self) -> Iterator[Violation]:
+    def left_out(self) -> Iterator[PlanViolation]:
         for left in self._plan.not_helped:
             pod = self._pods.get(left.pod)
             help_from = None if pod is None else self._help_for(pod)
             if help_from is not None:
                 detail = f"{help_from} would take it"
-                yield Violation(rule="complete", subject=left.pod, detail=detail)
+                yield PlanViolation(rule="complete", subject=left.pod, detail=detail)
 
-    def _step(self, number: int, step: Step, taken: Counter[str]) -> Iterator[Violation]:
+    def _step(self, number: int, step: Step, taken: Counter[str]) -> Iterator[PlanViolation]:
         nodes = {one.group: one.nodes for one in self._plan.scale_ups}
         for one in step.scale_ups:
             start = taken[one.group]
@@ -134,7 +134,7 @@ class _Judge:
             for node in nodes.get(one.group, ())[start : taken[one.group]]:
                 if node.name in self._cluster.nodes:
                     detail = f"step {number} adds a node of a name that is taken"
-                    yield Violation(rule="new names", subject=node.name, detail=detail)
+                    yield PlanViolation(rule="new names", subject=node.name, detail=detail)
                 elif one.group in self._stage.templates:
                     self._stage.add(one.group, node.name)
         existing = {fit.pod: fit.node for fit in step.fit_on_existing}
@@ -142,24 +142,24 @@ class _Judge:
             node_name = existing.get(pod) or self._node_of.get(pod)
             if node_name is None or node_name not in self._cluster.nodes:
                 detail = f"step {number} places it on {node_name}, which is not there yet"
-                yield Violation(rule="placement", subject=pod, detail=detail)
+                yield PlanViolation(rule="placement", subject=pod, detail=detail)
             else:
                 yield from self._place(pod, node_name, f"step {number}: ")
 
     def _place(
         self, name: str, node: str, where: str = "", *, not_there_yet: Collection[str] = ()
-    ) -> Iterator[Violation]:
+    ) -> Iterator[PlanViolation]:
         pod = self._pods.pop(name, None)
         if pod is None:
             detail = f"{where}nobody waits by that name any more"
-            yield Violation(rule="placement", subject=name, detail=detail)
+            yield PlanViolation(rule="placement", subject=name, detail=detail)
             return
         found = self._verdict(pod, node)
         if found.code != SUCCESS and not_there_yet:
             found = self._verdict_without(not_there_yet, pod, node)
         if found.code != SUCCESS:
             detail = f"{where}{node} says {_said(found)}"
-            yield Violation(rule="placement", subject=name, detail=detail)
+            yield PlanViolation(rule="placement", subject=name, detail=detail)
         self._stage.stores.take(pod, node)
         self._cluster.place(pod, node, assume_volumes=False)
 

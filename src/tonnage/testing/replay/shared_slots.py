@@ -12,15 +12,15 @@ from tonnage.objects import volumes
 from tonnage.objects.pods import Pod
 from tonnage.objects.volumes import StorageLookup, VolumeUse
 from tonnage.snapshot.slot_pools import Pool
-from tonnage.testing.reference import Cluster
+from tonnage.testing.reference import ReferenceCluster
 
 
-class SharedSlots:
+class ReplaySlots:
     """The pools of every node; what is in them is what is on the node."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ReferenceCluster,
         lookup: StorageLookup,
         groups: Mapping[str, Group],
         options: Options,

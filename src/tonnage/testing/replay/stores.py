@@ -16,7 +16,7 @@ from tonnage.objects.storage import (
     CSIStorageCapacity,
     PersistentVolumeClaim,
 )
-from tonnage.testing.reference import Cluster, volume_choice
+from tonnage.testing.reference import ReferenceCluster, volume_choice
 from tonnage.testing.reference.inventory import HostedNode, key
 from tonnage.testing.reference.outcomes import AttemptError
 
@@ -25,7 +25,7 @@ POOL_ANNOTATION = "tonnage.dev/storage-pool"
 UNTOLD = 2**60
 
 
-class Store(NamedTuple):
+class ReplayStore(NamedTuple):
     """Where a node has storage of a class: `place` is equal for nodes that share it."""
 
     capacity: int
@@ -33,12 +33,12 @@ class Store(NamedTuple):
     place: Hashable
 
 
-class Stores:
+class ReplayStores:
     """What every node of a replay has, and what was taken of it."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ReferenceCluster,
         templates: Mapping[str, Template],
         waiting: Iterable[Pod],
         *,
@@ -47,7 +47,7 @@ class Stores:
         self._cluster = cluster
         self._templates = templates
         self._classes = sorted(_wanted(cluster, waiting))
-        self._stores: dict[tuple[str, str], Store] = {}
+        self._stores: dict[tuple[str, str], ReplayStore] = {}
         self._taken: Counter[tuple[str, Hashable]] = Counter()
         self._of_templates = {
             (group, name): store
@@ -154,16 +154,16 @@ class Stores:
             if tracked and key(claim.metadata) not in there and _size(claim):
                 yield claim
 
-    def _template_store(self, group: str, name: str) -> Store | None:
+    def _template_store(self, group: str, name: str) -> ReplayStore | None:
         template = self._templates[group]
         declared = next((one for one in template.storage if one.storage_class == name), None)
         if declared is not None:
-            return Store(min(declared.capacity, UNTOLD), min(declared.largest, UNTOLD), None)
+            return ReplayStore(min(declared.capacity, UNTOLD), min(declared.largest, UNTOLD), None)
         labels = template.node.metadata.labels
         near = [one for one in self._published(name) if _matches(one, labels)]
         return _joined(near) if near else None
 
-    def _live_store(self, hosted: HostedNode, name: str) -> Store | None:
+    def _live_store(self, hosted: HostedNode, name: str) -> ReplayStore | None:
         near = [one for one in self._published(name) if _matches(one, hosted.labels)]
         own = [one for one in near if self._is_alone(one)]
         if own:
@@ -213,7 +213,7 @@ class Stores:
         )
 
 
-def _wanted(cluster: Cluster, waiting: Iterable[Pod]) -> set[str]:
+def _wanted(cluster: ReferenceCluster, waiting: Iterable[Pod]) -> set[str]:
     """Classes of claims that wait for their pods and whose drivers publish capacity."""
     storage = cluster.storage
     found = set()
@@ -250,7 +250,7 @@ def _matches(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
         return False
 
 
-def _joined(capacities: list[CSIStorageCapacity]) -> Store:
+def _joined(capacities: list[CSIStorageCapacity]) -> ReplayStore:
     amounts = [
         UNTOLD if one.capacity is None else quantities.value(one.capacity) for one in capacities
     ]
@@ -258,7 +258,7 @@ def _joined(capacities: list[CSIStorageCapacity]) -> Store:
         one.capacity if one.maximum_volume_size is None else one.maximum_volume_size
         for one in capacities
     ]
-    return Store(
+    return ReplayStore(
         min(sum(min(amount, UNTOLD) for amount in amounts), UNTOLD),
         min(max(quantities.value(size) for size in sizes if size is not None), UNTOLD),
         frozenset(selectors.canonical(one.node_topology) for one in capacities),

@@ -12,7 +12,7 @@ from tonnage.embedded.world.controllers.deployments import Deployments
 from tonnage.embedded.world.controllers.jobs import Jobs
 from tonnage.embedded.world.controllers.replicasets import ReplicaSets
 from tonnage.embedded.world.controllers.statefulsets import StatefulSets
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import OwnedPods
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -22,7 +22,7 @@ __all__ = ["begin"]
 
 
 def begin(
-    stage: Stage,
+    stage: WorldContext,
     mirror: Mirror,
     *,
     nodes: Cache[Node],

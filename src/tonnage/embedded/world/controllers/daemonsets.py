@@ -12,10 +12,15 @@ import msgspec
 from tonnage.cluster.cache import Cache, Key
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world.controllers import pod_control
-from tonnage.embedded.world.controllers.workload_records import DAEMON_SETS, DaemonSet, NewPod, Tree
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.controllers.workload_records import (
+    DAEMON_SETS,
+    DaemonSetObject,
+    NewPod,
+    Tree,
+)
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
-from tonnage.embedded.world.work_queue import Desk
+from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.groups import daemons
 from tonnage.objects import workloads
 from tonnage.objects.nodes import Node
@@ -30,11 +35,11 @@ class DaemonSets:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         owned: OwnedPods,
         nodes: Cache[Node],
-        sets: Cache[DaemonSet],
+        sets: Cache[DaemonSetObject],
     ) -> None:
         self._client = stage.client
         self._owned = owned
@@ -48,13 +53,13 @@ class DaemonSets:
         """Pods by the uid of their DaemonSet and the node they are for."""
         self._made: set[tuple[str, str]] = set()
         """Of the same, those just made and not seen yet."""
-        self._places: Desk[Place] = Desk("daemon pod", self._look, stage)
-        self._counts: Desk[Key] = Desk("daemon set", self._tell, stage)
+        self._places: WorkQueue[Place] = WorkQueue("daemon pod", self._look, stage)
+        self._counts: WorkQueue[Key] = WorkQueue("daemon set", self._tell, stage)
         sets.subscribe(self._set_changed)
         nodes.subscribe(self._node_changed)
         owned.follow("DaemonSet", self._pod_changed)
 
-    def _set_changed(self, change: Change[DaemonSet]) -> None:
+    def _set_changed(self, change: Change[DaemonSetObject]) -> None:
         meta = change.object.metadata
         if change.type is EventType.DELETED:
             self._read.pop(meta.uid, None)
@@ -168,7 +173,7 @@ def _node_of(pod: Pod) -> str:
     return ""
 
 
-def _pod(found: DaemonSet, node: str, *, tolerations: tuple[Toleration, ...]) -> NewPod:
+def _pod(found: DaemonSetObject, node: str, *, tolerations: tuple[Toleration, ...]) -> NewPod:
     spec = found.spec.template.spec
     own: list[Tree] = spec.get("tolerations") or []
     given = [msgspec.to_builtins(one) for one in tolerations[len(own) :]]

@@ -13,15 +13,15 @@ from tonnage.embedded.world.controllers import pod_control
 from tonnage.embedded.world.controllers.workload_records import (
     DEPLOYMENTS,
     REPLICA_SETS,
-    Deployment,
+    DeploymentObject,
     PodTemplate,
-    ReplicaSet,
-    ReplicaSetSpec,
+    ReplicaSetObject,
+    ReplicaSetObjectSpec,
     RollingUpdate,
 )
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import OwnedPods
-from tonnage.embedded.world.work_queue import Desk
+from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod
 
@@ -34,27 +34,27 @@ class Deployments:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         owned: OwnedPods,
-        replica_sets: Cache[ReplicaSet],
-        deployments: Cache[Deployment],
+        replica_sets: Cache[ReplicaSetObject],
+        deployments: Cache[DeploymentObject],
     ) -> None:
         self._client = stage.client
         self._pods = owned
         self._sets = replica_sets
         self._deployments = deployments
-        self._owned: defaultdict[str, dict[str, ReplicaSet]] = defaultdict(dict)
-        self._desk: Desk[Key] = Desk("deployment", self._look, stage)
+        self._owned: defaultdict[str, dict[str, ReplicaSetObject]] = defaultdict(dict)
+        self._desk: WorkQueue[Key] = WorkQueue("deployment", self._look, stage)
         deployments.subscribe(self._deployment_changed)
         replica_sets.subscribe(self._set_changed)
         owned.follow("ReplicaSet", self._pod_changed)
 
-    def _deployment_changed(self, change: Change[Deployment]) -> None:
+    def _deployment_changed(self, change: Change[DeploymentObject]) -> None:
         meta = change.object.metadata
         self._desk.note((meta.namespace, meta.name))
 
-    def _set_changed(self, change: Change[ReplicaSet]) -> None:
+    def _set_changed(self, change: Change[ReplicaSetObject]) -> None:
         meta = change.object.metadata
         owner = meta.controller
         if owner is None or owner.kind != DEPLOYMENTS.kind:
@@ -96,18 +96,20 @@ class Deployments:
                 await self._scale(one, sizes[one.metadata.name])
         await self._tell(found, new, old)
 
-    async def _make(self, found: Deployment, name: str, *, hashed: str, replicas: int) -> None:
+    async def _make(
+        self, found: DeploymentObject, name: str, *, hashed: str, replicas: int
+    ) -> None:
         template, selector = found.spec.template, found.spec.selector or LabelSelector()
         labels = {**template.metadata.labels, HASH: hashed}
         labelled = msgspec.structs.replace(template.metadata, labels=labels)
-        made = ReplicaSet(
+        made = ReplicaSetObject(
             metadata=ObjectMeta(
                 name=name,
                 namespace=found.metadata.namespace,
                 labels=labels,
                 owner_references=(pod_control.owner(DEPLOYMENTS, found.metadata),),
             ),
-            spec=ReplicaSetSpec(
+            spec=ReplicaSetObjectSpec(
                 replicas=replicas,
                 selector=LabelSelector(
                     match_labels={**selector.match_labels, HASH: hashed},
@@ -122,12 +124,14 @@ class Deployments:
             if not error.already_exists:
                 raise
 
-    async def _scale(self, one: ReplicaSet, replicas: int) -> None:
+    async def _scale(self, one: ReplicaSetObject, replicas: int) -> None:
         meta = one.metadata
         patch = {"spec": {"replicas": replicas}}
         await self._client.patch(REPLICA_SETS, meta.name, patch, namespace=meta.namespace)
 
-    async def _tell(self, found: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> None:
+    async def _tell(
+        self, found: DeploymentObject, new: ReplicaSetObject | None, old: list[ReplicaSetObject]
+    ) -> None:
         every = [*old, *([new] if new is not None else [])]
         available = sum(_count(one, "availableReplicas") for one in every)
         there = sum(_count(one, "replicas") for one in every)
@@ -144,9 +148,9 @@ class Deployments:
 
 
 def _sizes(
-    found: Deployment,
-    new: ReplicaSet | None,
-    old: list[ReplicaSet],
+    found: DeploymentObject,
+    new: ReplicaSetObject | None,
+    old: list[ReplicaSetObject],
     *,
     newest: str,
     pods_left: bool,
@@ -190,9 +194,9 @@ def _share(text: int | str, whole: int) -> Fraction:
     return Fraction(text.removesuffix("%")) * whole / 100 if text.endswith("%") else Fraction(text)
 
 
-def _wanted(one: ReplicaSet) -> int:
+def _wanted(one: ReplicaSetObject) -> int:
     return 1 if one.spec.replicas is None else one.spec.replicas
 
 
-def _count(one: ReplicaSet | None, name: str) -> int:
+def _count(one: ReplicaSetObject | None, name: str) -> int:
     return int(one.status.get(name) or 0) if one is not None else 0

@@ -7,11 +7,11 @@ from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache, Key
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world.controllers import pod_control
-from tonnage.embedded.world.controllers.workload_records import JOBS, Job, Tree
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.controllers.workload_records import JOBS, JobObject, Tree
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.node_patches import stamp
 from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
-from tonnage.embedded.world.work_queue import Desk
+from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects import timestamps
 from tonnage.objects.pods import Pod
 
@@ -19,17 +19,17 @@ from tonnage.objects.pods import Pod
 class Jobs:
     """Counts each pod that ended once, also after it is gone; one that vanished ended nowhere."""
 
-    def __init__(self, stage: Stage, *, owned: OwnedPods, jobs: Cache[Job]) -> None:
+    def __init__(self, stage: WorldContext, *, owned: OwnedPods, jobs: Cache[JobObject]) -> None:
         self._client, self._clock, _, _, self._chores = stage
         self._owned = owned
         self._jobs = jobs
         self._ended: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """How each pod of a Job ended, by uids."""
-        self._desk: Desk[Key] = Desk("job", self._look, stage)
+        self._desk: WorkQueue[Key] = WorkQueue("job", self._look, stage)
         jobs.subscribe(self._job_changed)
         owned.follow("Job", self._pod_changed)
 
-    def _job_changed(self, change: Change[Job]) -> None:
+    def _job_changed(self, change: Change[JobObject]) -> None:
         meta = change.object.metadata
         if change.type is EventType.DELETED:
             self._ended.pop(meta.uid, None)
@@ -65,12 +65,12 @@ class Jobs:
             await self._make(found)
         await self._tell(found, outcome, active, succeeded=succeeded, failed=failed)
 
-    def _count(self, found: Job, phase: str) -> int:
+    def _count(self, found: JobObject, phase: str) -> int:
         """From what was seen, or from what an earlier world had told."""
         seen = sum(how == phase for how in self._ended[found.metadata.uid].values())
         return max(seen, int(found.status.get(phase.lower()) or 0))
 
-    async def _make(self, found: Job) -> None:
+    async def _make(self, found: JobObject) -> None:
         meta = found.metadata
         labels = {
             "batch.kubernetes.io/job-name": meta.name,
@@ -84,7 +84,7 @@ class Jobs:
             self._owned.expect(meta.uid, made)
 
     async def _tell(
-        self, found: Job, outcome: str, active: list[Pod], *, succeeded: int, failed: int
+        self, found: JobObject, outcome: str, active: list[Pod], *, succeeded: int, failed: int
     ) -> None:
         now = stamp(self._clock.now())
         status: Tree = {
@@ -101,12 +101,12 @@ class Jobs:
                 status["completionTime"] = now
         await pod_control.tell(self._client, JOBS, found, status)
 
-    def _expire(self, found: Job) -> None:
+    def _expire(self, found: JobObject) -> None:
         if found.spec.ttl_seconds_after_finished is not None:
             uid = found.metadata.uid
             self._chores.start(("job over", uid), partial(self._delete_later, found))
 
-    async def _delete_later(self, found: Job) -> None:
+    async def _delete_later(self, found: JobObject) -> None:
         meta, ttl = found.metadata, found.spec.ttl_seconds_after_finished or 0
         since = max(timestamps.parse(one["lastTransitionTime"]) for one in _over(found))
         await self._clock.sleep(since + ttl - self._clock.now().timestamp())
@@ -116,13 +116,13 @@ class Jobs:
             return
 
 
-def _over(found: Job) -> list[Tree]:
+def _over(found: JobObject) -> list[Tree]:
     """The conditions that say that nothing more is to be done."""
     conditions: list[Tree] = found.status.get("conditions") or []
     return [one for one in conditions if one["type"] in ("Complete", "Failed")]
 
 
-def _outcome(found: Job, *, succeeded: int, failed: int, active: int) -> str:
+def _outcome(found: JobObject, *, succeeded: int, failed: int, active: int) -> str:
     if failed > found.spec.backoff_limit:
         return "Failed"
     completions = found.spec.completions
@@ -133,7 +133,7 @@ def _outcome(found: Job, *, succeeded: int, failed: int, active: int) -> str:
     return "Complete" if succeeded >= completions else ""
 
 
-def _wanted(found: Job, *, succeeded: int, active: int) -> int:
+def _wanted(found: JobObject, *, succeeded: int, active: int) -> int:
     parallelism = 1 if found.spec.parallelism is None else found.spec.parallelism
     if found.spec.completions is not None:
         return min(parallelism, found.spec.completions - succeeded)

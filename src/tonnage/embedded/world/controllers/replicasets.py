@@ -3,25 +3,27 @@
 from tonnage.cluster.cache import Cache, Key
 from tonnage.cluster.watch_events import Change
 from tonnage.embedded.world.controllers import pod_control
-from tonnage.embedded.world.controllers.workload_records import REPLICA_SETS, ReplicaSet
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.controllers.workload_records import REPLICA_SETS, ReplicaSetObject
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
-from tonnage.embedded.world.work_queue import Desk
+from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects.pods import Pod
 
 
 class ReplicaSets:
     """Makes what is missing and deletes what is too much, those first that do least."""
 
-    def __init__(self, stage: Stage, *, owned: OwnedPods, replica_sets: Cache[ReplicaSet]) -> None:
+    def __init__(
+        self, stage: WorldContext, *, owned: OwnedPods, replica_sets: Cache[ReplicaSetObject]
+    ) -> None:
         self._client = stage.client
         self._owned = owned
         self._sets = replica_sets
-        self._desk: Desk[Key] = Desk("replica set", self._look, stage)
+        self._desk: WorkQueue[Key] = WorkQueue("replica set", self._look, stage)
         replica_sets.subscribe(self._set_changed)
         owned.follow("ReplicaSet", self._pod_changed)
 
-    def _set_changed(self, change: Change[ReplicaSet]) -> None:
+    def _set_changed(self, change: Change[ReplicaSetObject]) -> None:
         meta = change.object.metadata
         self._desk.note((meta.namespace, meta.name))
 
@@ -49,7 +51,7 @@ class ReplicaSets:
                 await pod_control.delete(self._client, surplus)
         await self._tell(found, active)
 
-    async def _tell(self, found: ReplicaSet, active: list[Pod]) -> None:
+    async def _tell(self, found: ReplicaSetObject, active: list[Pod]) -> None:
         """Those that came and went by this look are counted by the next, when they are seen."""
         ready = sum(map(is_ready, active))
         counts = {

@@ -9,12 +9,12 @@ from tonnage.embedded.world.controllers.workload_records import (
     STATEFUL_SETS,
     NewClaim,
     NewPod,
-    StatefulSet,
+    StatefulSetObject,
     Tree,
 )
-from tonnage.embedded.world.keyed_tasks import Stage
+from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
-from tonnage.embedded.world.work_queue import Desk
+from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
@@ -28,21 +28,21 @@ class StatefulSets:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: WorldContext,
         *,
         owned: OwnedPods,
         claims: Cache[PersistentVolumeClaim],
-        sets: Cache[StatefulSet],
+        sets: Cache[StatefulSetObject],
     ) -> None:
         self._client = stage.client
         self._owned = owned
         self._claims = claims
         self._sets = sets
-        self._desk: Desk[Key] = Desk("stateful set", self._look, stage)
+        self._desk: WorkQueue[Key] = WorkQueue("stateful set", self._look, stage)
         sets.subscribe(self._set_changed)
         owned.follow("StatefulSet", self._pod_changed)
 
-    def _set_changed(self, change: Change[StatefulSet]) -> None:
+    def _set_changed(self, change: Change[StatefulSetObject]) -> None:
         meta = change.object.metadata
         self._desk.note((meta.namespace, meta.name))
 
@@ -61,7 +61,7 @@ class StatefulSets:
             await self._renew(found, pods, revision)
         await self._tell(found, pods, revision)
 
-    async def _fill(self, found: StatefulSet, pods: dict[int, Pod], revision: str) -> bool:
+    async def _fill(self, found: StatefulSetObject, pods: dict[int, Pod], revision: str) -> bool:
         """Make what is missing; whether one may go on to what comes after."""
         for ordinal in _ordinals(found):
             pod = pods.get(ordinal)
@@ -75,7 +75,7 @@ class StatefulSets:
                 return False
         return True
 
-    async def _shrink(self, found: StatefulSet, pods: dict[int, Pod]) -> bool:
+    async def _shrink(self, found: StatefulSetObject, pods: dict[int, Pod]) -> bool:
         """Delete what is too much, from the end; whether all of it is gone."""
         surplus = sorted(set(pods) - set(_ordinals(found)), reverse=True)
         for ordinal in surplus:
@@ -85,7 +85,7 @@ class StatefulSets:
                 return False
         return not surplus
 
-    async def _renew(self, found: StatefulSet, pods: dict[int, Pod], revision: str) -> None:
+    async def _renew(self, found: StatefulSetObject, pods: dict[int, Pod], revision: str) -> None:
         """Delete the last pod of an earlier template, if none is missing meanwhile."""
         strategy = found.spec.update_strategy
         if strategy.type != "RollingUpdate":
@@ -101,7 +101,7 @@ class StatefulSets:
             if not is_ready(pod):
                 return
 
-    async def _make(self, found: StatefulSet, ordinal: int, revision: str) -> None:
+    async def _make(self, found: StatefulSetObject, ordinal: int, revision: str) -> None:
         for claim in _claims(found, ordinal):
             meta = claim.metadata
             if self._claims.get(meta.name, namespace=meta.namespace) is None:
@@ -112,7 +112,7 @@ class StatefulSets:
                         raise
         await pod_control.create(self._client, _pod(found, ordinal, revision))
 
-    async def _tell(self, found: StatefulSet, pods: dict[int, Pod], revision: str) -> None:
+    async def _tell(self, found: StatefulSetObject, pods: dict[int, Pod], revision: str) -> None:
         active = [pod for pod in pods.values() if is_active(pod)]
         ready = sum(map(is_ready, active))
         updated = sum(pod.metadata.labels.get(pod_control.REVISION) == revision for pod in active)
@@ -135,12 +135,12 @@ class StatefulSets:
         await pod_control.tell(self._client, STATEFUL_SETS, found, counts)
 
 
-def _ordinals(found: StatefulSet) -> range:
+def _ordinals(found: StatefulSetObject) -> range:
     start = found.spec.ordinals.start
     return range(start, start + (1 if found.spec.replicas is None else found.spec.replicas))
 
 
-def _in_order(found: StatefulSet) -> bool:
+def _in_order(found: StatefulSetObject) -> bool:
     return found.spec.pod_management_policy != "Parallel"
 
 
@@ -150,7 +150,7 @@ def _ordinal(pod: Pod) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def _pod(found: StatefulSet, ordinal: int, revision: str) -> NewPod:
+def _pod(found: StatefulSetObject, ordinal: int, revision: str) -> NewPod:
     meta = found.metadata
     name = f"{meta.name}-{ordinal}"
     spec = found.spec.template.spec
@@ -180,7 +180,7 @@ def _pod(found: StatefulSet, ordinal: int, revision: str) -> NewPod:
     )
 
 
-def _claims(found: StatefulSet, ordinal: int) -> list[NewClaim]:
+def _claims(found: StatefulSetObject, ordinal: int) -> list[NewClaim]:
     meta, selector = found.metadata, found.spec.selector or LabelSelector()
     return [
         NewClaim(

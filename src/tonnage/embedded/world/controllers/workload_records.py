@@ -26,15 +26,15 @@ class NewClaim(Record, frozen=True, kw_only=True):
     spec: Tree = {}
 
 
-class ReplicaSetSpec(Record, frozen=True, kw_only=True):
+class ReplicaSetObjectSpec(Record, frozen=True, kw_only=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
     template: PodTemplate = PodTemplate()
 
 
-class ReplicaSet(Record, frozen=True, kw_only=True):
+class ReplicaSetObject(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: ReplicaSetSpec = ReplicaSetSpec()
+    spec: ReplicaSetObjectSpec = ReplicaSetObjectSpec()
     status: Tree = {}
 
 
@@ -49,16 +49,16 @@ class Strategy(Record, frozen=True, kw_only=True):
     rolling_update: RollingUpdate | None = None
 
 
-class DeploymentSpec(Record, frozen=True, kw_only=True):
+class DeploymentObjectSpec(Record, frozen=True, kw_only=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
     template: PodTemplate = PodTemplate()
     strategy: Strategy = Strategy()
 
 
-class Deployment(Record, frozen=True, kw_only=True):
+class DeploymentObject(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: DeploymentSpec = DeploymentSpec()
+    spec: DeploymentObjectSpec = DeploymentObjectSpec()
     status: Tree = {}
 
 
@@ -66,7 +66,7 @@ class Ordinals(Record, frozen=True, kw_only=True):
     start: int = 0
 
 
-class StatefulSetSpec(Record, frozen=True, kw_only=True):
+class StatefulSetObjectSpec(Record, frozen=True, kw_only=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
     service_name: str = ""
@@ -77,24 +77,24 @@ class StatefulSetSpec(Record, frozen=True, kw_only=True):
     ordinals: Ordinals = Ordinals()
 
 
-class StatefulSet(Record, frozen=True, kw_only=True):
+class StatefulSetObject(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: StatefulSetSpec = StatefulSetSpec()
+    spec: StatefulSetObjectSpec = StatefulSetObjectSpec()
     status: Tree = {}
 
 
-class DaemonSetSpec(Record, frozen=True, kw_only=True):
+class DaemonSetObjectSpec(Record, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     template: PodTemplate = PodTemplate()
 
 
-class DaemonSet(Record, frozen=True, kw_only=True):
+class DaemonSetObject(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: DaemonSetSpec = DaemonSetSpec()
+    spec: DaemonSetObjectSpec = DaemonSetObjectSpec()
     status: Tree = {}
 
 
-class JobSpec(Record, frozen=True, kw_only=True):
+class JobObjectSpec(Record, frozen=True, kw_only=True):
     parallelism: int | None = None
     completions: int | None = None
     backoff_limit: int = 6
@@ -103,23 +103,47 @@ class JobSpec(Record, frozen=True, kw_only=True):
     template: PodTemplate = PodTemplate()
 
 
-class Job(Record, frozen=True, kw_only=True):
+class JobObject(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: JobSpec = JobSpec()
+    spec: JobObjectSpec = JobObjectSpec()
     status: Tree = {}
 
 
 _APPS = "apps"
 
 REPLICA_SETS = Resource(
-    ReplicaSet, group=_APPS, version="v1", plural="replicasets", namespaced=True
+    ReplicaSetObject,
+    kind="ReplicaSet",
+    group=_APPS,
+    version="v1",
+    plural="replicasets",
+    namespaced=True,
 )
-DEPLOYMENTS = Resource(Deployment, group=_APPS, version="v1", plural="deployments", namespaced=True)
+DEPLOYMENTS = Resource(
+    DeploymentObject,
+    kind="Deployment",
+    group=_APPS,
+    version="v1",
+    plural="deployments",
+    namespaced=True,
+)
 STATEFUL_SETS = Resource(
-    StatefulSet, group=_APPS, version="v1", plural="statefulsets", namespaced=True
+    StatefulSetObject,
+    kind="StatefulSet",
+    group=_APPS,
+    version="v1",
+    plural="statefulsets",
+    namespaced=True,
 )
-DAEMON_SETS = Resource(DaemonSet, group=_APPS, version="v1", plural="daemonsets", namespaced=True)
-JOBS = Resource(Job, group="batch", version="v1", plural="jobs", namespaced=True)
+DAEMON_SETS = Resource(
+    DaemonSetObject,
+    kind="DaemonSet",
+    group=_APPS,
+    version="v1",
+    plural="daemonsets",
+    namespaced=True,
+)
+JOBS = Resource(JobObject, kind="Job", group="batch", version="v1", plural="jobs", namespaced=True)
 PODS = Resource(NewPod, kind="Pod", group="", version="v1", plural="pods", namespaced=True)
 CLAIMS = Resource(
     NewClaim,
