@@ -13,6 +13,10 @@ COMMANDS = {
         "tonnage.cli.batch_plan:plan",
         "Say which node groups to grow for the pending pods.",
     ),
+    "scale-down": LazyCommand(
+        "tonnage.cli.batch_scale_down:scale_down",
+        "Say which nodes can go, and why the others stay.",
+    ),
 }
 
 
@@ -27,4 +31,5 @@ def batch() -> None:
     Examples:
       tonnage batch verdicts scenarios.jsonl.gz > verdicts.jsonl
       tonnage batch plan scenarios.jsonl.gz > plans.jsonl
+      tonnage batch scale-down scenarios.jsonl.gz > scaledown.jsonl
     """

@@ -39,6 +39,18 @@ class EphemeralSource(Record, frozen=True, kw_only=True):
     volume_claim_template: ClaimTemplate | None = None
 
 
+class EmptyDirSource(Record, frozen=True, kw_only=True):
+    """Scratch space of a pod, on its node's disk unless the medium is memory."""
+
+    medium: str = ""
+
+
+class HostPathSource(Record, frozen=True, kw_only=True):
+    """A directory of the node."""
+
+    path: str = ""
+
+
 class CSISource(Record, frozen=True, kw_only=True):
     """Inline (`driver` only) or persistent (`driver` and `volumeHandle`)."""
 
@@ -102,6 +114,8 @@ class VolumeSource(Record, frozen=True, kw_only=True):
     name: str = ""
     persistent_volume_claim: ClaimReference | None = None
     ephemeral: EphemeralSource | None = None
+    empty_dir: EmptyDirSource | None = None
+    host_path: HostPathSource | None = None
     csi: CSISource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreSource | None = None
     gce_persistent_disk: GCEPersistentDiskSource | None = None

@@ -26,7 +26,6 @@ class Code(StrEnum):
     COOLING_DOWN = "cooling-down"
     MIN_SIZE = "min-size-reached"
     MIN_RESOURCES = "min-resources-reached"
-    PARALLELISM = "parallelism-reached"
     ALL_OR_NOTHING = "group-only-whole"
     COMING_UP = "coming-up"
     NOT_THIS_TIME = "not-this-time"
@@ -76,7 +75,6 @@ NODE_REASONS: dict[Code, Spellings] = {
     Code.MIN_RESOURCES: Spellings(
         "MinimalResourceLimitExceeded", "minimal_resource_limit_exceeded"
     ),
-    Code.PARALLELISM: Spellings("NodeGroupMaxDeletionCountReached", "max_deletion_count_reached"),
     Code.ALL_OR_NOTHING: Spellings("AtomicScaleDownFailed", "atomic_node_group_scale_down_failed"),
     Code.COMING_UP: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
     Code.NOT_THIS_TIME: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),

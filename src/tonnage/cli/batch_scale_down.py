@@ -1,0 +1,50 @@
+"""`tonnage batch scale-down`: which nodes can go, for many scenarios."""
+
+import functools
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from tonnage.cli import batches, plan_settings
+from tonnage.files import Loaded
+from tonnage.scaledown import decision, inputs
+from tonnage.scaledown.options import AT_ONCE
+from tonnage.scaleup import options
+
+
+@click.command("scale-down")
+@click.argument("path", metavar="FILE")
+@plan_settings.takes_settings
+@batches.lenient_option
+@batches.jobs_option
+def scale_down(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> None:
+    """Say which nodes can go, where their pods land, and why the others stay.
+
+    FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
+    each, in order: {"scenario": NAME, "plan": {...}}. Options of a Scenario are the base; flags
+    go before them, for all scenarios alike. Times and delays that nobody gives are 0: a file has
+    no past. The option now is the moment of the question.
+
+    \b
+    Examples:
+      tonnage batch scale-down scenarios.jsonl.gz > scaledown.jsonl
+      tonnage batch scale-down scenarios.jsonl --option scaleDownUtilizationThreshold=0.7
+    """
+    answer = functools.partial(scale_down_of, settings=settings)
+    batches.run(path, answer, jobs=jobs, lenient=lenient)
+
+
+def scale_down_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
+    """The scale-down plan of one scenario."""
+    own = loaded.scenario.options if loaded.scenario is not None else {}
+    given = {**AT_ONCE, **own, **settings}
+    now = options.now_of(given)
+    asked = inputs.of_objects(
+        loaded.objects,
+        options=options.of(given),
+        features=plan_settings.features_of(loaded),
+        now=time.time() if now is None else now,
+    )
+    return {"plan": decision.decide(asked).plan}

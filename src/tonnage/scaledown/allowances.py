@@ -1,0 +1,79 @@
+"""How many nodes may go: of a group, and of the cluster's cores and memory."""
+
+from collections.abc import Iterable
+
+from tonnage.groups.model import Group
+from tonnage.objects import quantities
+from tonnage.objects.nodes import Node
+from tonnage.scaledown.codes import Code
+from tonnage.scaledown.facts import NodeFacts
+from tonnage.scaledown.state import ScaleDownState
+from tonnage.scaleup.options import Options
+
+_GIB = 1 << 30
+
+
+class Allowances:
+    """Counts removals against every limit; what is taken is gone for the rest of the plan."""
+
+    def __init__(
+        self,
+        options: Options,
+        nodes: Iterable[Node],
+        groups: Iterable[Group],
+        state: ScaleDownState,
+    ) -> None:
+        leaving = state.removing
+        self._cores = self._memory = 0
+        for node in nodes:
+            if node.metadata.name not in leaving:
+                cores, memory = size_of(node)
+                self._cores += cores
+                self._memory += memory
+        self._least_cores = options.cores.least
+        self._least_memory = options.memory.least * _GIB
+        self._spare = {
+            group.id: group.target
+            - group.min_size
+            - sum(1 for name in group.nodes if name in leaving)
+            for group in groups
+        }
+
+    def refusal(self, facts: NodeFacts, *, whole_group: bool = False) -> Code | None:
+        """Why the node may not go; `None` if it may.
+
+        A group that goes as a whole has no minimum between.
+        """
+        assert facts.group is not None
+        if not whole_group and self._spare[facts.group.id] <= 0:
+            return Code.MIN_SIZE
+        cores, memory = size_of(facts.node)
+        if self._cores - cores < self._least_cores or self._memory - memory < self._least_memory:
+            return Code.MIN_RESOURCES
+        return None
+
+    def take(self, facts: NodeFacts) -> None:
+        assert facts.group is not None
+        self._spare[facts.group.id] -= 1
+        cores, memory = size_of(facts.node)
+        self._cores -= cores
+        self._memory -= memory
+
+    def give_back(self, facts: NodeFacts) -> None:
+        """Undo `take`."""
+        assert facts.group is not None
+        self._spare[facts.group.id] += 1
+        cores, memory = size_of(facts.node)
+        self._cores += cores
+        self._memory += memory
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a minimum of cores or memory, so that small nodes go first."""
+        return bool(self._least_cores or self._least_memory)
+
+
+def size_of(node: Node) -> tuple[int, int]:
+    """Whole cores and bytes of a node's capacity."""
+    capacity = node.status.capacity
+    return quantities.value(capacity.get("cpu", 0)), quantities.value(capacity.get("memory", 0))

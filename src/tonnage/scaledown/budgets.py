@@ -1,0 +1,47 @@
+"""PodDisruptionBudgets: which of them speak of a pod, and how many evictions they allow."""
+
+from collections.abc import Iterable
+
+from tonnage.objects import selectors
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.workloads import PodDisruptionBudget
+
+
+class Budget:
+    """A budget by its name, with the evictions it allows at the moment."""
+
+    __slots__ = ("allowed", "key", "selector")
+
+    def __init__(self, budget: PodDisruptionBudget) -> None:
+        self.key = f"{budget.metadata.namespace}/{budget.metadata.name}"
+        self.selector = budget.spec.selector
+        self.allowed = budget.status.disruptions_allowed
+
+
+class Budgets:
+    """Budgets by namespace; one whose selector is invalid speaks of no pod."""
+
+    def __init__(
+        self, budgets: Iterable[PodDisruptionBudget], *, ignored: Iterable[str] = ()
+    ) -> None:
+        """`ignored` are budgets, as namespace/name, that are to be taken as not there."""
+        left_out = set(ignored)
+        self._by_namespace: dict[str, list[Budget]] = {}
+        self.problems: list[str] = []
+        for budget in budgets:
+            found = Budget(budget)
+            if found.key in left_out:
+                continue
+            try:
+                selectors.check(found.selector)
+            except selectors.SelectorError as error:
+                self.problems.append(f"PodDisruptionBudget {found.key}: spec.selector: {error}")
+                continue
+            self._by_namespace.setdefault(budget.metadata.namespace, []).append(found)
+
+    def of(self, pod: ObjectMeta) -> tuple[Budget, ...]:
+        """The budgets that speak of a pod."""
+        known = self._by_namespace.get(pod.namespace)
+        if known is None:
+            return ()
+        return tuple(one for one in known if selectors.matches(one.selector, pod.labels))

@@ -1,0 +1,411 @@
+"""From a cluster to a scale-down plan: what goes, in which order, and why the rest stays."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.filters import pipeline
+from tonnage.groups import slot_pools
+from tonnage.groups.readiness import READY
+from tonnage.objects.pods import Pod
+from tonnage.scaledown import (
+    bounds,
+    codes,
+    cures,
+    eligibility,
+    selection,
+    timers,
+    waves,
+)
+from tonnage.scaledown.allowances import Allowances
+from tonnage.scaledown.codes import Code
+from tonnage.scaledown.facts import FactCache, NodeFacts, judged
+from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.plan import (
+    Action,
+    Alone,
+    Move,
+    NodeDecision,
+    ScaleDownBounds,
+    ScaleDownPlan,
+)
+from tonnage.scaledown.portability import PodKinds
+from tonnage.scaledown.relocation import Relocation
+from tonnage.scaledown.selection import Contender, Selection
+from tonnage.scaledown.state import ScaleDownState
+from tonnage.scaledown.timers import CoolDown
+from tonnage.scaledown.volume_zones import VolumeZones
+from tonnage.scaledown.waves import ScheduledRemoval
+from tonnage.scaleup import placing, podgroups
+from tonnage.snapshot.records import PodRecord
+from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.slot_pools import set_pools
+from tonnage.snapshot.snapshot import Snapshot
+
+_JUDGED_ALONE = 300
+"""Candidates up to which each is judged alone as well; in larger clusters only who stays for want
+of a place is."""
+
+
+class Decision(NamedTuple):
+    """The plan, and what to remember for the next round."""
+
+    plan: ScaleDownPlan
+    state: ScaleDownState
+
+
+def decide(
+    inputs: Inputs,
+    *,
+    cache: FactCache | None = None,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> Decision:
+    """What to give back. The snapshot is left as it was.
+
+    `cache` keeps what was found of nodes from one decision to the next.
+    """
+    with inputs.look.cluster.snapshot.trial():
+        return _Round(inputs, cache or FactCache(), out_of_time).run()
+
+
+class _Round:
+    """One decision in the making, on a trial of the snapshot."""
+
+    def __init__(self, inputs: Inputs, cache: FactCache, out_of_time: Callable[[], bool]) -> None:
+        self._inputs = inputs
+        self._options = inputs.options
+        self._snapshot = inputs.look.cluster.snapshot
+        self._out_of_time = out_of_time
+        if not self._options.as_upstream:
+            _open_pools(inputs)
+        promised = _promised(inputs) if self._options.as_upstream else {}
+        self._facts = cache.of(inputs, promised)
+        self._somewhere = judged(inputs, promised.get("", ()))
+        self._eligible = {name: eligibility.of(one, inputs) for name, one in self._facts.items()}
+        self._kinds = PodKinds(self._snapshot, inputs.features)
+        self._zones = VolumeZones(inputs)
+        self._usable = _usable(inputs, self._facts)
+        self._codes: dict[str, Code] = {}
+        self._until: dict[str, float] = {}
+        self._unplaced: dict[str, str] = {}
+
+    def run(self) -> Decision:
+        contenders = self._contenders()
+        # Of all of them now, while every node is there to be asked.
+        kinds = [self._kinds.of(moving.record) for one in contenders for moving in one.facts.move]
+        self._by_name = any(kind is None for kind in kinds)
+        waited_for = self._place_pending(contenders)
+        contenders = [one for one in contenders if one.facts.row not in waited_for]
+        for one in self._facts.values():
+            if one.row in waited_for:
+                self._codes.setdefault(one.name, Code.NOT_THIS_TIME)
+        could_go = self._choose(contenders)
+        unneeded = [
+            one.facts.name
+            for one in contenders
+            if could_go.refused.get(one.facts.name) in (None, Code.MIN_SIZE, Code.MIN_RESOURCES)
+        ]
+        state = timers.renewed(self._inputs.state, unneeded, self._inputs.now)
+        chosen, cool_down = self._in_time(contenders, could_go, state)
+        scheduled = waves.schedule(chosen.removals, self._options)
+        return Decision(self._plan(scheduled, state, cool_down), state)
+
+    def _contenders(self) -> list[Contender]:
+        """Nodes that may go, as far as they alone can tell; of the others the code is noted."""
+        found = []
+        since = self._inputs.state.unneeded
+        for name, facts in self._facts.items():
+            known = self._eligible[name]
+            code = known.code
+            if code is None and facts.blocker is not None:
+                code = Code.BLOCKED_BY_POD
+                if facts.valid_until != float("inf"):
+                    self._until[name] = facts.valid_until
+            if code is None and facts.on_completion:
+                code = Code.WAITS_FOR_COMPLETION
+            if code is not None:
+                self._codes[name] = code
+                continue
+            price = facts.group.price_per_hour if facts.group is not None else None
+            value = known.utilisation.value if known.utilisation is not None else 0.0
+            found.append(Contender(facts, value, since.get(name, self._inputs.now), price or 0.0))
+        return found
+
+    def _place_pending(self, contenders: Sequence[Contender]) -> set[int]:
+        """Give pods that wait their place; gives the rows of nodes that might have gone else."""
+        pending = self._inputs.look.pending
+        if self._options.as_upstream or not pending:
+            return set()
+        last = {one.facts.row for one in contenders}
+        usable = np.flatnonzero(self._usable)
+        order = np.array(sorted(usable.tolist(), key=lambda row: row in last), dtype=np.intp)
+        fits, _ = placing.place(
+            self._snapshot,
+            podgroups.group(self._snapshot, pending),
+            self._inputs.features,
+            rows=self._usable,
+            order=order,
+        )
+        return {placed.row for placed in fits if placed.row in last}
+
+    def _choose(self, contenders: Sequence[Contender]) -> Selection:
+        inputs, cluster = self._inputs, self._inputs.look.cluster
+        return selection.choose(
+            selection.Question(
+                snapshot=self._snapshot,
+                kinds=self._kinds,
+                contenders=contenders,
+                usable=self._usable,
+                allowances=lambda: Allowances(
+                    self._options, cluster.nodes, cluster.groups, inputs.state
+                ),
+                relocation=self._relocation,
+                guard=self._zones.guard,
+                out_of_time=self._out_of_time,
+                as_upstream=self._options.as_upstream,
+            )
+        )
+
+    def _relocation(self, usable: Bools, *, by_name: bool | None = None) -> Relocation:
+        return Relocation(
+            self._snapshot,
+            self._inputs.features,
+            self._kinds,
+            usable=usable,
+            by_name=self._by_name if by_name is None else by_name,
+        )
+
+    def _in_time(
+        self, contenders: Sequence[Contender], could_go: Selection, state: ScaleDownState
+    ) -> tuple[Selection, CoolDown | None]:
+        """Those whose time has come; the others keep their nodes, and are not counted on."""
+        self._note_refused(could_go)
+        options, now = self._options, self._inputs.now
+        cool_down = None
+        if not options.scale_down_delay_type_local:
+            cool_down = timers.cool_down(state, now, options)
+        ready = []
+        for one in contenders:
+            name = one.facts.name
+            if name not in state.unneeded:
+                continue
+            wait = cool_down
+            if wait is None and one.facts.group is not None and options.scale_down_delay_type_local:
+                wait = timers.cool_down(state, now, options, group=one.facts.group.id)
+            short = timers.too_short(
+                state.unneeded[name], now, options, ready=self._eligible[name].ready
+            )
+            if short is not None and name not in self._inputs.wanted:
+                self._codes[name], self._until[name] = short
+            elif wait is not None:
+                self._codes[name], self._until[name] = Code.COOLING_DOWN, wait.until
+            else:
+                ready.append(one)
+        if len(ready) == len(state.unneeded):
+            return could_go, cool_down
+        chosen = self._choose(ready)
+        self._note_refused(chosen)
+        return chosen, cool_down
+
+    def _note_refused(self, found: Selection) -> None:
+        for name, code in found.refused.items():
+            self._codes[name] = code
+            record = found.unplaced.get(name)
+            if record is not None:
+                self._unplaced[name] = record.key
+
+    def _plan(
+        self,
+        scheduled: Sequence[ScheduledRemoval],
+        state: ScaleDownState,
+        cool_down: CoolDown | None,
+    ) -> ScaleDownPlan:
+        going = {removal.facts.name: removal for removal in scheduled}
+        nodes = tuple(
+            self._going(going[name], state) if name in going else self._staying(facts, state)
+            for name, facts in self._facts.items()
+        )
+        fixed = [f for name, f in self._facts.items() if name not in going and self._stays(name)]
+        kept = {facts.name for facts in fixed}
+        free = [facts for name, facts in self._facts.items() if name not in kept]
+        saved = sum(
+            facts.group.price_per_hour or 0.0
+            for name, facts in self._facts.items()
+            if name in going and facts.group is not None
+        )
+        return ScaleDownPlan(
+            nodes=nodes,
+            pods=(
+                *(pod for facts in self._facts.values() for pod in facts.pods),
+                *self._somewhere,
+            ),
+            bounds=ScaleDownBounds(
+                nodes=bounds.nodes_needed(self._snapshot, fixed, free),
+                remaining=len(self._facts) - len(going),
+            ),
+            saves_per_hour=_money(saved) if saved else None,
+            cool_down=cool_down.reason if cool_down is not None else None,
+            partial=self._out_of_time(),
+            warnings=tuple(self._warnings()),
+        )
+
+    def _stays(self, name: str) -> bool:
+        """Whether the node stays whatever is chosen."""
+        return self._codes.get(name) not in (
+            Code.NO_PLACE,
+            Code.NOT_THIS_TIME,
+            Code.MIN_SIZE,
+            Code.ALL_OR_NOTHING,
+            None,
+        )
+
+    def _warnings(self) -> list[str]:
+        return [*self._inputs.budgets.problems, *self._inputs.look.templates.warnings]
+
+    def _going(self, removal: ScheduledRemoval, state: ScaleDownState) -> NodeDecision:
+        facts = removal.facts
+        known = self._eligible[facts.name]
+        price = facts.group.price_per_hour if facts.group is not None else None
+        since = state.unneeded.get(facts.name)
+        return NodeDecision(
+            node=facts.name,
+            group=facts.group.id if facts.group is not None else None,
+            candidate=True,
+            utilisation=known.utilisation,
+            alone=self._alone(facts, goes=True),
+            action=Action.DELETE if facts.is_empty else Action.DRAIN,
+            wave=removal.wave,
+            since=_time(since) if since is not None else None,
+            saves=_money(price) if price is not None else None,
+            moves=tuple(
+                Move(
+                    pod=move.pod.record.key,
+                    to=self._snapshot.name_of(move.row),
+                    wave=move.wave,
+                    detach=_volumes_of(self._snapshot, move.pod.record),
+                )
+                for move in removal.moves
+            ),
+            daemon_set=facts.daemons,
+        )
+
+    def _staying(self, facts: NodeFacts, state: ScaleDownState) -> NodeDecision:
+        known = self._eligible[facts.name]
+        code = self._codes.get(facts.name, Code.NOT_THIS_TIME)
+        since, until = state.unneeded.get(facts.name), self._until.get(facts.name)
+        blocker = facts.blocker if code is Code.BLOCKED_BY_POD else None
+        unplaced = self._unplaced.get(facts.name) if code is Code.NO_PLACE else None
+        return NodeDecision(
+            node=facts.name,
+            group=facts.group.id if facts.group is not None else None,
+            candidate=known.not_candidate is None,
+            not_candidate=known.not_candidate,
+            utilisation=known.utilisation,
+            alone=None if known.not_candidate else self._alone(facts, goes=False),
+            action=Action.KEEP,
+            reason=codes.NODE_REASONS[code].upstream,
+            code=code.value,
+            pod=blocker.pod if blocker is not None else unplaced,
+            pod_reason=blocker.reason if blocker is not None else None,
+            message=known.message or None,
+            since=_time(since) if since is not None else None,
+            until=_time(until) if until is not None else None,
+            frees=cures.of(
+                code,
+                facts,
+                self._inputs,
+                shares=known.utilisation,
+                unplaced=unplaced,
+                zones=self._zones,
+            ),
+        )
+
+    def _alone(self, facts: NodeFacts, *, goes: bool) -> Alone | None:
+        if facts.blocker is not None:
+            return Alone(
+                removable=False,
+                reason=codes.NODE_REASONS[Code.BLOCKED_BY_POD].upstream,
+                pod=facts.blocker.pod,
+                pod_reason=facts.blocker.reason,
+            )
+        if not self._options.as_upstream and len(self._facts) > _JUDGED_ALONE and not goes:
+            return None
+        if not (goes and not self._options.as_upstream) and not self._has_place(facts):
+            return Alone(removable=False, reason=codes.NODE_REASONS[Code.NO_PLACE].upstream)
+        return Alone(
+            removable=True,
+            move=tuple(moving.record.key for moving in facts.move),
+            daemon_set=facts.daemons,
+            on_completion=facts.on_completion,
+        )
+
+    def _has_place(self, facts: NodeFacts) -> bool:
+        """Whether the node's pods find a place when it is the only one to go."""
+        if facts.is_empty:
+            return True
+        with self._snapshot.trial():
+            relocation = self._relocation(self._usable.copy(), by_name=True)
+            rows = np.arange(len(self._usable))
+            return relocation.remove(facts, rows, as_listed=True) is not None
+
+
+def _open_pools(inputs: Inputs) -> None:
+    """Let nodes have the slot pools that are configured for them."""
+    cluster, configured = inputs.look.cluster, inputs.options.pools
+    if not configured and not any(group.pools for group in cluster.groups):
+        return
+    snapshot = cluster.snapshot
+    found = slot_pools.by_node(cluster.nodes, snapshot.csinodes, cluster.groups, configured)
+    set_pools(snapshot, {snapshot.nodes[name].row: pools for name, pools in found})
+
+
+def _promised(inputs: Inputs) -> Mapping[str, list[Pod]]:
+    """Pods that wait and that only one node has room for: upstream counts them as being there.
+
+    Where several have, it picks one by chance.
+    """
+    cluster = inputs.look.cluster
+    snapshot = cluster.snapshot
+    found: dict[str, list[Pod]] = {}
+    for record in inputs.look.pending:
+        fits = pipeline.evaluate(snapshot, record, inputs.features).fits
+        fits &= ~snapshot.columns.unschedulable.data[: len(fits)]
+        rows = np.flatnonzero(fits)
+        pod = cluster.pod(record.key)
+        if len(rows) and pod is not None:
+            name = snapshot.name_of(int(rows[0])) if len(rows) == 1 else ""
+            found.setdefault(name, []).append(pod)
+            if name:
+                snapshot.place(record, name)
+    return found
+
+
+def _usable(inputs: Inputs, facts: Mapping[str, NodeFacts]) -> Bools:
+    """Rows of nodes that may take pods in."""
+    snapshot = inputs.look.cluster.snapshot
+    usable = np.zeros(snapshot.table.size, dtype=np.bool_)
+    for name, one in facts.items():
+        readiness = inputs.look.readiness.nodes.get(name)
+        usable[one.row] = inputs.options.as_upstream or (
+            name not in inputs.state.removing and (readiness is None or readiness.state == READY)
+        )
+    return usable
+
+
+def _volumes_of(snapshot: Snapshot, record: PodRecord) -> tuple[str, ...]:
+    found = []
+    for volume in record.volumes:
+        claim = snapshot.storage.claim(record.meta.namespace, volume.claim)
+        if claim is not None and claim.spec.volume_name:
+            found.append(claim.spec.volume_name)
+    return tuple(dict.fromkeys(found))
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _money(amount: float) -> str:
+    return f"{amount:.6f}".rstrip("0").rstrip(".")

@@ -1,0 +1,179 @@
+"""What is known of each node before anything is chosen: its pods, and what keeps them there.
+
+Facts of a node are found anew only when the node, one of its pods, or what the rules look at
+beside them has changed, or a time has come that a rule waits for.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tonnage.groups import daemons
+from tonnage.groups.model import Group
+from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
+from tonnage.scaledown import codes, drain_rules
+from tonnage.scaledown.budgets import Budget
+from tonnage.scaledown.drain_rules import DrainQuestion, DrainVerdict
+from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.plan import Drain, PodDecision
+from tonnage.snapshot.records import PodRecord
+
+
+class MovingPod(NamedTuple):
+    """A pod that needs another place when its node goes, and the budgets that speak of it."""
+
+    record: PodRecord
+    budgets: tuple[Budget, ...]
+
+
+class NodeFacts(NamedTuple):
+    """A node, its group, and its pods by what becomes of them; each in the order they came."""
+
+    name: str
+    row: int
+    node: Node
+    group: Group | None
+    pods: tuple[PodDecision, ...]
+    move: tuple[MovingPod, ...]
+    daemons: tuple[str, ...]
+    on_completion: tuple[str, ...]
+    blocker: PodDecision | None
+    blocker_detail: str
+    uncounted: tuple[Pod, ...]
+    """Pods that should be gone by now, which count for nothing."""
+    valid_until: float
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.move
+
+
+class FactCache:
+    """The facts of all nodes; those of a node that is as it was are not found again."""
+
+    def __init__(self) -> None:
+        self._sources: tuple[object, ...] = ()
+        self._known: dict[str, tuple[tuple[object, ...], NodeFacts]] = {}
+
+    def of(
+        self, inputs: Inputs, promised: Mapping[str, Sequence[Pod]] = MappingProxyType({})
+    ) -> dict[str, NodeFacts]:
+        """By name, in the order of the snapshot; `promised` are pods to come, by node."""
+        sources = (inputs.controllers, inputs.budgets, inputs.options)
+        if len(self._sources) != len(sources) or any(
+            old is not new and old != new for old, new in zip(self._sources, sources, strict=True)
+        ):
+            self._known = {}
+        self._sources = sources
+        cluster = inputs.look.cluster
+        records = cluster.snapshot.pods
+        groups = inputs.group_of
+        known: dict[str, tuple[tuple[object, ...], NodeFacts]] = {}
+        for record in cluster.snapshot.nodes.values():
+            if record.imagined:
+                continue
+            pods = [
+                (pod, found)
+                for pod in (
+                    *cluster.pods_by_node.get(record.name, ()),
+                    *promised.get(record.name, ()),
+                )
+                if (found := records.get(f"{pod.metadata.namespace}/{pod.metadata.name}"))
+                is not None
+            ]
+            group = groups.get(record.name)
+            basis = (record, group, *(found for _, found in pods))
+            before = self._known.get(record.name)
+            if (
+                before is not None
+                and before[1].valid_until > inputs.now
+                and _same(before[0], basis)
+            ):
+                known[record.name] = before
+            else:
+                known[record.name] = (basis, _facts(inputs, record.name, record.row, pods, group))
+        self._known = known
+        return {name: facts for name, (_, facts) in known.items()}
+
+
+def judged(inputs: Inputs, pods: Iterable[Pod]) -> list[PodDecision]:
+    """What the rules say of pods that are on no certain node yet."""
+    return [
+        _decision(f"{pod.metadata.namespace}/{pod.metadata.name}", "", _judge(inputs, pod)[0])
+        for pod in pods
+    ]
+
+
+def _judge(inputs: Inputs, pod: Pod) -> tuple[DrainVerdict, tuple[Budget, ...]]:
+    budgets = inputs.budgets.of(pod.metadata)
+    question = DrainQuestion(pod, budgets, inputs.controllers, inputs.options, inputs.now)
+    return drain_rules.judge(question), budgets
+
+
+def _same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
+    return len(before) == len(now) and all(old is new for old, new in zip(before, now, strict=True))
+
+
+def _facts(
+    inputs: Inputs,
+    name: str,
+    row: int,
+    pods: Sequence[tuple[Pod, PodRecord]],
+    group: Group | None,
+) -> NodeFacts:
+    judged: list[PodDecision] = []
+    move: list[MovingPod] = []
+    daemon_keys: list[str] = []
+    on_completion: list[str] = []
+    uncounted: list[Pod] = []
+    blocker: PodDecision | None = None
+    detail = ""
+    until = math.inf
+    for pod, record in pods:
+        verdict, budgets = _judge(inputs, pod)
+        until = min(until, verdict.until)
+        decision = _decision(record.key, name, verdict)
+        judged.append(decision)
+        if drain_rules.is_overdue(pod, inputs.now):
+            uncounted.append(pod)
+        match verdict.drain:
+            case Drain.BLOCK:
+                if blocker is None:
+                    blocker, detail = decision, verdict.detail
+            case Drain.WAIT:
+                on_completion.append(record.key)
+            case Drain.OK if daemons.is_daemon(pod):
+                daemon_keys.append(record.key)
+            case Drain.OK | Drain.UNDEFINED:
+                move.append(MovingPod(record, budgets))
+            case Drain.SKIP:
+                pass
+    snapshot = inputs.look.cluster.snapshot
+    return NodeFacts(
+        name=name,
+        row=row,
+        node=snapshot.nodes[name].node,
+        group=group,
+        pods=tuple(judged),
+        move=tuple(move),
+        daemons=tuple(daemon_keys),
+        on_completion=tuple(on_completion),
+        blocker=blocker,
+        blocker_detail=detail,
+        uncounted=tuple(uncounted),
+        valid_until=until,
+    )
+
+
+def _decision(key: str, node: str, verdict: DrainVerdict) -> PodDecision:
+    if verdict.code is None:
+        return PodDecision(pod=key, node=node, drain=verdict.drain)
+    return PodDecision(
+        pod=key,
+        node=node,
+        drain=verdict.drain,
+        reason=codes.POD_REASONS[verdict.code],
+        code=verdict.code.value,
+    )

@@ -1,0 +1,281 @@
+"""Which nodes go together: one decision over all of them, tried in several orders.
+
+Nodes that are empty go first. Then nodes are emptied one after the other, the idlest first, onto
+those that stay: first onto nodes that cannot go, then onto the ones that would go last. When a node
+goes that has taken in pods, they find another place with its own; each pod moves once, to its last
+place.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tonnage.scaledown.allowances import Allowances, size_of
+from tonnage.scaledown.codes import Code
+from tonnage.scaledown.facts import MovingPod, NodeFacts
+from tonnage.scaledown.portability import PodKinds
+from tonnage.scaledown.relocation import Relocated, Relocation
+from tonnage.snapshot.records import PodRecord
+from tonnage.snapshot.rows import Bools, RowIndex
+from tonnage.snapshot.snapshot import Snapshot
+
+DISRUPTION_COST = "node-autoscaling.kubernetes.io/disruption-cost"
+_MOST_COST = 2**31 - 1
+
+_TRIED_IN_MANY_ORDERS = 64
+"""Nodes to be emptied up to which several orders are tried."""
+_ORDERS_BY_CHANCE = 6
+
+
+class Removal(NamedTuple):
+    """A node that goes, and where its pods go."""
+
+    facts: NodeFacts
+    placed: list[Relocated]
+
+
+class Selection(NamedTuple):
+    """The nodes that go, in the order they do, and why others that might have stay."""
+
+    removals: list[Removal]
+    refused: dict[str, Code]
+    unplaced: dict[str, PodRecord]
+    """Of nodes without a place for their pods, a pod that found none."""
+
+    @property
+    def names(self) -> set[str]:
+        return {removal.facts.name for removal in self.removals}
+
+
+class Contender(NamedTuple):
+    """A node that may go, with what decides who goes first."""
+
+    facts: NodeFacts
+    utilisation: float
+    unneeded_since: float
+    price: float
+
+    @property
+    def cost(self) -> int:
+        """What its owners say that moving the pods costs, all together."""
+        return sum(_cost_of(moving.record.meta.annotations) for moving in self.facts.move)
+
+
+class Guard(Protocol):
+    """Asked before a node goes, whether it may; told if it did not go after all."""
+
+    def __call__(self, facts: NodeFacts) -> bool: ...
+    def put_back(self, facts: NodeFacts) -> None: ...
+
+
+class Question(NamedTuple):
+    """What is to be chosen from, and within what."""
+
+    snapshot: Snapshot
+    kinds: PodKinds
+    contenders: Sequence[Contender]
+    usable: Bools
+    allowances: Callable[[], Allowances]
+    relocation: Callable[[Bools], Relocation]
+    guard: Callable[[], Guard]
+    out_of_time: Callable[[], bool]
+    as_upstream: bool
+
+
+def choose(question: Question) -> Selection:
+    """The most nodes that can go; of as many, those that cost most and move fewest pods."""
+    best: Selection | None = None
+    best_rank: tuple[float, ...] = ()
+    for order in _orders(question.contenders):
+        with question.snapshot.trial():
+            found = _Attempt(question, order).run()
+        prices = {one.facts.name: one.price for one in question.contenders}
+        rank = (
+            len(found.removals),
+            sum(prices[removal.facts.name] for removal in found.removals),
+            -sum(len(removal.placed) for removal in found.removals),
+        )
+        if best is None or rank > best_rank:
+            best, best_rank = found, rank
+        if question.out_of_time() or not _may_be_bettered(found):
+            break
+    assert best is not None
+    return best
+
+
+def _may_be_bettered(found: Selection) -> bool:
+    """Whether another order might let a node go that this one had no place for."""
+    return any(code in (Code.NO_PLACE, Code.NOT_THIS_TIME) for code in found.refused.values())
+
+
+def _orders(contenders: Sequence[Contender]) -> Iterator[list[Contender]]:
+    """Orders in which nodes are emptied: always those first that cost least to disturb."""
+    costs = {one.facts.name: one.cost for one in contenders}
+
+    def cost(one: Contender) -> int:
+        return costs[one.facts.name]
+
+    known = sorted(contenders, key=lambda one: (cost(one), one.unneeded_since, one.utilisation))
+    yield known
+    drained = sum(not one.facts.is_empty for one in contenders)
+    if drained < 2 or drained > _TRIED_IN_MANY_ORDERS:
+        return
+    yield sorted(contenders, key=lambda one: (cost(one), len(one.facts.move), one.utilisation))
+    yield sorted(contenders, key=lambda one: (cost(one), size_of(one.facts.node)))
+    yield sorted(contenders, key=lambda one: (cost(one), -len(one.facts.move)))
+    # A seed of our own: the same cluster always has the same plan.
+    rng = random.Random(0)
+    for _ in range(_ORDERS_BY_CHANCE):
+        shuffled = list(known)
+        rng.shuffle(shuffled)
+        yield sorted(shuffled, key=cost)
+
+
+class _Attempt:
+    """One order tried to the end."""
+
+    def __init__(self, question: Question, order: Sequence[Contender]) -> None:
+        self._question = question
+        self._allowances = question.allowances()
+        self._order = sorted(order, key=_size) if self._allowances.bounded else list(order)
+        self._relocation = question.relocation(question.usable.copy())
+        self._guard = question.guard()
+        self._taken_in: dict[int, dict[str, MovingPod]] = {}
+        """Pods that rows have taken in."""
+        self._removals: list[Removal] = []
+        self._refused: dict[str, Code] = {}
+        self._unplaced: dict[str, PodRecord] = {}
+
+    def run(self) -> Selection:
+        single = [one for one in self._order if not _is_whole(one.facts)]
+        for members in _wholes(self._order):
+            self._remove_whole(members)
+        for one in single:
+            if one.facts.is_empty:
+                self._remove(one.facts, ())
+        drained = [one for one in single if not one.facts.is_empty]
+        destinations = self._destinations(drained)
+        for one in drained:
+            if self._question.out_of_time():
+                self._refused[one.facts.name] = Code.NOT_THIS_TIME
+                continue
+            self._remove(one.facts, destinations)
+        return Selection(self._removals, self._refused, self._unplaced)
+
+    def _destinations(self, drained: Sequence[Contender]) -> RowIndex:
+        """Rows that stay, the fullest first, then those to be emptied, the last first."""
+        usable = self._relocation.usable
+        last = [one.facts.row for one in reversed(drained) if usable[one.facts.row]]
+        staying = usable.copy()
+        staying[last] = False
+        rows = np.flatnonzero(staying)
+        columns = self._question.snapshot.columns
+        share = np.zeros(len(rows))
+        for resource in (0, 1):
+            has = columns.allocatable[resource].data[rows]
+            used = columns.used[resource].data[rows]
+            share = np.maximum(share, used / np.maximum(has, 1))
+        rows = rows[np.argsort(-share, kind="stable")]
+        return np.concatenate((rows, np.array(last, dtype=rows.dtype)))
+
+    def _remove(
+        self, facts: NodeFacts, destinations: RowIndex | Sequence[int], *, whole: bool = False
+    ) -> bool:
+        code = self._allowances.refusal(facts, whole_group=whole)
+        if code is None and not self._guard(facts):
+            code = Code.LAST_OF_ZONE
+        if code is not None:
+            self._refused[facts.name] = code
+            return False
+        order = np.asarray(destinations, dtype=np.intp)
+        guests = self._taken_in.get(facts.row, {})
+        everybody = facts
+        if guests:
+            everybody = facts._replace(move=(*facts.move, *guests.values()))
+        placed = self._relocation.remove(everybody, order)
+        if placed is None:
+            self._refused[facts.name] = Code.NO_PLACE
+            if self._relocation.unplaced is not None:
+                self._unplaced[facts.name] = self._relocation.unplaced
+            self._guard.put_back(facts)
+            return False
+        self._refused.pop(facts.name, None)
+        self._allowances.take(facts)
+        self._settle(everybody, placed)
+        if guests:
+            self._send_on(placed, guests)
+            placed = [one for one in placed if one.pod.key not in guests]
+        self._removals.append(Removal(facts, placed))
+        return True
+
+    def _settle(self, facts: NodeFacts, placed: Iterable[Relocated]) -> None:
+        """Note who is where now."""
+        self._taken_in.pop(facts.row, None)
+        moving = {one.record.key: one for one in facts.move}
+        for one in placed:
+            self._taken_in.setdefault(one.row, {})[one.pod.key] = moving[one.pod.key]
+
+    def _send_on(self, placed: Iterable[Relocated], guests: Mapping[str, MovingPod]) -> None:
+        """Let pods of nodes that went before go to their last place at once."""
+        last = {one.pod.key: one for one in placed if one.pod.key in guests}
+        self._removals = [
+            Removal(facts, [last.get(one.pod.key, one) for one in before])
+            if any(one.pod.key in last for one in before)
+            else Removal(facts, before)
+            for facts, before in self._removals
+        ]
+
+    def _remove_whole(self, members: Sequence[NodeFacts]) -> None:
+        """All nodes of a group that goes from its maximum to zero, or none."""
+        before = list(self._removals)
+        taken_in = {row: dict(guests) for row, guests in self._taken_in.items()}
+        usable = self._relocation.usable.copy()
+        group = members[0].group
+        assert group is not None
+        rows = {facts.row for facts in members}
+        with self._question.snapshot.trial() as trial:
+            everything = (
+                len(members) >= max(len(group.nodes), group.target)
+                and group.target - len(members) >= group.min_size
+            )
+            for facts in members if everything else ():
+                stays = np.flatnonzero(self._relocation.usable)
+                stays = stays[[row not in rows for row in stays.tolist()]]
+                if not self._remove(facts, stays, whole=True):
+                    break
+            else:
+                if everything:
+                    trial.keep()
+                    return
+        for removal in self._removals[len(before) :]:
+            self._allowances.give_back(removal.facts)
+            self._guard.put_back(removal.facts)
+        self._removals = before
+        self._taken_in, self._relocation.usable = taken_in, usable
+        for facts in members:
+            self._refused[facts.name] = Code.ALL_OR_NOTHING
+
+
+def _size(one: Contender) -> tuple[int, int]:
+    return size_of(one.facts.node)
+
+
+def _is_whole(facts: NodeFacts) -> bool:
+    return facts.group is not None and facts.group.all_or_nothing
+
+
+def _wholes(order: Iterable[Contender]) -> Iterable[list[NodeFacts]]:
+    """The nodes of each group that goes only as a whole; groups without pods first."""
+    members: dict[str, list[NodeFacts]] = {}
+    for one in order:
+        if _is_whole(one.facts) and one.facts.group is not None:
+            members.setdefault(one.facts.group.id, []).append(one.facts)
+    return sorted(members.values(), key=lambda nodes: sum(len(facts.move) for facts in nodes))
+
+
+def _cost_of(annotations: Mapping[str, str]) -> int:
+    """What the pod's owner says that moving it costs; what cannot be read is the default."""
+    text = annotations.get(DISRUPTION_COST, "")
+    return int(text) if text.isdecimal() and int(text) <= _MOST_COST else 0

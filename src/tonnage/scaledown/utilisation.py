@@ -1,0 +1,83 @@
+"""How full a node is, by what its pods request."""
+
+from tonnage.groups import daemons
+from tonnage.objects.pods import Pod
+from tonnage.objects.resources import CPU, MEMORY
+from tonnage.scaledown.facts import NodeFacts
+from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.plan import Utilisation
+from tonnage.snapshot.slots import UNLIMITED
+from tonnage.snapshot.snapshot import Snapshot
+
+GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
+"""Devices by which upstream's providers know a node with accelerators."""
+
+
+def of(facts: NodeFacts, inputs: Inputs) -> Utilisation | None:
+    """The shares of a node; `None` if it has no CPU or no memory to have a share of."""
+    cpu = _share(facts, inputs, CPU)
+    memory = _share(facts, inputs, MEMORY)
+    if cpu is None or memory is None:
+        return None
+    gpu = gpu_of(facts)
+    if gpu is not None:
+        share = _share(facts, inputs, gpu) or 0.0
+        return Utilisation(cpu=cpu, memory=memory, gpu=share, resource=gpu, value=share)
+    resource, value = (CPU, cpu) if cpu > memory else (MEMORY, memory)
+    slots: float | None = None
+    if inputs.options.slots_utilization and not inputs.options.as_upstream:
+        driver, slots = _fullest_driver(facts, inputs.look.cluster.snapshot)
+        if slots is not None and slots > value:
+            resource, value = driver, slots
+    return Utilisation(cpu=cpu, memory=memory, slots=slots, resource=resource, value=value)
+
+
+def gpu_of(facts: NodeFacts) -> str | None:
+    """The accelerators of a node that has some."""
+    allocatable = facts.node.status.allocatable
+    return next((name for name in GPU_RESOURCES if name in allocatable), None)
+
+
+def _share(facts: NodeFacts, inputs: Inputs, resource: str) -> float | None:
+    snapshot = inputs.look.cluster.snapshot
+    column = snapshot.columns.find_resource(resource)
+    if column is None:
+        return None
+    allocatable = int(snapshot.columns.allocatable[column].data[facts.row])
+    used = int(snapshot.columns.used[column].data[facts.row])
+    if allocatable <= 0:
+        return None
+    for pod in facts.uncounted:
+        used -= _used_by(pod, snapshot, resource)
+    options = inputs.options
+    if options.ignore_daemon_sets_utilization or options.ignore_mirror_pods_utilization:
+        overdue = {id(pod) for pod in facts.uncounted}
+        for pod in inputs.look.cluster.pods_by_node.get(facts.name, ()):
+            left_out = (options.ignore_daemon_sets_utilization and daemons.is_daemon(pod)) or (
+                options.ignore_mirror_pods_utilization and daemons.is_mirror(pod)
+            )
+            if left_out:
+                amount = _used_by(pod, snapshot, resource)
+                allocatable -= amount
+                if id(pod) not in overdue:
+                    used -= amount
+    return used / allocatable if allocatable > 0 else None
+
+
+def _used_by(pod: Pod, snapshot: Snapshot, resource: str) -> int:
+    """What a pod takes of its node; nothing if the snapshot does not count it."""
+    record = snapshot.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
+    return record.pods.usage.get(resource, 0) if record is not None else 0
+
+
+def _fullest_driver(facts: NodeFacts, snapshot: Snapshot) -> tuple[str, float | None]:
+    """The driver whose slots are fullest on the node, by volumes that are not about to leave."""
+    best: tuple[str, float | None] = ("", None)
+    for driver in snapshot.slots.drivers():
+        limit = int(driver.limit.data[facts.row])
+        if limit == UNLIMITED or limit <= 0:
+            continue
+        share = int(driver.used.data[facts.row]) / limit
+        if best[1] is None or share > best[1]:
+            best = (driver.name, share)
+    return best

@@ -1,0 +1,128 @@
+"""Nodes that volumes need: the last one that claims' bound volumes can be used on stays.
+
+Unless a group can bring another like it: its template says where that would be.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.groups.model import Group, Template
+from tonnage.objects import selectors
+from tonnage.objects.pods import NodeSelector
+from tonnage.scaledown.facts import NodeFacts
+from tonnage.scaledown.inputs import Inputs
+from tonnage.snapshot.imagined import HOSTNAME
+from tonnage.snapshot.rows import Bools
+
+
+class Reach(NamedTuple):
+    """Volumes that can be used on the same nodes: one of them, how many, the rows, and the groups
+    that can bring such a node back."""
+
+    volume: str
+    volumes: int
+    rows: Bools
+    groups: tuple[str, ...]
+
+
+class VolumeZones:
+    """Where bound volumes of existing claims can be used; every reach keeps at least one node."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._of_row: dict[int, list[int]] = {}
+        self._reaches: list[Reach] = []
+        if inputs.options.keep_zones_of_volumes and not inputs.options.as_upstream:
+            self._reaches = _reaches(inputs)
+        for number, reach in enumerate(self._reaches):
+            for row in np.flatnonzero(reach.rows).tolist():
+                self._of_row.setdefault(row, []).append(number)
+
+    def guard(self) -> "ZoneGuard":
+        """A count of its own, for one attempt."""
+        return ZoneGuard(self)
+
+    def of(self, row: int) -> list[int]:
+        """The reaches a row is part of."""
+        return self._of_row.get(row, [])
+
+    def reach(self, number: int) -> Reach:
+        return self._reaches[number]
+
+    def last_on(self, facts: NodeFacts) -> Reach | None:
+        """Volumes that can be used on this node and no other, if there are any."""
+        for number in self.of(facts.row):
+            reach = self._reaches[number]
+            if int(reach.rows.sum()) == 1:
+                return reach
+        return None
+
+
+class ZoneGuard:
+    """Called with a node that is about to go: whether it may. If so, it counts as gone."""
+
+    def __init__(self, zones: VolumeZones) -> None:
+        self._zones = zones
+        self._left: dict[int, int] = {}
+
+    def __call__(self, facts: NodeFacts) -> bool:
+        numbers = self._zones.of(facts.row)
+        for number in numbers:
+            reach = self._zones.reach(number)
+            left = self._left.setdefault(number, int(reach.rows.sum()))
+            if left <= 1 and not reach.groups:
+                return False
+        for number in numbers:
+            self._left[number] -= 1
+        return True
+
+    def put_back(self, facts: NodeFacts) -> None:
+        """It did not go after all."""
+        for number in self._zones.of(facts.row):
+            self._left[number] += 1
+
+
+def _reaches(inputs: Inputs) -> list[Reach]:
+    cluster = inputs.look.cluster
+    storage = cluster.snapshot.storage
+    found: dict[object, tuple[NodeSelector, str, int]] = {}
+    for claim in storage.claims.values():
+        volume = storage.volume(claim.spec.volume_name) if claim.spec.volume_name else None
+        if volume is None or volume.spec.node_affinity is None:
+            continue
+        required = volume.spec.node_affinity.required
+        if required is None:
+            continue
+        key = selectors.node_canonical(required)
+        known = found.get(key)
+        count = known[2] + 1 if known else 1
+        found[key] = (required, volume.metadata.name, count)
+    size = cluster.snapshot.table.size
+    reaches = []
+    for required, name, count in found.values():
+        rows = np.zeros(size, dtype=np.bool_)
+        for record in cluster.snapshot.nodes.values():
+            if selectors.node_matches(required, record.node.metadata.labels, record.name):
+                rows[record.row] = True
+        if rows.any():
+            groups = _groups_with(required, cluster.groups, inputs.look.templates.by_group)
+            reaches.append(Reach(name, count, rows, groups))
+    return reaches
+
+
+def _groups_with(
+    required: NodeSelector, groups: Iterable[Group], templates: Mapping[str, Template]
+) -> tuple[str, ...]:
+    """Groups whose new nodes the volumes can be used on."""
+    found = []
+    for group in groups:
+        template = templates.get(group.id)
+        if template is None or group.max_size <= 0:
+            continue
+        labels = dict(template.node.metadata.labels)
+        # Its name would be another.
+        labels.pop(HOSTNAME, None)
+        if selectors.node_matches(required, labels, None):
+            found.append(group.id)
+    return tuple(found)
