@@ -9,9 +9,10 @@ import click
 
 from tonnage.cli import batches, plan_settings
 from tonnage.files import Loaded
-from tonnage.scaledown import decision, inputs
-from tonnage.scaledown.options import AT_ONCE
-from tonnage.scaleup import options
+from tonnage.groups import options
+from tonnage.groups.scale_down_options import AT_ONCE
+from tonnage.scaledown import decision
+from tonnage.scaledown.inputs import ScaleDownInputs
 
 
 @click.command("scale-down")
@@ -41,7 +42,7 @@ def scale_down_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, A
     own = loaded.scenario.options if loaded.scenario is not None else {}
     given = {**AT_ONCE, **own, **settings}
     now = options.now_of(given)
-    asked = inputs.of_objects(
+    asked = ScaleDownInputs.of_objects(
         loaded.objects,
         options=options.of(given),
         features=plan_settings.features_of(loaded),

@@ -45,12 +45,6 @@ class EmptyDirSource(Record, frozen=True, kw_only=True):
     medium: str = ""
 
 
-class HostPathSource(Record, frozen=True, kw_only=True):
-    """A directory of the node."""
-
-    path: str = ""
-
-
 class CSISource(Record, frozen=True, kw_only=True):
     """Inline (`driver` only) or persistent (`driver` and `volumeHandle`)."""
 
@@ -115,7 +109,6 @@ class VolumeSource(Record, frozen=True, kw_only=True):
     persistent_volume_claim: ClaimReference | None = None
     ephemeral: EphemeralSource | None = None
     empty_dir: EmptyDirSource | None = None
-    host_path: HostPathSource | None = None
     csi: CSISource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreSource | None = None
     gce_persistent_disk: GCEPersistentDiskSource | None = None

@@ -1,10 +1,23 @@
 """Which nodes can go, which of them go together and in what order, and why the others stay.
 
 Everything here is pure: a cluster, options, the moment and what earlier rounds remembered go in,
-a plan and what to remember come out. Carrying a plan out is the autoscaler's business.
+a plan and what to remember come out. Carrying a plan out is the autoscaler's business. Begin with
+`decision`; the options are in `groups.scale_down_options`.
 
-    options      upstream's flags of scale-down, and a few of our own
+    decision     from inputs to a plan: `decide` for all nodes, `judge` for one
+    inputs       what a decision is made from
     plan         the records that are printed: nodes, pods, waves
     state        what is remembered from one round to the next: timers, cool-downs, removals
     codes        our stable codes, and upstream's two spellings of each
+    drain_rules  may a pod be moved? Upstream's rules, one function each
+    controllers, budgets   what those rules look up
+    facts        what is known of each node before anything is chosen; kept while it is as it was
+    utilisation, eligibility   how full a node is, and whether it is looked at
+    portability  pods by what another place must offer them
+    relocation   other places for the pods of one node
+    selection    which nodes go together
+    allowances, volume_zones   what may not be fallen below: sizes, totals, zones of volumes
+    timers, waves   when, and in which order
+    bounds       no fewer nodes than these
+    cures        the smallest change that would let a node go
 """

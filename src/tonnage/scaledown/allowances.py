@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from tonnage.groups.model import Group
+from tonnage.groups.options import Options
 from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
 from tonnage.scaledown.codes import Code
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.state import ScaleDownState
-from tonnage.scaleup.options import Options
 
 _GIB = 1 << 30
 

@@ -38,7 +38,7 @@ def _by_room(snapshot: Snapshot, fixed: Collection[NodeFacts], free: Sequence[No
     stay = np.array([facts.row for facts in fixed], dtype=np.intp)
     go = np.array([facts.row for facts in free], dtype=np.intp)
     most = 0
-    moving = [moving.record.pods for facts in free for moving in facts.move]
+    moving = [moving.record.pod_class for facts in free for moving in facts.move]
     for number, name in enumerate(columns.resource_names):
         demand = (
             len(moving) if number == PODS else sum(pods.requests.get(name, 0) for pods in moving)

@@ -7,7 +7,7 @@ from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.workloads import PodDisruptionBudget
 
 
-class Budget:
+class AllowedDisruptions:
     """A budget by its name, with the evictions it allows at the moment."""
 
     __slots__ = ("allowed", "key", "selector")
@@ -26,10 +26,10 @@ class Budgets:
     ) -> None:
         """`ignored` are budgets, as namespace/name, that are to be taken as not there."""
         left_out = set(ignored)
-        self._by_namespace: dict[str, list[Budget]] = {}
+        self._by_namespace: dict[str, list[AllowedDisruptions]] = {}
         self.problems: list[str] = []
         for budget in budgets:
-            found = Budget(budget)
+            found = AllowedDisruptions(budget)
             if found.key in left_out:
                 continue
             try:
@@ -39,7 +39,7 @@ class Budgets:
                 continue
             self._by_namespace.setdefault(budget.metadata.namespace, []).append(found)
 
-    def of(self, pod: ObjectMeta) -> tuple[Budget, ...]:
+    def of(self, pod: ObjectMeta) -> tuple[AllowedDisruptions, ...]:
         """The budgets that speak of a pod."""
         known = self._by_namespace.get(pod.namespace)
         if known is None:

@@ -5,7 +5,7 @@ from tonnage.objects.resources import CPU
 from tonnage.scaledown import drain_rules, eligibility
 from tonnage.scaledown.codes import Code, PodCode
 from tonnage.scaledown.facts import NodeFacts
-from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Utilisation
 from tonnage.scaledown.volume_zones import VolumeZones
 
@@ -13,7 +13,7 @@ from tonnage.scaledown.volume_zones import VolumeZones
 def of(
     code: Code,
     facts: NodeFacts,
-    inputs: Inputs,
+    inputs: ScaleDownInputs,
     *,
     shares: Utilisation | None,
     unplaced: str | None,
@@ -71,7 +71,7 @@ def _of_pod(facts: NodeFacts) -> str | None:
     return None
 
 
-def _less(facts: NodeFacts, inputs: Inputs, shares: Utilisation) -> str:
+def _less(facts: NodeFacts, inputs: ScaleDownInputs, shares: Utilisation) -> str:
     """How much less its pods would have to request."""
     options = inputs.options
     threshold = (
@@ -79,7 +79,7 @@ def _less(facts: NodeFacts, inputs: Inputs, shares: Utilisation) -> str:
         if shares.gpu is None
         else options.scale_down_gpu_utilization_threshold
     )
-    columns = inputs.look.cluster.snapshot.columns
+    columns = inputs.snapshot.columns
     column = columns.find_resource(shares.resource)
     if column is None:
         return f"fewer volumes of {shares.resource} on the node"

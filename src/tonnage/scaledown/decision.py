@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.filters import pipeline
 from tonnage.groups import slot_pools
 from tonnage.groups.readiness import READY
 from tonnage.objects.pods import Pod
+from tonnage.rules import pipeline
 from tonnage.scaledown import (
     bounds,
     codes,
@@ -22,7 +22,7 @@ from tonnage.scaledown import (
 from tonnage.scaledown.allowances import Allowances
 from tonnage.scaledown.codes import Code
 from tonnage.scaledown.facts import FactCache, NodeFacts, judged
-from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import (
     Action,
     Alone,
@@ -33,7 +33,7 @@ from tonnage.scaledown.plan import (
 )
 from tonnage.scaledown.portability import PodKinds
 from tonnage.scaledown.relocation import Relocation
-from tonnage.scaledown.selection import Contender, Selection
+from tonnage.scaledown.selection import ChosenNodes, Contender
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaledown.timers import CoolDown
 from tonnage.scaledown.volume_zones import VolumeZones
@@ -49,7 +49,7 @@ _JUDGED_ALONE = 300
 of a place is."""
 
 
-class Decision(NamedTuple):
+class ScaleDownDecision(NamedTuple):
     """The plan, and what to remember for the next round."""
 
     plan: ScaleDownPlan
@@ -57,33 +57,45 @@ class Decision(NamedTuple):
 
 
 def decide(
-    inputs: Inputs,
+    inputs: ScaleDownInputs,
     *,
     cache: FactCache | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
-) -> Decision:
+) -> ScaleDownDecision:
     """What to give back. The snapshot is left as it was.
 
     `cache` keeps what was found of nodes from one decision to the next.
     """
-    with inputs.look.cluster.snapshot.trial():
-        return _Round(inputs, cache or FactCache(), out_of_time).run()
+    with inputs.snapshot.trial():
+        return _DecisionRound(inputs, cache or FactCache(), out_of_time).run()
 
 
-class _Round:
+def judge(inputs: ScaleDownInputs, node: str) -> NodeDecision | None:
+    """Whether one node could go now, as the only one, and why not; `None` if there is no such node.
+
+    Its timers and cool-downs are not looked at. Where it can go, its moves are there.
+    """
+    with inputs.snapshot.trial():
+        return _DecisionRound(inputs, FactCache(only=node), lambda: False).single(node)
+
+
+class _DecisionRound:
     """One decision in the making, on a trial of the snapshot."""
 
-    def __init__(self, inputs: Inputs, cache: FactCache, out_of_time: Callable[[], bool]) -> None:
+    def __init__(
+        self, inputs: ScaleDownInputs, cache: FactCache, out_of_time: Callable[[], bool]
+    ) -> None:
         self._inputs = inputs
         self._options = inputs.options
-        self._snapshot = inputs.look.cluster.snapshot
+        self._snapshot = inputs.snapshot
         self._out_of_time = out_of_time
         if not self._options.as_upstream:
             _open_pools(inputs)
         promised = _promised(inputs) if self._options.as_upstream else {}
         self._facts = cache.of(inputs, promised)
         self._somewhere = judged(inputs, promised.get("", ()))
-        self._eligible = {name: eligibility.of(one, inputs) for name, one in self._facts.items()}
+        asked_of = self._facts if cache.only is None else {cache.only} & self._facts.keys()
+        self._eligible = {name: eligibility.of(self._facts[name], inputs) for name in asked_of}
         self._kinds = PodKinds(self._snapshot, inputs.features)
         self._zones = VolumeZones(inputs)
         self._usable = _usable(inputs, self._facts)
@@ -91,7 +103,7 @@ class _Round:
         self._until: dict[str, float] = {}
         self._unplaced: dict[str, str] = {}
 
-    def run(self) -> Decision:
+    def run(self) -> ScaleDownDecision:
         contenders = self._contenders()
         # Of all of them now, while every node is there to be asked.
         kinds = [self._kinds.of(moving.record) for one in contenders for moving in one.facts.move]
@@ -110,15 +122,28 @@ class _Round:
         state = timers.renewed(self._inputs.state, unneeded, self._inputs.now)
         chosen, cool_down = self._in_time(contenders, could_go, state)
         scheduled = waves.schedule(chosen.removals, self._options)
-        return Decision(self._plan(scheduled, state, cool_down), state)
+        return ScaleDownDecision(self._plan(scheduled, state, cool_down), state)
+
+    def single(self, name: str) -> NodeDecision | None:
+        """What becomes of one node, were it the only one."""
+        if name not in self._facts:
+            return None
+        contenders = self._contenders()
+        kinds = [self._kinds.of(moving.record) for one in contenders for moving in one.facts.move]
+        self._by_name = any(kind is None for kind in kinds)
+        chosen = self._choose(contenders)
+        self._note_refused(chosen)
+        state = timers.renewed(self._inputs.state, (), self._inputs.now)
+        for removal in waves.schedule(chosen.removals, self._options):
+            return self._going(removal, state)
+        return self._staying(self._facts[name], state)
 
     def _contenders(self) -> list[Contender]:
         """Nodes that may go, as far as they alone can tell; of the others the code is noted."""
         found = []
         since = self._inputs.state.unneeded
-        for name, facts in self._facts.items():
-            known = self._eligible[name]
-            code = known.code
+        for name, known in self._eligible.items():
+            facts, code = self._facts[name], known.code
             if code is None and facts.blocker is not None:
                 code = Code.BLOCKED_BY_POD
                 if facts.valid_until != float("inf"):
@@ -135,7 +160,7 @@ class _Round:
 
     def _place_pending(self, contenders: Sequence[Contender]) -> set[int]:
         """Give pods that wait their place; gives the rows of nodes that might have gone else."""
-        pending = self._inputs.look.pending
+        pending = self._inputs.assessed.pending
         if self._options.as_upstream or not pending:
             return set()
         last = {one.facts.row for one in contenders}
@@ -150,16 +175,16 @@ class _Round:
         )
         return {placed.row for placed in fits if placed.row in last}
 
-    def _choose(self, contenders: Sequence[Contender]) -> Selection:
-        inputs, cluster = self._inputs, self._inputs.look.cluster
+    def _choose(self, contenders: Sequence[Contender]) -> ChosenNodes:
+        inputs, cluster = self._inputs, self._inputs.cluster
         return selection.choose(
-            selection.Question(
+            selection.SelectionQuestion(
                 snapshot=self._snapshot,
                 kinds=self._kinds,
                 contenders=contenders,
                 usable=self._usable,
                 allowances=lambda: Allowances(
-                    self._options, cluster.nodes, cluster.groups, inputs.state
+                    self._options, cluster.nodes, inputs.groups, inputs.state
                 ),
                 relocation=self._relocation,
                 guard=self._zones.guard,
@@ -178,8 +203,8 @@ class _Round:
         )
 
     def _in_time(
-        self, contenders: Sequence[Contender], could_go: Selection, state: ScaleDownState
-    ) -> tuple[Selection, CoolDown | None]:
+        self, contenders: Sequence[Contender], could_go: ChosenNodes, state: ScaleDownState
+    ) -> tuple[ChosenNodes, CoolDown | None]:
         """Those whose time has come; the others keep their nodes, and are not counted on."""
         self._note_refused(could_go)
         options, now = self._options, self._inputs.now
@@ -209,7 +234,7 @@ class _Round:
         self._note_refused(chosen)
         return chosen, cool_down
 
-    def _note_refused(self, found: Selection) -> None:
+    def _note_refused(self, found: ChosenNodes) -> None:
         for name, code in found.refused.items():
             self._codes[name] = code
             record = found.unplaced.get(name)
@@ -262,7 +287,7 @@ class _Round:
         )
 
     def _warnings(self) -> list[str]:
-        return [*self._inputs.budgets.problems, *self._inputs.look.templates.warnings]
+        return [*self._inputs.budgets.problems, *self._inputs.assessed.templates.warnings]
 
     def _going(self, removal: ScheduledRemoval, state: ScaleDownState) -> NodeDecision:
         facts = removal.facts
@@ -351,25 +376,25 @@ class _Round:
             return relocation.remove(facts, rows, as_listed=True) is not None
 
 
-def _open_pools(inputs: Inputs) -> None:
+def _open_pools(inputs: ScaleDownInputs) -> None:
     """Let nodes have the slot pools that are configured for them."""
-    cluster, configured = inputs.look.cluster, inputs.options.pools
-    if not configured and not any(group.pools for group in cluster.groups):
+    cluster, configured = inputs.cluster, inputs.options.pools
+    if not configured and not any(group.pools for group in inputs.groups):
         return
     snapshot = cluster.snapshot
-    found = slot_pools.by_node(cluster.nodes, snapshot.csinodes, cluster.groups, configured)
+    found = slot_pools.by_node(cluster.nodes, snapshot.csinodes, inputs.groups, configured)
     set_pools(snapshot, {snapshot.nodes[name].row: pools for name, pools in found})
 
 
-def _promised(inputs: Inputs) -> Mapping[str, list[Pod]]:
+def _promised(inputs: ScaleDownInputs) -> Mapping[str, list[Pod]]:
     """Pods that wait and that only one node has room for: upstream counts them as being there.
 
     Where several have, it picks one by chance.
     """
-    cluster = inputs.look.cluster
+    cluster = inputs.cluster
     snapshot = cluster.snapshot
     found: dict[str, list[Pod]] = {}
-    for record in inputs.look.pending:
+    for record in inputs.assessed.pending:
         fits = pipeline.evaluate(snapshot, record, inputs.features).fits
         fits &= ~snapshot.columns.unschedulable.data[: len(fits)]
         rows = np.flatnonzero(fits)
@@ -382,12 +407,12 @@ def _promised(inputs: Inputs) -> Mapping[str, list[Pod]]:
     return found
 
 
-def _usable(inputs: Inputs, facts: Mapping[str, NodeFacts]) -> Bools:
+def _usable(inputs: ScaleDownInputs, facts: Mapping[str, NodeFacts]) -> Bools:
     """Rows of nodes that may take pods in."""
-    snapshot = inputs.look.cluster.snapshot
+    snapshot = inputs.snapshot
     usable = np.zeros(snapshot.table.size, dtype=np.bool_)
     for name, one in facts.items():
-        readiness = inputs.look.readiness.nodes.get(name)
+        readiness = inputs.assessed.readiness.nodes.get(name)
         usable[one.row] = inputs.options.as_upstream or (
             name not in inputs.state.removing and (readiness is None or readiness.state == READY)
         )

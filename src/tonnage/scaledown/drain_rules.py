@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from tonnage.groups import daemons
+from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.objects import timestamps
 from tonnage.objects.pods import Pod
-from tonnage.objects.volumesources import VolumeSource
+from tonnage.objects.volume_sources import VolumeSource
 from tonnage.scaledown import controllers
-from tonnage.scaledown.budgets import Budget
+from tonnage.scaledown.budgets import AllowedDisruptions
 from tonnage.scaledown.codes import PodCode
 from tonnage.scaledown.controllers import Controllers
-from tonnage.scaledown.options import ScaleDownOptions
 from tonnage.scaledown.plan import Drain
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -44,7 +44,7 @@ class DrainQuestion(NamedTuple):
     """A pod, and what the rules look at beside it."""
 
     pod: Pod
-    budgets: tuple[Budget, ...]
+    budgets: tuple[AllowedDisruptions, ...]
     controllers: Controllers
     options: ScaleDownOptions
     now: float

@@ -2,15 +2,15 @@
 
 from typing import NamedTuple
 
-from tonnage.groups import nodestate, passing_taints
+from tonnage.groups import node_state, passing_taints
+from tonnage.groups.options import policy_of
 from tonnage.groups.readiness import COMING_UP, READY
 from tonnage.objects.nodes import Node
 from tonnage.scaledown import utilisation
 from tonnage.scaledown.codes import Code
 from tonnage.scaledown.facts import NodeFacts
-from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Utilisation
-from tonnage.scaleup.options import policy_of
 
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 NO_GROUP = "no group"
@@ -30,7 +30,7 @@ class Eligibility(NamedTuple):
     message: str = ""
 
 
-def of(facts: NodeFacts, inputs: Inputs) -> Eligibility:
+def of(facts: NodeFacts, inputs: ScaleDownInputs) -> Eligibility:
     """Whether the node may go, as far as it alone can tell."""
     ready = is_ready(facts.node, inputs)
     group = facts.group
@@ -44,17 +44,17 @@ def of(facts: NodeFacts, inputs: Inputs) -> Eligibility:
     return Eligibility(None, shares, ready, code, message)
 
 
-def is_ready(node: Node, inputs: Inputs) -> bool:
+def is_ready(node: Node, inputs: ScaleDownInputs) -> bool:
     """Whether the node is ready, drivers included."""
-    readiness = inputs.look.readiness.nodes.get(node.metadata.name)
+    readiness = inputs.assessed.readiness.nodes.get(node.metadata.name)
     if readiness is not None and readiness.state == READY:
         return True
     missing = readiness is not None and bool(readiness.missing_drivers)
-    return not missing and nodestate.of(node, policy_of(inputs.options)).ready
+    return not missing and node_state.of(node, policy_of(inputs.options)).ready
 
 
 def _why_not(
-    facts: NodeFacts, inputs: Inputs, shares: Utilisation | None, *, ready: bool
+    facts: NodeFacts, inputs: ScaleDownInputs, shares: Utilisation | None, *, ready: bool
 ) -> tuple[Code | None, str]:
     options, node = inputs.options, facts.node
     if facts.name in inputs.state.removing or _is_being_deleted(node, inputs.now):
@@ -64,7 +64,7 @@ def _why_not(
     if facts.name in inputs.wanted:
         return None, ""
     if not options.as_upstream:
-        readiness = inputs.look.readiness.nodes.get(facts.name)
+        readiness = inputs.assessed.readiness.nodes.get(facts.name)
         if readiness is not None and readiness.state == COMING_UP:
             return Code.COMING_UP, readiness.reason
     if shares is None:

@@ -14,9 +14,9 @@ from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.scaledown import codes, drain_rules
-from tonnage.scaledown.budgets import Budget
+from tonnage.scaledown.budgets import AllowedDisruptions
 from tonnage.scaledown.drain_rules import DrainQuestion, DrainVerdict
-from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Drain, PodDecision
 from tonnage.snapshot.records import PodRecord
 
@@ -25,7 +25,7 @@ class MovingPod(NamedTuple):
     """A pod that needs another place when its node goes, and the budgets that speak of it."""
 
     record: PodRecord
-    budgets: tuple[Budget, ...]
+    budgets: tuple[AllowedDisruptions, ...]
 
 
 class NodeFacts(NamedTuple):
@@ -53,12 +53,14 @@ class NodeFacts(NamedTuple):
 class FactCache:
     """The facts of all nodes; those of a node that is as it was are not found again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only: str | None = None) -> None:
+        """With `only` the pods of one node alone are looked at; the others are there without."""
+        self.only = only
         self._sources: tuple[object, ...] = ()
         self._known: dict[str, tuple[tuple[object, ...], NodeFacts]] = {}
 
     def of(
-        self, inputs: Inputs, promised: Mapping[str, Sequence[Pod]] = MappingProxyType({})
+        self, inputs: ScaleDownInputs, promised: Mapping[str, Sequence[Pod]] = MappingProxyType({})
     ) -> dict[str, NodeFacts]:
         """By name, in the order of the snapshot; `promised` are pods to come, by node."""
         sources = (inputs.controllers, inputs.budgets, inputs.options)
@@ -67,20 +69,22 @@ class FactCache:
         ):
             self._known = {}
         self._sources = sources
-        cluster = inputs.look.cluster
+        cluster = inputs.cluster
         records = cluster.snapshot.pods
         groups = inputs.group_of
         known: dict[str, tuple[tuple[object, ...], NodeFacts]] = {}
         for record in cluster.snapshot.nodes.values():
             if record.imagined:
                 continue
+            looked_at = self.only is None or self.only == record.name
             pods = [
                 (pod, found)
                 for pod in (
                     *cluster.pods_by_node.get(record.name, ()),
                     *promised.get(record.name, ()),
                 )
-                if (found := records.get(f"{pod.metadata.namespace}/{pod.metadata.name}"))
+                if looked_at
+                and (found := records.get(f"{pod.metadata.namespace}/{pod.metadata.name}"))
                 is not None
             ]
             group = groups.get(record.name)
@@ -98,7 +102,7 @@ class FactCache:
         return {name: facts for name, (_, facts) in known.items()}
 
 
-def judged(inputs: Inputs, pods: Iterable[Pod]) -> list[PodDecision]:
+def judged(inputs: ScaleDownInputs, pods: Iterable[Pod]) -> list[PodDecision]:
     """What the rules say of pods that are on no certain node yet."""
     return [
         _decision(f"{pod.metadata.namespace}/{pod.metadata.name}", "", _judge(inputs, pod)[0])
@@ -106,7 +110,9 @@ def judged(inputs: Inputs, pods: Iterable[Pod]) -> list[PodDecision]:
     ]
 
 
-def _judge(inputs: Inputs, pod: Pod) -> tuple[DrainVerdict, tuple[Budget, ...]]:
+def _judge(
+    inputs: ScaleDownInputs, pod: Pod
+) -> tuple[DrainVerdict, tuple[AllowedDisruptions, ...]]:
     budgets = inputs.budgets.of(pod.metadata)
     question = DrainQuestion(pod, budgets, inputs.controllers, inputs.options, inputs.now)
     return drain_rules.judge(question), budgets
@@ -117,7 +123,7 @@ def _same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
 
 
 def _facts(
-    inputs: Inputs,
+    inputs: ScaleDownInputs,
     name: str,
     row: int,
     pods: Sequence[tuple[Pod, PodRecord]],
@@ -150,7 +156,7 @@ def _facts(
                 move.append(MovingPod(record, budgets))
             case Drain.SKIP:
                 pass
-    snapshot = inputs.look.cluster.snapshot
+    snapshot = inputs.snapshot
     return NodeFacts(
         name=name,
         row=row,

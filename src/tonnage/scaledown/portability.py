@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.filters import inter_pod_affinity, node_volume_limits, pipeline
-from tonnage.filters.features import Features
-from tonnage.filters.framework import Ask, Rejection
 from tonnage.objects import volumes
 from tonnage.objects.volumes import PodVolume
+from tonnage.rules import inter_pod_affinity, node_volume_limits, pipeline
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask, Rejection
 from tonnage.scaleup import podgroups
 from tonnage.scaleup.podgroups import PodGroup
-from tonnage.snapshot.holding import Held
+from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.snapshot import Snapshot
@@ -76,14 +76,14 @@ class PodKinds:
         return max(
             (
                 amount / typical
-                for name, amount in record.pods.requests.items()
+                for name, amount in record.pod_class.requests.items()
                 if (typical := self._typical.get(name))
             ),
             default=0.0,
         )
 
     def _find(self, record: PodRecord) -> PodKind | None:
-        pods = record.pods
+        pods = record.pod_class
         apart = self._told_apart.get(id(pods))
         if apart is None:
             apart = self._told_apart[id(pods)] = self._has_say(record)
@@ -100,7 +100,7 @@ class PodKinds:
 
     def _has_say(self, record: PodRecord) -> bool:
         """Whether other pods have a say where the pod goes."""
-        pods = record.pods
+        pods = record.pod_class
         if pods.spread or pods.affinity or pods.anti_affinity or pods.pinned:
             return True
         return inter_pod_affinity.may_be_refused(Ask(self._snapshot, record, self._features))
@@ -146,7 +146,9 @@ class PodKinds:
     def _kind(self, record: PodRecord) -> PodKind:
         snapshot = self._snapshot
         group = PodGroup(
-            [record], Held(record.pods, podgroups.slots_of(snapshot, record)), apart=False
+            [record],
+            Footprint(record.pod_class, podgroups.slots_of(snapshot, record)),
+            tracked=False,
         )
         return PodKind(group, self._lasting_rows(record), self.size_of(record))
 
@@ -162,7 +164,7 @@ class PodKinds:
             for rule in pipeline.order(self._features):
                 if rule.name in _BY_COUNT:
                     continue
-                outcome = rule.begin(ask)
+                outcome = rule.pre_filter(ask)
                 if isinstance(outcome, Rejection):
                     return np.zeros_like(rows)
                 if outcome is None:
@@ -173,7 +175,7 @@ class PodKinds:
                         [snapshot.nodes[name].row for name in outcome.only & {*snapshot.nodes}]
                     ] = 1
                     rows &= named
-                rows &= outcome.screen().codes == 0
+                rows &= outcome.results().codes == 0
             if record.volumes:
                 if ask.slots.problem is not None or ask.slots.migrated_problem is not None:
                     return np.zeros_like(rows)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from tonnage.filters import pipeline
-from tonnage.filters.features import Features
 from tonnage.groups import passing_taints
 from tonnage.objects.nodes import Node, Taint
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.portability import PodKind, PodKinds
 from tonnage.scaleup import packing
@@ -66,7 +66,7 @@ class Relocation:
         order = order[self.usable[order] & (order != facts.row)]
         known = [(moving.record, self._kinds.of(moving.record)) for moving in facts.move]
         if as_listed:
-            known.sort(key=lambda pair: -pair[0].pods.priority)
+            known.sort(key=lambda pair: -pair[0].pod_class.priority)
         else:
             # Who has the least choice goes first, then who needs most.
             known.sort(
@@ -143,7 +143,7 @@ class Relocation:
         if left:
             return None
         rows, numbers = np.concatenate(chosen), np.concatenate(amounts)
-        imagined.hold(self._snapshot, kind.group.held, rows, numbers)
+        imagined.place(self._snapshot, kind.group.footprint, rows, numbers)
         return [int(row) for row in np.repeat(rows, numbers)]
 
 

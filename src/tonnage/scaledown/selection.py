@@ -36,7 +36,7 @@ class Removal(NamedTuple):
     placed: list[Relocated]
 
 
-class Selection(NamedTuple):
+class ChosenNodes(NamedTuple):
     """The nodes that go, in the order they do, and why others that might have stay."""
 
     removals: list[Removal]
@@ -70,7 +70,7 @@ class Guard(Protocol):
     def put_back(self, facts: NodeFacts) -> None: ...
 
 
-class Question(NamedTuple):
+class SelectionQuestion(NamedTuple):
     """What is to be chosen from, and within what."""
 
     snapshot: Snapshot
@@ -84,9 +84,9 @@ class Question(NamedTuple):
     as_upstream: bool
 
 
-def choose(question: Question) -> Selection:
+def choose(question: SelectionQuestion) -> ChosenNodes:
     """The most nodes that can go; of as many, those that cost most and move fewest pods."""
-    best: Selection | None = None
+    best: ChosenNodes | None = None
     best_rank: tuple[float, ...] = ()
     for order in _orders(question.contenders):
         with question.snapshot.trial():
@@ -105,7 +105,7 @@ def choose(question: Question) -> Selection:
     return best
 
 
-def _may_be_bettered(found: Selection) -> bool:
+def _may_be_bettered(found: ChosenNodes) -> bool:
     """Whether another order might let a node go that this one had no place for."""
     return any(code in (Code.NO_PLACE, Code.NOT_THIS_TIME) for code in found.refused.values())
 
@@ -136,7 +136,7 @@ def _orders(contenders: Sequence[Contender]) -> Iterator[list[Contender]]:
 class _Attempt:
     """One order tried to the end."""
 
-    def __init__(self, question: Question, order: Sequence[Contender]) -> None:
+    def __init__(self, question: SelectionQuestion, order: Sequence[Contender]) -> None:
         self._question = question
         self._allowances = question.allowances()
         self._order = sorted(order, key=_size) if self._allowances.bounded else list(order)
@@ -148,7 +148,7 @@ class _Attempt:
         self._refused: dict[str, Code] = {}
         self._unplaced: dict[str, PodRecord] = {}
 
-    def run(self) -> Selection:
+    def run(self) -> ChosenNodes:
         single = [one for one in self._order if not _is_whole(one.facts)]
         for members in _wholes(self._order):
             self._remove_whole(members)
@@ -162,7 +162,7 @@ class _Attempt:
                 self._refused[one.facts.name] = Code.NOT_THIS_TIME
                 continue
             self._remove(one.facts, destinations)
-        return Selection(self._removals, self._refused, self._unplaced)
+        return ChosenNodes(self._removals, self._refused, self._unplaced)
 
     def _destinations(self, drained: Sequence[Contender]) -> RowIndex:
         """Rows that stay, the fullest first, then those to be emptied, the last first."""

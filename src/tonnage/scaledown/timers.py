@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.scaledown.codes import Code
-from tonnage.scaledown.options import ScaleDownOptions
 from tonnage.scaledown.state import ScaleDownState
 
 

@@ -4,7 +4,7 @@ from tonnage.groups import daemons
 from tonnage.objects.pods import Pod
 from tonnage.objects.resources import CPU, MEMORY
 from tonnage.scaledown.facts import NodeFacts
-from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Utilisation
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
@@ -13,7 +13,7 @@ GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.int
 """Devices by which upstream's providers know a node with accelerators."""
 
 
-def of(facts: NodeFacts, inputs: Inputs) -> Utilisation | None:
+def of(facts: NodeFacts, inputs: ScaleDownInputs) -> Utilisation | None:
     """The shares of a node; `None` if it has no CPU or no memory to have a share of."""
     cpu = _share(facts, inputs, CPU)
     memory = _share(facts, inputs, MEMORY)
@@ -26,7 +26,7 @@ def of(facts: NodeFacts, inputs: Inputs) -> Utilisation | None:
     resource, value = (CPU, cpu) if cpu > memory else (MEMORY, memory)
     slots: float | None = None
     if inputs.options.slots_utilization and not inputs.options.as_upstream:
-        driver, slots = _fullest_driver(facts, inputs.look.cluster.snapshot)
+        driver, slots = _fullest_driver(facts, inputs.snapshot)
         if slots is not None and slots > value:
             resource, value = driver, slots
     return Utilisation(cpu=cpu, memory=memory, slots=slots, resource=resource, value=value)
@@ -38,8 +38,8 @@ def gpu_of(facts: NodeFacts) -> str | None:
     return next((name for name in GPU_RESOURCES if name in allocatable), None)
 
 
-def _share(facts: NodeFacts, inputs: Inputs, resource: str) -> float | None:
-    snapshot = inputs.look.cluster.snapshot
+def _share(facts: NodeFacts, inputs: ScaleDownInputs, resource: str) -> float | None:
+    snapshot = inputs.snapshot
     column = snapshot.columns.find_resource(resource)
     if column is None:
         return None
@@ -52,7 +52,7 @@ def _share(facts: NodeFacts, inputs: Inputs, resource: str) -> float | None:
     options = inputs.options
     if options.ignore_daemon_sets_utilization or options.ignore_mirror_pods_utilization:
         overdue = {id(pod) for pod in facts.uncounted}
-        for pod in inputs.look.cluster.pods_by_node.get(facts.name, ()):
+        for pod in inputs.cluster.pods_by_node.get(facts.name, ()):
             left_out = (options.ignore_daemon_sets_utilization and daemons.is_daemon(pod)) or (
                 options.ignore_mirror_pods_utilization and daemons.is_mirror(pod)
             )
@@ -67,7 +67,7 @@ def _share(facts: NodeFacts, inputs: Inputs, resource: str) -> float | None:
 def _used_by(pod: Pod, snapshot: Snapshot, resource: str) -> int:
     """What a pod takes of its node; nothing if the snapshot does not count it."""
     record = snapshot.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
-    return record.pods.usage.get(resource, 0) if record is not None else 0
+    return record.pod_class.usage.get(resource, 0) if record is not None else 0
 
 
 def _fullest_driver(facts: NodeFacts, snapshot: Snapshot) -> tuple[str, float | None]:

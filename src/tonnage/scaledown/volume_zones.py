@@ -12,7 +12,7 @@ from tonnage.groups.model import Group, Template
 from tonnage.objects import selectors
 from tonnage.objects.pods import NodeSelector
 from tonnage.scaledown.facts import NodeFacts
-from tonnage.scaledown.inputs import Inputs
+from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.snapshot.imagined import HOSTNAME
 from tonnage.snapshot.rows import Bools
 
@@ -30,7 +30,7 @@ class Reach(NamedTuple):
 class VolumeZones:
     """Where bound volumes of existing claims can be used; every reach keeps at least one node."""
 
-    def __init__(self, inputs: Inputs) -> None:
+    def __init__(self, inputs: ScaleDownInputs) -> None:
         self._of_row: dict[int, list[int]] = {}
         self._reaches: list[Reach] = []
         if inputs.options.keep_zones_of_volumes and not inputs.options.as_upstream:
@@ -83,8 +83,8 @@ class ZoneGuard:
             self._left[number] += 1
 
 
-def _reaches(inputs: Inputs) -> list[Reach]:
-    cluster = inputs.look.cluster
+def _reaches(inputs: ScaleDownInputs) -> list[Reach]:
+    cluster = inputs.cluster
     storage = cluster.snapshot.storage
     found: dict[object, tuple[NodeSelector, str, int]] = {}
     for claim in storage.claims.values():
@@ -106,7 +106,7 @@ def _reaches(inputs: Inputs) -> list[Reach]:
             if selectors.node_matches(required, record.node.metadata.labels, record.name):
                 rows[record.row] = True
         if rows.any():
-            groups = _groups_with(required, cluster.groups, inputs.look.templates.by_group)
+            groups = _groups_with(required, inputs.groups, inputs.assessed.templates.by_group)
             reaches.append(Reach(name, count, rows, groups))
     return reaches
 

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.scaledown.facts import MovingPod, NodeFacts
-from tonnage.scaledown.options import ScaleDownOptions
 from tonnage.scaledown.selection import Removal
 
 _ONE_AT_A_TIME = ("StatefulSet",)
