@@ -18,8 +18,9 @@ from tonnage.errors import InputError
 from tonnage.groups.cluster_state import ClusterState
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.memory import TemplateMemory
-from tonnage.groups.options import Options
+from tonnage.groups.options import Options, now_of
 from tonnage.groups.options import of as options_of
+from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
@@ -33,6 +34,8 @@ from tonnage.rules.pipeline import Verdict
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
 
 if TYPE_CHECKING:
+    from tonnage.scaledown.plan import ScaleDownPlan
+    from tonnage.scaledown.state import ScaleDownState
     from tonnage.scaleup.decision import Decision
     from tonnage.scaleup.plan import Plan
 
@@ -271,6 +274,36 @@ class Cluster:
             return decision.decide(
                 inputs, out_of_time=lambda: time.monotonic() >= end, outside=asked
             )
+
+    def scale_down(
+        self,
+        options: Mapping[str, object] | None = None,
+        *,
+        now: float | None = None,
+        state: "ScaleDownState | None" = None,
+        ignored_budgets: Iterable[str] = (),
+        wanted: Iterable[str] = (),
+    ) -> "ScaleDownPlan":
+        """Which nodes can go, where their pods land, and why the others stay.
+
+        Without a `state` the cluster has no past: times that the options do not name are 0.
+        `ignored_budgets` are PodDisruptionBudgets, as namespace/name, that are taken as not there;
+        `wanted` nodes are to go whatever their utilisation.
+        """
+        from tonnage.scaledown import decision
+        from tonnage.scaledown.inputs import ScaleDownInputs
+
+        given = {**(AT_ONCE if state is None else {}), **self._options, **(options or {})}
+        inputs = self.inputs(given, now=now_of(given) if now is None else now)
+        end = time.monotonic() + inputs.options.scale_down_simulation_timeout
+        asked = ScaleDownInputs.of(
+            inputs,
+            self._objects,
+            state=state,
+            ignored_budgets=ignored_budgets,
+            wanted=wanted,
+        )
+        return decision.decide(asked, out_of_time=lambda: time.monotonic() >= end).plan
 
     def inputs(
         self,

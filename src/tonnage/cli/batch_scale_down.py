@@ -1,7 +1,6 @@
 """`tonnage batch scale-down`: which nodes can go, for many scenarios."""
 
 import functools
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +8,6 @@ import click
 
 from tonnage.cli import batches, plan_settings
 from tonnage.files import Loaded
-from tonnage.groups import options
-from tonnage.groups.scale_down_options import AT_ONCE
-from tonnage.scaledown import decision
-from tonnage.scaledown.inputs import ScaleDownInputs
 
 
 @click.command("scale-down")
@@ -39,13 +34,4 @@ def scale_down(path: str, settings: dict[str, object], lenient: bool, jobs: int)
 
 def scale_down_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
     """The scale-down plan of one scenario."""
-    own = loaded.scenario.options if loaded.scenario is not None else {}
-    given = {**AT_ONCE, **own, **settings}
-    now = options.now_of(given)
-    asked = ScaleDownInputs.of_objects(
-        loaded.objects,
-        options=options.of(given),
-        features=plan_settings.features_of(loaded),
-        now=time.time() if now is None else now,
-    )
-    return {"plan": decision.decide(asked).plan}
+    return {"plan": plan_settings.cluster_of(loaded, settings).scale_down()}

@@ -7,7 +7,6 @@ import msgspec
 
 from tonnage.groups.cluster_state import ClusterState
 from tonnage.groups.inputs import Inputs
-from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.groups.options import Options
 from tonnage.objects.workloads import PodDisruptionBudget
@@ -34,23 +33,17 @@ class ScaleDownInputs(NamedTuple):
     wanted: frozenset[str] = frozenset()
 
     @classmethod
-    def of_objects(
+    def of(
         cls,
+        inputs: Inputs,
         objects: Iterable[object],
         *,
-        options: Options,
-        features: Features,
-        now: float,
         state: ScaleDownState | None = None,
-        memory: TemplateMemory | None = None,
         ignored_budgets: Iterable[str] = (),
         wanted: Iterable[str] = (),
     ) -> "ScaleDownInputs":
-        """The inputs that a file's objects come to; `ignored_budgets` are as good as not there."""
+        """The inputs for a cluster of these objects; `ignored_budgets` are as good as not there."""
         known = list(objects)
-        inputs = Inputs.of_objects(
-            known, options=options, features=features, now=now, memory=memory
-        )
         budgets = (one for one in known if isinstance(one, PodDisruptionBudget))
         return cls(
             assessed=assessment.assess(_after_scale_up(inputs)),

@@ -12,11 +12,10 @@ import numpy as np
 
 from tonnage.objects import volumes
 from tonnage.objects.volumes import PodVolume
-from tonnage.rules import inter_pod_affinity, node_volume_limits, pipeline
+from tonnage.rules import inter_pod_affinity, node_volume_limits, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Rejection
 from tonnage.scaleup import podgroups
-from tonnage.scaleup.podgroups import PodGroup
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools
@@ -38,7 +37,7 @@ _BY_COUNT = frozenset(
 class PodKind(NamedTuple):
     """Pods that are as good as each other, and the rows that would take them if there is room."""
 
-    group: PodGroup
+    footprint: Footprint
     rows: Bools
     size: float
     """The largest share of a common node that one of them takes: large ones are placed first."""
@@ -144,13 +143,8 @@ class PodKinds:
         )
 
     def _kind(self, record: PodRecord) -> PodKind:
-        snapshot = self._snapshot
-        group = PodGroup(
-            [record],
-            Footprint(record.pod_class, podgroups.slots_of(snapshot, record)),
-            tracked=False,
-        )
-        return PodKind(group, self._lasting_rows(record), self.size_of(record))
+        footprint = Footprint(record.pod_class, podgroups.slots_of(self._snapshot, record))
+        return PodKind(footprint, self._lasting_rows(record), self.size_of(record))
 
     def _lasting_rows(self, record: PodRecord) -> Bools:
         """Rows that no rule refuses but those that count."""
@@ -161,7 +155,7 @@ class PodKinds:
             ask = Ask(snapshot, record.moved_to(""), self._features)
             rows = snapshot.table.alive.data[: ask.size].copy()
             rows &= ~snapshot.columns.unschedulable.data[: ask.size]
-            for rule in pipeline.order(self._features):
+            for rule in registry.rules(self._features):
                 if rule.name in _BY_COUNT:
                     continue
                 outcome = rule.pre_filter(ask)

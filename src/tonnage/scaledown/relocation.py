@@ -8,7 +8,7 @@ import numpy as np
 
 from tonnage.groups import passing_taints
 from tonnage.objects.nodes import Node, Taint
-from tonnage.rules import pipeline
+from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.portability import PodKind, PodKinds
@@ -131,7 +131,7 @@ class Relocation:
             block = block[kind.rows[block]]
             if not len(block):
                 continue
-            room = packing.headroom(self._snapshot, kind.group, block)
+            room = registry.room(self._snapshot, kind.footprint, block, self._features)
             counts = packing.first_fit(room, left)
             taken = np.flatnonzero(counts)
             if len(taken):
@@ -143,7 +143,7 @@ class Relocation:
         if left:
             return None
         rows, numbers = np.concatenate(chosen), np.concatenate(amounts)
-        imagined.place(self._snapshot, kind.group.footprint, rows, numbers)
+        imagined.place(self._snapshot, kind.footprint, rows, numbers)
         return [int(row) for row in np.repeat(rows, numbers)]
 
 
