@@ -118,17 +118,25 @@ def test_pods_that_no_node_ever_takes_are_attempted_once(monkeypatch: pytest.Mon
 
 # Clusters that run short, against the best of several runs of upstream's way.
 
-BELOW = frozenset({12, 17})
-"""Seeds whose plan helps fewer pods, or as many with more nodes. May become fewer, never more."""
+BELOW = {
+    12: "set-1 spreads over hosts: nodes bought for set-0 are the emptiest hosts, and hold it back",
+    27: "a zone has few slots of ebs: pods of the same set with pd should go there, not elsewhere",
+    41: "set-0 spreads over hosts and zones: nodes bought for others in one zone hold it back",
+}
+"""Seeds whose plan helps fewer pods, or as many with more nodes, and why.
 
-SEEDS = 18
-CHUNK = 6
+May become fewer, never more. In all of them pods spread with a skew of one, and upstream is luckier
+with the order in which nodes come and pods are placed in between.
+"""
+
+SEEDS = (*range(18), 27, 41, 66)
+TOGETHER = 7
 
 
-@pytest.mark.parametrize("start", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("start", range(0, len(SEEDS), TOGETHER))
 def test_plans_for_scarce_clusters_are_no_worse_than_upstreams_way(start: int) -> None:
     below = set()
-    for seed in range(start, start + CHUNK):
+    for seed in SEEDS[start : start + TOGETHER]:
         scenario = scarce_scenario(seed)
         options = settings.of(scenario.options)
         request = asked(scenario.objects, scenario.options)
@@ -140,4 +148,4 @@ def test_plans_for_scarce_clusters_are_no_worse_than_upstreams_way(start: int) -
         if ours < baseline.best(request, runs=3):
             below.add(seed)
 
-    assert below <= BELOW
+    assert below <= BELOW.keys()
