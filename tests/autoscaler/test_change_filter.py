@@ -1,6 +1,7 @@
 """Which changes of the watch count, which of them wake, and what stays as it was found."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -66,8 +67,9 @@ def told(*nodes: Node) -> tuple[int, int]:
         woken += 1
 
     noticing = ChangeFilter(wake)
-    for one in nodes:
-        noticing.node(Change(EventType.MODIFIED, one))
+    for before, one in pairwise([None, *nodes]):
+        assert one is not None
+        noticing.node(Change(EventType.MODIFIED, one, before=before))
     return noticing.revision, woken
 
 
@@ -88,8 +90,11 @@ def test_what_counts_and_what_wakes(what: str, nodes: list[Node], counted: tuple
 def test_a_driver_that_registers_wakes_and_one_that_goes_only_counts() -> None:
     woken: list[None] = []
     noticing = ChangeFilter(lambda: woken.append(None))
+    before = None
     for drivers in ({}, {DRIVER: 10}, {}):
-        noticing.csinode(Change(EventType.MODIFIED, builders.csinode("n", drivers)))
+        csinode = builders.csinode("n", drivers)
+        noticing.csinode(Change(EventType.MODIFIED, csinode, before=before))
+        before = csinode
     assert (noticing.revision, len(woken)) == (3, 1)
 
 
@@ -103,9 +108,9 @@ def test_pods_count_only_if_they_come_with_their_node() -> None:
     noticing.pod(Change(EventType.ADDED, builders.pod("web", on="n")))
     assert noticing.revision == 0
     noticing.pod(Change(EventType.ADDED, daemon))
-    noticing.pod(Change(EventType.MODIFIED, daemon))
+    noticing.pod(Change(EventType.MODIFIED, daemon, before=daemon))
     assert noticing.revision == 1
-    noticing.pod(Change(EventType.DELETED, daemon))
+    noticing.pod(Change(EventType.DELETED, daemon, before=daemon))
     assert noticing.revision == 2
 
 

@@ -129,6 +129,17 @@ async def test_subscribers_hear_every_change_in_order(clock: VirtualClock) -> No
         ]
 
 
+async def test_a_change_has_what_was_known_before_it(clock: VirtualClock) -> None:
+    async with ApiServer() as server, pods_of(server, clock) as cache:
+        seen: list[Pod | None] = []
+        cache.subscribe(lambda change: seen.append(change.before))
+        server.put(PODS, pod("a"))
+        server.put(PODS, pod("a", nodeName="n1"))
+        server.remove(f"{PODS}/a")
+        await until(lambda: len(seen) == 3, clock=clock)
+        assert [one and one.spec.node_name for one in seen] == [None, "", "n1"]
+
+
 async def test_a_subscriber_first_hears_what_is_there(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         server.put(PODS, pod("web-1"))

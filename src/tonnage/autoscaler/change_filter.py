@@ -25,52 +25,34 @@ class ChangeFilter:
     def __init__(self, wake: Callable[[], None]) -> None:
         self.revision = 0
         self._wake = wake
-        self._nodes: dict[str, Node] = {}
-        self._csinodes: dict[str, CSINode] = {}
-        self._daemon_pods: dict[str, str] = {}
         self.refusals: dict[str, str | None] = {}
 
     def node(self, change: Change[Node]) -> None:
-        node = change.object
-        name = node.metadata.name
+        node, before = change.object, change.before
         if change.type is EventType.DELETED:
-            self._nodes.pop(name, None)
             self.revision += 1
-            return
-        before = self._nodes.get(name)
-        self._nodes[name] = node
-        if before is None or not _same(before, node):
+        elif before is None or not _same(before, node):
             self.revision += 1
             if before is None or (_is_ready(node) and not _is_ready(before)):
                 self._wake()
 
     def csinode(self, change: Change[CSINode]) -> None:
-        csinode = change.object
-        name = csinode.metadata.name
+        csinode, before = change.object, change.before
         if change.type is EventType.DELETED:
-            self._csinodes.pop(name, None)
             self.revision += 1
-            return
-        before = self._csinodes.get(name)
-        self._csinodes[name] = csinode
-        if before is None or _told(before) != _told(csinode):
+        elif before is None or _told(before) != _told(csinode):
             self.revision += 1
             if _registered(csinode) - (_registered(before) if before is not None else set()):
                 self._wake()
 
     def pod(self, change: Change[Pod]) -> None:
         """Pods that come with their node are part of what its next one would be."""
-        pod = change.object
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        pod, before = change.object, change.before
         node = "" if change.type is EventType.DELETED else pod.spec.node_name
-        before = self._daemon_pods.get(key, "")
-        if before == node or not (before or daemons.staying((pod,))):
-            return
-        self.revision += 1
-        if node:
-            self._daemon_pods[key] = node
-        else:
-            del self._daemon_pods[key]
+        if node != (before.spec.node_name if before is not None else "") and (
+            daemons.is_daemon(pod) or daemons.is_mirror(pod)
+        ):
+            self.revision += 1
 
     def attachment(self, change: Change[VolumeAttachment]) -> None:
         """A machine that refuses a volume tells how many the next one will take."""

@@ -71,7 +71,6 @@ class ClusterView(LiveCluster):
         self.waiting: dict[str, float] = {}
         self._without_node: dict[str, None] = {}
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
-        self._node_of: dict[str, str] = {}
         self._enforcers: dict[str, str] = {}
         self._states = States()
         self._noticing = ChangeFilter(self.batch.call)
@@ -176,14 +175,12 @@ class ClusterView(LiveCluster):
             self._enforcers[key] = enforcing
         elif self._enforcers:
             self._enforcers.pop(key, None)
-        before = self._node_of.pop(key, "")
-        if before and before != node:
-            held = self.pods_by_node[before]
+        before = change.before.spec.node_name if change.before is not None else ""
+        if before != node and key in (held := self.pods_by_node.get(before, {})):
             del held[key]
             if not held:
                 del self.pods_by_node[before]
         if node:
-            self._node_of[key] = node
             self.pods_by_node.setdefault(node, {})[key] = pod
 
     def _volume_changed(self, change: Change[PersistentVolume]) -> None:

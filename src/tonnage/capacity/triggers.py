@@ -24,7 +24,7 @@ def on_classes(cache: Cache[StorageClass], rules: Rules, wake: Callable[[], None
             return None
         return one.provisioner, one.metadata.annotations[rules.convention.annotation]
 
-    cache.subscribe(_Watcher(facts, wake))
+    _wake_on(cache, facts, wake)
 
 
 def on_nodes(cache: Cache[Node], rules: Rules, wake: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ def on_nodes(cache: Cache[Node], rules: Rules, wake: Callable[[], None]) -> None
         groups = node_kinds.keys_of(labels, rules.groupings)
         return (groups, TEMPLATE_NODE_LABEL in labels) if groups else None
 
-    cache.subscribe(_Watcher(facts, wake))
+    _wake_on(cache, facts, wake)
 
 
 def on_objects(cache: Cache[CSIStorageCapacity], rules: Rules, wake: Callable[[], None]) -> None:
@@ -44,26 +44,16 @@ def on_objects(cache: Cache[CSIStorageCapacity], rules: Rules, wake: Callable[[]
     def facts(one: CSIStorageCapacity) -> Hashable:
         return one.metadata.resource_version if is_ours(one, rules) else None
 
-    cache.subscribe(_Watcher(facts, wake))
+    _wake_on(cache, facts, wake)
 
 
-class _Watcher:
-    """Wakes when the facts of an object are others than before; None is as if it were not there."""
+def _wake_on(cache: Cache[Any], facts: Callable[[Any], Hashable], wake: Callable[[], None]) -> None:
+    """Wake when the facts of an object are others than before; None is as if it were not there."""
 
-    def __init__(self, facts: Callable[[Any], Hashable], wake: Callable[[], None]) -> None:
-        self._facts = facts
-        self._wake = wake
-        self._known: dict[tuple[str, str], Hashable] = {}
-
-    def __call__(self, change: Change[Any]) -> None:
-        meta = change.object.metadata
-        key = (meta.namespace, meta.name)
+    def take(change: Change[Any]) -> None:
         gone = change.type is EventType.DELETED
-        facts = None if gone else self._facts(change.object)
-        if facts == self._known.get(key):
-            return
-        if facts is None:
-            del self._known[key]
-        else:
-            self._known[key] = facts
-        self._wake()
+        before = facts(change.before) if change.before is not None else None
+        if before != (None if gone else facts(change.object)):
+            wake()
+
+    cache.subscribe(take)

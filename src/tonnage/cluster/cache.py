@@ -247,13 +247,13 @@ class Cache(Generic[T]):
             self._tell(Change(_ADDED, obj))
         elif old.metadata.resource_version != obj.metadata.resource_version:
             self._objects[key] = obj
-            self._tell(Change(_MODIFIED, obj))
+            self._tell(Change(_MODIFIED, obj, before=old))
 
     def _remove(self, key: Key, last: T) -> None:
         if self._objects.pop(key, None) is not None:
             if self._removed is not None:
                 self._removed.add(key)
-            self._tell(Change(_DELETED, last))
+            self._tell(Change(_DELETED, last, before=last))
 
     def _tell(self, change: Change[T]) -> None:
         for subscriber in self._subscribers:

@@ -36,12 +36,14 @@ class EventType(StrEnum):
 class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """An object came, changed or went; when it went, as it last was.
 
-    `remark` says what is wrong with an object that can be used all the same.
+    `remark` says what is wrong with an object that can be used all the same. A cache says with
+    `before` what it held until then; a watch alone does not know.
     """
 
     type: EventType
     object: T
     remark: str = ""
+    before: T | None = None
 
 
 class Unreadable(msgspec.Struct, frozen=True, gc=False, kw_only=True):

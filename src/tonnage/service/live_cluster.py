@@ -245,10 +245,10 @@ class LiveCluster:
             self.odd.pop(_name(obj), None)
         if isinstance(obj, PersistentVolumeClaim):
             key = (obj.metadata.namespace, obj.metadata.name)
-            before = next((name for name, one in self._unbound.items() if key in one), None)
-            if before is not None:
-                del self._unbound[before][key]
-                if not self._unbound[before]:
+            before = change.before.class_name if change.before is not None else ""
+            if key in (unbound := self._unbound.get(before, {})):
+                del unbound[key]
+                if not unbound:
                     del self._unbound[before]
             if there and obj.class_name and not obj.spec.volume_name:
                 self._unbound.setdefault(obj.class_name, {})[key] = None
