@@ -20,6 +20,7 @@ EXAMPLES = {
     "nodes": "",
     "feature-gates": "VolumeLimitScaling=true",
     "v": "2",
+    "drain-priority-config": "1000:60",
     "cloud-config": "",
     "kubeconfig": "",
     "node-group-auto-discovery": "",

@@ -28,7 +28,7 @@ def test_add_pods_takes_workloads(tmp_path: Path) -> None:
 def test_files_may_hold_workloads(tmp_path: Path) -> None:
     (tmp_path / "w.yaml").write_text(WORKLOADS)
     result = run("explain", "-f", EXAMPLE, "-f", str(tmp_path))
-    assert "default/db-1" in result.stdout
+    assert "db-1 (2 pods)" in result.stdout
 
 
 def test_add_pods_that_adds_none_says_why(tmp_path: Path) -> None:

@@ -318,12 +318,13 @@ class Autoscaler:
         now: float,
     ) -> bool:
         for step in plan.steps:
-            _log.info(
+            # The request to the provider is the line of the log; this is for who looks closer.
+            _log.debug(
                 "decided",
                 extra={
                     "chosen": step.chosen,
                     "scale_ups": {one.group: one.delta for one in step.scale_ups},
-                    "pods": len(step.pods),
+                    "pods": list(step.pods),
                     "why": step.reason,
                 },
             )

@@ -5,7 +5,10 @@ Commands raise; here, once, what they raise becomes one line on standard error a
 
 import os
 import sys
+from collections.abc import Sequence
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import click
 
@@ -104,6 +107,10 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.schema:schema",
             "Print the JSON schema of a document.",
         ),
+        "completion": LazyCommand(
+            "tonnage.cli.completion:completion",
+            "Print a script for completion in a shell.",
+        ),
         "batch": LazyCommand(
             "tonnage.cli.batch:batch",
             "Answer many scenarios, one line of JSON each.",
@@ -114,6 +121,31 @@ COMMANDS = MappingProxyType(
 
 class Program(LazyGroup):
     """The root group: no exception raised on purpose leaves it as a traceback."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, and tell what click found wrong in the same words as everything else."""
+        run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
+        if not standalone_mode:
+            return run()
+        try:
+            code: Any = run()
+        except click.UsageError as error:
+            help_of = error.ctx.command_path if error.ctx is not None else "tonnage"
+            _complain(f"{error.format_message()} See {help_of} --help")
+            sys.exit(EXIT_INPUT)
+        except click.ClickException as error:
+            _complain(error.format_message())
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(EXIT_INTERRUPTED)
+        sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> None:
         try:
@@ -143,8 +175,17 @@ class Program(LazyGroup):
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="tonnage", message="%(prog)s %(version)s")
-def program() -> None:
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Colours: auto on a terminal, unless NO_COLOR is set or TERM is dumb.",
+)
+@click.pass_context
+def program(ctx: click.Context, color: str) -> None:
     """Say what the nodes of a Kubernetes cluster can carry: CPU, memory and volume attach slots."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    ctx.color = {"always": True, "never": False}.get(color, False if plain else None)
 
 
 def main() -> None:

@@ -4,7 +4,11 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from tonnage.cli import cluster_errors, reading
+from tonnage.errors import ClusterError
+
 if TYPE_CHECKING:
+    from tonnage.cluster.calls import CallPatience
     from tonnage.cluster.client import Client
 
 T = TypeVar("T")
@@ -20,15 +24,30 @@ def talk(
     """What becomes of it."""
     import asyncio
 
-    from tonnage.cluster import config
+    from tonnage.cluster import config, errors
     from tonnage.service import connections
 
     access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
 
     async def main() -> T:
         async with connections.connected(
-            access, environ=os.environ, read_only=read_only
+            access,
+            environ=os.environ,
+            read_only=read_only,
+            patience=patience(reading.request_timeout()),
         ) as reached:
             return await act(reached.client)
 
-    return asyncio.run(main())
+    try:
+        return asyncio.run(main())
+    except ClusterError as error:
+        if isinstance(error, errors.NotFound | errors.Conflict):
+            raise
+        raise cluster_errors.explained(error, access) from error
+
+
+def patience(timeout: float | None) -> "CallPatience | None":
+    """How long requests may take; with a time of the user's own they are sent once."""
+    from tonnage.cluster.calls import CallPatience
+
+    return None if timeout is None else CallPatience(timeout=timeout, attempts=1)

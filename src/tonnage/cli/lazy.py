@@ -4,6 +4,7 @@ Numbers, YAML and colours take several times longer to import than the shell tak
 command that needs none of them, `tonnage --help` first of all, should not wait for them.
 """
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -39,6 +40,16 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         found = self.lazy.get(cmd_name)
         return found.load() if found else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A command that is not there is an error with those that come near."""
+        if args and args[0] not in self.lazy and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], self.lazy, n=3)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.api.cluster import with_namespaces
-from tonnage.cli import printing, waiting
+from tonnage.cli import cluster_errors, connecting, printing, waiting
 from tonnage.cluster import config, errors, resources
 from tonnage.cluster.client import Client, Listing
 from tonnage.cluster.config import Access
@@ -103,6 +103,7 @@ def load(
     context: str | None = None,
     kinds: Consequences = NEEDED,
     beside: bool = False,
+    timeout: float | None = None,
 ) -> Loaded:
     """All objects of these kinds; its Scenario has the version of the server.
 
@@ -115,10 +116,13 @@ def load(
             raise
         hint = "give manifests with --filename, or a cluster with --kubeconfig"
         raise InputError(f"{error}; {hint}") from error
-    read = _Reading(access, environ=environ)
+    read = _Reading(access, environ=environ, timeout=timeout)
     with collector_paused():
         # It returns nothing: up to Python 3.12 asyncio.run makes a repr of what it is given.
-        asyncio.run(read.all(kinds, beside=beside))
+        try:
+            asyncio.run(read.all(kinds, beside=beside))
+        except ClusterError as error:
+            raise cluster_errors.explained(error, access) from error
     return with_namespaces(
         Loaded(
             objects=read.objects,
@@ -135,7 +139,9 @@ def load(
 class _Reading:
     """Gathers what one pass over the server finds."""
 
-    def __init__(self, access: Access, *, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, access: Access, *, environ: Mapping[str, str], timeout: float | None
+    ) -> None:
         self.objects: list[KubeObject] = []
         self.problems: list[FileProblem] = []
         self.notes: list[str] = []
@@ -144,9 +150,12 @@ class _Reading:
         self.version = ""
         self._access = access
         self._environ = environ
+        self._patience = connecting.patience(timeout)
 
     async def all(self, kinds: Consequences, *, beside: bool = False) -> None:
-        async with connections.connected(self._access, environ=self._environ) as connection:
+        async with connections.connected(
+            self._access, environ=self._environ, patience=self._patience
+        ) as connection:
             client = connection.client
             with waiting.shown(f"asking {self._access.endpoint.server}"):
                 self.version = self._modelled(await client.version())

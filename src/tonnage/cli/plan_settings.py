@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import reading
+from tonnage.cli import durations, reading
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster
@@ -53,9 +53,8 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     )
     @click.option(
         "--time-budget",
-        type=click.FloatRange(min=0),
-        metavar="SECONDS",
-        help="Give what is decided by then as a partial plan; 0 is no end.",
+        type=durations.Duration(),
+        help="Give what is decided by then, such as 5s, as a partial plan; 0 is no end.",
     )
     @click.option("--seed", type=int, metavar="N", help="Seed of what is drawn by lot.")
     @click.option(

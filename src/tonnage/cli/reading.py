@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import printing, watch
+from tonnage.cli import completion, durations, printing, watch
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,14 +55,41 @@ filename_option = click.option(
     "filenames",
     metavar="FILE",
     multiple=True,
+    shell_complete=completion.files,
     help="Manifests in YAML or JSON, a directory of them, or - for standard input; repeatable. "
     "Without any, a live cluster is read.",
 )
-kubeconfig_option = click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="Kubeconfig of the live cluster.  [default: as kubectl]",
-)
+_TIMEOUT = "tonnage.cli.request_timeout"
+
+
+def _note_timeout(ctx: click.Context, _: click.Parameter, value: float | None) -> None:
+    ctx.meta[_TIMEOUT] = value
+
+
+def request_timeout() -> float | None:
+    """Seconds that the command line gives every request; none if it does not say."""
+    ctx = click.get_current_context(silent=True)
+    found: float | None = ctx.meta.get(_TIMEOUT) if ctx is not None else None
+    return found
+
+
+def kubeconfig_option(command: Any) -> Any:
+    """`--kubeconfig` and `--request-timeout`, which go together."""
+    command = click.option(
+        "--request-timeout",
+        type=durations.Duration(least=0.001),
+        expose_value=False,
+        callback=_note_timeout,
+        help="How long the API server may take to answer a request, such as 30s.  [default: 1m]",
+    )(command)
+    return click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        shell_complete=completion.files,
+        help="Kubeconfig of the live cluster.  [default: as kubectl]",
+    )(command)
+
+
 context_option = click.option(
     "--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]"
 )
@@ -215,7 +242,12 @@ def _live(
 
     kinds = {**live.NEEDED, **live.WORKLOADS} if workloads else live.NEEDED
     return live.load(
-        environ=os.environ, kubeconfig=kubeconfig, context=context, kinds=kinds, beside=documents
+        environ=os.environ,
+        kubeconfig=kubeconfig,
+        context=context,
+        kinds=kinds,
+        beside=documents,
+        timeout=request_timeout(),
     )
 
 

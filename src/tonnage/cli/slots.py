@@ -81,7 +81,7 @@ def slots(
     if by != "node":
         if nodes or selector is not None or order:
             option = "--node" if nodes else "--selector" if selector is not None else "--sort-by"
-            raise InputError(f"{option} is for --by node, not --by {by}")
+            raise InputError(f"{option} narrows down --by node, not --by {by}")
         slots_by.show(cluster, by, drivers=drivers, form=form)
         return
     if selector is not None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from tonnage.clock import Clock, SystemClock
+from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client
 from tonnage.cluster.config import Access
 from tonnage.cluster.http import HttpTransport
@@ -28,7 +29,11 @@ class Connection(NamedTuple):
 
 @asynccontextmanager
 async def connected(
-    access: Access, *, environ: Mapping[str, str], read_only: bool = False
+    access: Access,
+    *,
+    environ: Mapping[str, str],
+    read_only: bool = False,
+    patience: CallPatience | None = None,
 ) -> AsyncIterator[Connection]:
     """A connection until the end of the block; `read_only` for dry runs, which change nothing."""
     clock = SystemClock()
@@ -36,7 +41,7 @@ async def connected(
     transport = HttpTransport(access, clock=clock, environ=environ)
     try:
         way = ReadOnlyTransport(transport) if read_only else transport
-        yield Connection(Client(way, clock=clock, rng=rng), clock, rng)
+        yield Connection(Client(way, clock=clock, rng=rng, patience=patience), clock, rng)
     finally:
         await transport.close()
 

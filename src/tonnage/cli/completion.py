@@ -1,0 +1,37 @@
+"""`tonnage completion`: what shells need to complete commands, options and file names."""
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from tonnage.cli import printing
+
+VARIABLE = "_TONNAGE_COMPLETE"
+
+_WHERE = {
+    "bash": "~/.local/share/bash-completion/completions/tonnage",
+    "zsh": '"${fpath[1]}/_tonnage"',
+    "fish": "~/.config/fish/completions/tonnage.fish",
+}
+
+
+def files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete a file name."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a script that lets a shell complete commands, options and file names.
+
+    \b
+    Examples:
+      source <(tonnage completion bash)
+      tonnage completion zsh > "${fpath[1]}/_tonnage"
+      tonnage completion fish > ~/.config/fish/completions/tonnage.fish
+    """
+    from tonnage.cli.app import program
+
+    chosen = get_completion_class(shell)
+    assert chosen is not None
+    printing.print_lines(chosen(program, {}, "tonnage", VARIABLE).source())
