@@ -83,6 +83,7 @@ def group(
     nodes: Iterable[str] = (),
     price: str | None = None,
     limits: Mapping[str, int] | None = None,
+    labels: Mapping[str, str] | None = None,
     whole: bool = False,
     described: bool = True,
 ) -> NodeGroup:
@@ -98,7 +99,7 @@ def group(
             memory=memory,
             pods=pods,
             zone=zone,
-            labels={TYPE: kind} if kind else None,
+            labels={**({TYPE: kind} if kind else {}), **(labels or {})} or None,
             taints=taints,
         ),
         csi_node=make.csinode("template", slots) if slots is not None else None,

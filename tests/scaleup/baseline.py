@@ -145,7 +145,8 @@ class _Run:
         fitting = [pod for pod in pods if self._candidates.fits(pod)[candidate.position]]
         self._rng.shuffle(fitting)
         with self._snapshot.trial():
-            placed = list(self._pack(candidate, orders.by_size(fitting, candidate.template), limit))
+            order = orders.by_size(fitting, self._candidates.shares(candidate))
+            placed = list(self._pack(candidate, order, limit))
         used = sorted({number for _, number, _ in placed if number is not None})
         names = {number: index for index, number in enumerate(used)}
         nodes = len(used)

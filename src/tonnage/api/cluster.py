@@ -28,7 +28,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.volumes import VolumeUse
 from tonnage.rules import features, opt_in, pipeline
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Code
+from tonnage.rules.framework import Code, Rule
 from tonnage.rules.opt_in import Enforcement
 from tonnage.rules.pipeline import Verdict
 from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
@@ -135,10 +135,12 @@ class Cluster:
         count_returning_volumes_once: bool = False,
         enforce_opt_in: Enforcement = "auto",
         options: Mapping[str, object] | None = None,
+        rules: Iterable[Rule] = (),
     ) -> None:
         """Take the objects as they are: nothing is assumed beside them.
 
-        `options` are those of decisions, by the names they have in a Scenario.
+        `options` are those of decisions, by the names they have in a Scenario; `rules` are of
+        your own, asked after those of the scheduler.
         """
         self._objects = list(objects)
         self.problems: tuple[str, ...] = ()
@@ -154,6 +156,7 @@ class Cluster:
             max_pd_vols=max_pd_vols,
             returning_volume_once=count_returning_volumes_once,
         )
+        self._version = msgspec.structs.replace(self._version, more_rules=tuple(rules))
 
     @classmethod
     def of(

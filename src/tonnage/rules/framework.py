@@ -231,37 +231,37 @@ class Rule:
         """Look at the pod, before any node: something to run, a refusal, or nothing to do."""
         raise NotImplementedError
 
-    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:  # noqa: ARG002
+    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:
         """What one such pod takes, by resource, where none of its volumes is yet."""
         return {}
 
-    def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:  # noqa: ARG002
+    def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:
         """How many more such pods each row has room for; `None`: not a matter of counting."""
         return None
 
     def within_shared(
         self,
-        snapshot: Snapshot,  # noqa: ARG002
-        footprint: Footprint,  # noqa: ARG002
+        snapshot: Snapshot,
+        footprint: Footprint,
         room: Ints,
-        rows: RowIndex,  # noqa: ARG002
+        rows: RowIndex,
     ) -> Ints:
         """The room of the rows, cut where rows before have used up what they share."""
         return room
 
-    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:  # noqa: ARG002
+    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         """Whether where such pods fit may change with where others go that take no room there."""
         return False
 
-    def measures(self, snapshot: Snapshot, rows: Rows) -> Iterable[Measure]:  # noqa: ARG002
+    def measures(self, snapshot: Snapshot, rows: Rows) -> Iterable[Measure]:
         """How full the rows are."""
         return ()
 
-    def needs(self, ask: Ask) -> Iterable[Need]:  # noqa: ARG002
+    def needs(self, ask: Ask) -> Iterable[Need]:
         """What the very pod would newly take on each row, of what is set aside for pods by name."""
         return ()
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         """Whether what happened to the subject may help this pod, which the rule refused."""
         return True
 

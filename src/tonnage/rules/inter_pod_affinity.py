@@ -62,11 +62,11 @@ class InterPodAffinity(Rule):
             return SKIP
         return PreFilter(lambda: _results(ask, refusing))
 
-    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:  # noqa: ARG002
+    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         pod_class = ask.pod_class
         return bool(pod_class.affinity or pod_class.anti_affinity) or may_be_refused(ask)
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         if event is not Event.POD_ADDED or not isinstance(subject, PodRecord):
             return True
         labels = subject.meta.labels

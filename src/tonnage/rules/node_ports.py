@@ -51,5 +51,5 @@ class NodePorts(Rule):
         free[list(snapshot.host_ports.conflicts(wanted))] = 0
         return free[rows]
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         return not isinstance(subject, PodRecord) or bool(subject.pod_class.ports)

@@ -38,8 +38,9 @@ class NodeResourcesFit(Rule):
     def pre_filter(self, ask: Ask) -> Outcome:
         return PreFilter(lambda: _results(ask))
 
-    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:  # noqa: ARG002
-        return {name: amount for name, amount in footprint.pod_class.requests.items() if amount}
+    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:
+        requests = footprint.pod_class.requests
+        return {name: amount for name, amount in requests.items() if amount} | {"pods": 1}
 
     def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints:
         columns = snapshot.columns

@@ -52,7 +52,7 @@ class NodeVolumeLimits(Rule):
             return SKIP
         return PreFilter(lambda: _results(ask))
 
-    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:  # noqa: ARG002
+    def footprint(self, snapshot: Snapshot, footprint: Footprint) -> Mapping[str, int]:
         return footprint.slots
 
     def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:

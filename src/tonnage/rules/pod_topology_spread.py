@@ -59,10 +59,10 @@ class PodTopologySpread(Rule):
             )
         return PreFilter(lambda: _results(ask))
 
-    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:  # noqa: ARG002
+    def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         return bool(ask.pod_class.spread)
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         if event is not Event.POD_ADDED or not isinstance(subject, PodRecord):
             return True
         labels = subject.meta.labels

@@ -64,7 +64,7 @@ class VolumeRestrictions(Rule):
 
         return PreFilter(results)
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:  # noqa: ARG002
+    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         return not isinstance(subject, PodRecord) or bool(subject.volumes)
 
 

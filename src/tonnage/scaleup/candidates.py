@@ -13,9 +13,10 @@ from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.storage import CSINode
 from tonnage.rules import inter_pod_affinity, pipeline, registry
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Ask, Code
+from tonnage.rules.framework import Ask, Code, Measure
 from tonnage.scaleup import balancing, expanders, podgroups
 from tonnage.scaleup.bounds import Supply
+from tonnage.scaleup.orders import Shares
 from tonnage.scaleup.podgroups import PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import Footprint, TemplateRow
@@ -67,6 +68,8 @@ class Candidates:
         self._ever: dict[int, Bools] = {}
         self._fitted: dict[int, bool] = {}
         self._rooms: dict[int, Ints] = {}
+        self._shares: dict[int, Shares] = {}
+        self._amounts: dict[int, dict[str, int]] = {}
         for group in groups:
             if group.id in templates:
                 self._add(group, templates[group.id], options)
@@ -132,13 +135,39 @@ class Candidates:
         self.fits(group)
         return self._ever[id(group.footprint)]
 
+    def shares(self, candidate: Candidate) -> Shares:
+        """What pods take of an empty node of the candidate."""
+        known = self._shares.get(candidate.position)
+        if known is None:
+            capacity = {
+                measure.resource: int(measure.capacity[0]) for measure in self._measures(candidate)
+            }
+            known = self._shares[candidate.position] = Shares(capacity, self._all_amounts)
+        return known
+
+    def _all_amounts(self, group: PodGroup) -> dict[str, int]:
+        key = id(group.footprint)
+        known = self._amounts.get(key)
+        if known is None:
+            known = registry.amounts(self._snapshot, group.footprint, self._features)
+            self._amounts[key] = known
+        return known
+
+    def _measures(self, candidate: Candidate) -> Iterator[Measure]:
+        """How full an empty node of the candidate is of what it has a limit of."""
+        row = np.array([candidate.row.row])
+        for measure in registry.measures(self._snapshot, row, self._features):
+            if measure.capacity[0] != UNLIMITED:
+                yield measure
+
     def amounts(self, group: PodGroup) -> dict[str, int]:
-        """What one of the pods takes wherever it goes, by resource."""
+        """What one of the pods takes wherever it goes, by resource; that it is one pod aside."""
         footprint = group.footprint
         if group.tracked:
             # What its volumes take depends on the node.
             footprint = Footprint(footprint.pod_class, {})
-        return registry.amounts(self._snapshot, footprint, self._features)
+        found = registry.amounts(self._snapshot, footprint, self._features)
+        return {name: amount for name, amount in found.items() if name != "pods"}
 
     def fitted_a_node(self, group: PodGroup) -> bool:
         """Whether the pods fitted on a node that is there when they were first asked about."""
@@ -157,11 +186,9 @@ class Candidates:
 
     def supply(self, candidate: Candidate) -> Supply:
         """What an empty node has left beside the pods it starts with."""
-        row = np.array([candidate.row.row])
         capacity = {
             measure.resource: int(measure.capacity[0] - measure.used[0])
-            for measure in registry.measures(self._snapshot, row, self._features)
-            if measure.capacity[0] != UNLIMITED
+            for measure in self._measures(candidate)
         }
         return Supply(capacity, candidate.group.price_per_hour)
 

@@ -1,17 +1,36 @@
 """Orders in which groups of pods are packed. First fit is only as good as its order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from tonnage.groups.model import Template
-from tonnage.objects import resources
 from tonnage.scaleup.podgroups import PodGroup
 
 
-def by_size(groups: Sequence[PodGroup], template: Template) -> list[PodGroup]:
+class Shares:
+    """What pods take of an empty node: the part of its capacity, for everything that is counted."""
+
+    def __init__(
+        self, capacity: Mapping[str, int], amounts: Callable[[PodGroup], Mapping[str, int]]
+    ) -> None:
+        self._capacity = capacity
+        self._amounts = amounts
+
+    def of(self, group: PodGroup) -> Iterator[float]:
+        """One pod's share of each resource that it takes."""
+        capacity = self._capacity
+        for name, amount in self._amounts(group).items():
+            if capacity.get(name):
+                yield amount / capacity[name]
+
+    def size(self, group: PodGroup) -> float:
+        """Of CPU and memory, as upstream compares pods."""
+        has = self._capacity
+        return sum(group.requests(name) / has[name] for name in ("cpu", "memory") if has.get(name))
+
+
+def by_size(groups: Sequence[PodGroup], shares: Shares) -> list[PodGroup]:
     """Upstream's order: the largest share of the template's CPU and memory first."""
-    has = resources.allocatable(template.node)
-    return sorted(groups, key=lambda group: -_share(group, has, ("cpu", "memory")))
+    return sorted(groups, key=lambda group: -shares.size(group))
 
 
 def by_rank(groups: Sequence[PodGroup]) -> list[PodGroup]:
@@ -19,48 +38,22 @@ def by_rank(groups: Sequence[PodGroup]) -> list[PodGroup]:
     return sorted(groups, key=lambda group: group.rank)
 
 
-def by_scarcest(groups: Sequence[PodGroup], template: Template) -> list[PodGroup]:
+def by_scarcest(groups: Sequence[PodGroup], shares: Shares) -> list[PodGroup]:
     """The largest share of whatever is scarcest first, attach slots and pods included."""
-    return sorted(groups, key=lambda group: -max(_shares(group, template)))
+    return sorted(groups, key=lambda group: -max(shares.of(group), default=0.0))
 
 
-def by_total(groups: Sequence[PodGroup], template: Template) -> list[PodGroup]:
+def by_total(groups: Sequence[PodGroup], shares: Shares) -> list[PodGroup]:
     """The largest sum of shares first, attach slots and pods included."""
-    return sorted(groups, key=lambda group: -sum(_shares(group, template)))
+    return sorted(groups, key=lambda group: -sum(shares.of(group)))
 
 
-def choosy_first(groups: Sequence[PodGroup], template: Template) -> list[PodGroup]:
+def choosy_first(groups: Sequence[PodGroup], shares: Shares) -> list[PodGroup]:
     """Pods that keep together or apart before those that go anywhere; then by size."""
-    return sorted(by_size(groups, template), key=lambda group: not group.interacting)
+    return sorted(by_size(groups, shares), key=lambda group: not group.interacting)
 
 
 ALL = (by_size, by_scarcest, by_total, choosy_first)
-
-
-def _shares(group: PodGroup, template: Template) -> list[float]:
-    """What one pod takes of an empty node: of each resource, driver and disk."""
-    has = resources.allocatable(template.node)
-    shares = [
-        amount / has[name]
-        for name, amount in group.sample.pod_class.requests.items()
-        if amount and has.get(name)
-    ]
-    shares.append(1 / has["pods"] if has["pods"] else 0.0)
-    drivers = template.csinode.spec.drivers if template.csinode is not None else ()
-    limits = {driver.name: driver.limit for driver in drivers}
-    for driver, slots in group.footprint.slots.items():
-        limit = limits.get(driver)
-        if limit:
-            shares.append(slots / limit)
-    disks = {room.storage_class: room.capacity for room in template.storage}
-    for name, size in group.footprint.storage.items():
-        if disks.get(name):
-            shares.append(size / disks[name])
-    return shares
-
-
-def _share(group: PodGroup, has: dict[str, int], names: tuple[str, ...]) -> float:
-    return sum(group.requests(name) / has[name] for name in names if has[name])
 
 
 ExistingOrder: TypeAlias = Callable[[PodGroup], tuple[int, ...]]

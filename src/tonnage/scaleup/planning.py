@@ -254,7 +254,7 @@ class _Planner:
     def _estimate(self, candidate: Candidate, groups: list[PodGroup]) -> expanders.Option | None:
         """What upstream's first fit would buy of the group: the choice is made on that."""
         with self._snapshot.trial():
-            order = orders.by_rank(orders.by_size(groups, candidate.template))
+            order = orders.by_rank(orders.by_size(groups, self._candidates.shares(candidate)))
             packed = self._pack(candidate, order)
         self._option_pods[candidate.name] = [pod for one in packed.placed for pod in one.pods]
         group, nodes = candidate.group, len(packed.used_rows)
@@ -352,11 +352,11 @@ class _Planner:
     def _best_order(self, candidate: Candidate, groups: list[PodGroup]) -> list[PodGroup]:
         """The order that helps most pods with fewest nodes."""
         if len(groups) > _ORDERS_TRIED_UP_TO:
-            return orders.by_rank(orders.by_size(groups, candidate.template))
+            return orders.by_rank(orders.by_size(groups, self._candidates.shares(candidate)))
         tried = {
             tuple(id(group) for group in ordered): ordered
             for order in orders.ALL
-            if (ordered := orders.by_rank(order(groups, candidate.template)))
+            if (ordered := orders.by_rank(order(groups, self._candidates.shares(candidate))))
         }
         if len(tried) == 1:
             return next(iter(tried.values()))
