@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.rules import pipeline
-from tonnage.scaleup import apart, balancing, expanders, explaining, orders, weighing
+from tonnage.rules import pipeline, registry
+from tonnage.rules.framework import Ask
+from tonnage.scaleup import balancing, expanders, explaining, orders, weighing
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.podgroups import PodGroup
@@ -243,7 +244,7 @@ class _Run:
 
     def _place(self, pod: PodGroup, row: int) -> None:
         if pod.tracked:
-            apart.place(self._snapshot, pod, row, self._request.features)
+            registry.place(Ask(self._snapshot, pod.sample, self._request.features), row)
         else:
             imagined.place(self._snapshot, pod.footprint, np.array([row]), _ONE)
 

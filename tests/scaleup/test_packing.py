@@ -330,8 +330,10 @@ def test_pods_that_keep_together_go_on_one_node() -> None:
 
 
 def test_spread_over_hosts_depends_on_how_many_nodes_there_are() -> None:
-    assert pack(Template(cpu=4000), minding("spread over hosts", 2)).packing.drifting
-    assert not pack(Template(cpu=4000), minding("spread over zones", 2)).packing.drifting
+    assert pack(Template(cpu=4000), minding("spread over hosts", 2)).packing.depends_on_node_count
+    assert not pack(
+        Template(cpu=4000), minding("spread over zones", 2)
+    ).packing.depends_on_node_count
 
 
 def test_nodes_that_stay_empty_are_not_kept() -> None:

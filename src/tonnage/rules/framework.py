@@ -7,7 +7,7 @@ Stages and codes are kube-scheduler's. Who plans, scores, explains or wakes loop
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, IntEnum, StrEnum
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,12 @@ from tonnage.rules.causes import Cause, Fact, Reason, Shortage
 from tonnage.rules.features import Features
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.rows import Bools, Ints, RowIndex, Rows
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+if TYPE_CHECKING:
+    from tonnage.rules.caps import CapStep
 
 Codes: TypeAlias = npt.NDArray[np.int8]
 
@@ -248,6 +252,20 @@ class Rule:
     ) -> Ints:
         """The room of the rows, cut where rows before have used up what they share."""
         return room
+
+    def caps(self, ask: Ask, template: TemplateRow) -> "Iterable[CapStep]":
+        """What lowers the number of such pods on new nodes of a template, step by step."""
+        return ()
+
+    def alone_on_node(self, pod_class: PodClass, template: TemplateRow) -> bool:
+        """Whether no two such pods go on one node of the template, whatever room it has."""
+        return False
+
+    def take(self, ask: Ask, row: int) -> None:
+        """Take what the very pod takes on a row beside what the snapshot counts by itself.
+
+        Asked just before the pod is placed there, and taken back with the trial.
+        """
 
     def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         """Whether where such pods fit may change with where others go that take no room there."""

@@ -1,12 +1,15 @@
 """InterPodAffinity: required affinity and anti-affinity between pods, both ways."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
 from tonnage.objects import selectors
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import PodAffinityTerm
+from tonnage.rules.caps import CapsBuilder, CapStep
 from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     SKIP,
@@ -25,9 +28,12 @@ from tonnage.rules.framework import (
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.counting import Scope, selects
+from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.labels import ABSENT
 from tonnage.snapshot.rows import Bools, RowIndex
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
+
+T = TypeVar("T")
 
 
 class InterPodAffinity(Rule):
@@ -61,6 +67,23 @@ class InterPodAffinity(Rule):
         if not refusing and not pod_class.affinity and not pod_class.anti_affinity:
             return SKIP
         return PreFilter(lambda: _results(ask, refusing))
+
+    def caps(self, ask: Ask, template: TemplateRow) -> Iterator[CapStep]:
+        pod_class = ask.pod_class
+        for key, terms in _by(pod_class.anti_affinity, lambda term: term.topology_key).items():
+            yield partial(_cap_anti_affinity, key=key, terms=terms)
+        if pod_class.affinity:
+            yield partial(_cap_affinity, terms=pod_class.affinity)
+        known = ask.snapshot.anti_terms.terms
+        refusing = refusing_terms(ask, besides=[one.pod_class for one in template.starting])
+        for key, against in _by(refusing, lambda term: known[term].topology_key).items():
+            yield partial(_cap_refused, key=key, terms=against)
+
+    def alone_on_node(self, pod_class: PodClass, template: TemplateRow) -> bool:
+        return any(
+            term.topology_key in template.host_keys and _own_scope(pod_class, term)
+            for term in pod_class.anti_affinity
+        )
 
     def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         pod_class = ask.pod_class
@@ -134,7 +157,7 @@ def scope_of(ask: Ask, term: PodAffinityTerm) -> Scope:
     return Scope(frozenset((*term.namespaces, *selected)), term.label_selector)
 
 
-def own_scope(pod_class: PodClass, term: PodAffinityTerm) -> bool:
+def _own_scope(pod_class: PodClass, term: PodAffinityTerm) -> bool:
     """Whether a term speaks of the pod's own kind, by its own namespace and labels."""
     own = not term.namespaces and term.namespace_selector is None
     return (own or pod_class.namespace in term.namespaces) and selectors.matches(
@@ -219,3 +242,100 @@ def _is_empty(selector: LabelSelector) -> bool:
 def _namespace_labels(ask: Ask) -> dict[str, str]:
     namespace = ask.snapshot.namespaces.get(ask.pod_class.namespace)
     return {} if namespace is None else namespace.metadata.labels
+
+
+# On new nodes
+
+
+def _by(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    found: dict[str, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def _cap_anti_affinity(caps: CapsBuilder, key: str, terms: Sequence[PodAffinityTerm]) -> None:
+    """Anti-affinity of the pods over the domains of one label."""
+    if caps.label(key) == ABSENT:
+        return
+    held = np.zeros(caps.ask.size, dtype=np.bool_)
+    to_itself = everywhere = False
+    for term in terms:
+        scope = scope_of(caps.ask, term)
+        counter = caps.ask.snapshot.counters.counter((scope,), terminating=True)
+        if counter.total:
+            held |= counter.column.data[: caps.ask.size] > 0
+        to_itself = to_itself or scope.covers(caps.ask.pod_class)
+        everywhere = everywhere or caps.starts_with(scope)
+    _keep_away(caps, key, held, to_itself=to_itself, everywhere=everywhere)
+
+
+def _cap_refused(caps: CapsBuilder, key: str, terms: Sequence[int]) -> None:
+    """Anti-affinity of others against the pods over the domains of one label."""
+    if caps.label(key) == ABSENT:
+        return
+    holders = caps.ask.snapshot.anti_terms.holders
+    held = np.zeros(caps.ask.size, dtype=np.bool_)
+    for holder in {id(one): one for term in terms for one in holders[term]}.values():
+        held[list(holder.nodes)] = True
+    _keep_away(
+        caps,
+        key,
+        held,
+        to_itself=not set(terms).isdisjoint(caps.ask.pod_class.own_anti_terms),
+        everywhere=any(not set(terms).isdisjoint(pods.own_anti_terms) for pods in caps.starting),
+    )
+
+
+def _keep_away(
+    caps: CapsBuilder, key: str, held: Bools, *, to_itself: bool, everywhere: bool
+) -> None:
+    """Keep out of the domains of the rows that hold; `everywhere`: every new node would."""
+    if everywhere:
+        caps.refuse()
+    if key in caps.host_keys:
+        caps.on_row[held[caps.rows]] = 0
+        if to_itself:
+            caps.on_row = np.minimum(caps.on_row, 1)
+            caps.fresh = min(caps.fresh, 1)
+        return
+    domains = caps.ask.snapshot.columns.labels.find(key).data[: caps.ask.size]
+    if held[domains == caps.label(key)].any():
+        caps.refuse()
+    elif to_itself:
+        caps.total = min(caps.total, 1)
+
+
+def _cap_affinity(caps: CapsBuilder, terms: tuple[PodAffinityTerm, ...]) -> None:
+    scopes = tuple(scope_of(caps.ask, term) for term in terms)
+    counter = caps.ask.snapshot.counters.counter(scopes, terminating=True)
+    size = caps.ask.size
+    matching = counter.column.data[:size] > 0
+    labels = caps.ask.snapshot.columns.labels
+    columns = {
+        key: labels.find(key).data[:size]
+        for key in dict.fromkeys(term.topology_key for term in terms)
+    }
+    starts = not any((matching & (column != ABSENT)).any() for column in columns.values()) and all(
+        scope.covers(caps.ask.pod_class) for scope in scopes
+    )
+    brought = any(all(scope.covers(pods) for scope in scopes) for pods in caps.starting)
+    for key, column in columns.items():
+        own = caps.label(key)
+        if own == ABSENT:
+            caps.refuse()
+        elif brought:
+            continue
+        elif key in caps.host_keys:
+            _cap_affinity_on_host(caps, matching, starts=starts)
+        elif not starts and not matching[column == own].any():
+            caps.refuse()
+
+
+def _cap_affinity_on_host(caps: CapsBuilder, matching: Bools, *, starts: bool) -> None:
+    """Pods that must share a node: with those that are there, or all on one."""
+    if starts:
+        caps.one_row = True
+    else:
+        caps.on_row[~matching[caps.rows]] = 0
+        caps.fresh = 0

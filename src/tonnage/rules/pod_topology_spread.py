@@ -1,5 +1,7 @@
 """PodTopologySpread: matching pods stay spread over the values of a node label."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +10,7 @@ from tonnage.objects import selectors
 from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.pods import TopologySpreadConstraint
 from tonnage.rules import node_affinity
+from tonnage.rules.caps import PLENTY, CapsBuilder, CapStep
 from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     SKIP,
@@ -25,6 +28,7 @@ from tonnage.rules.framework import (
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.counting import Scope, selects
+from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.labels import ABSENT
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -58,6 +62,10 @@ class PodTopologySpread(Rule):
                 detail=str(error),
             )
         return PreFilter(lambda: _results(ask))
+
+    def caps(self, ask: Ask, template: TemplateRow) -> Iterator[CapStep]:
+        for constraint in ask.pod_class.spread:
+            yield partial(_cap, constraint=constraint)
 
     def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         return bool(ask.pod_class.spread)
@@ -177,3 +185,64 @@ def _eligible(ask: Ask, constraint: TopologySpreadConstraint) -> Bools:
 def _is_empty(selector: LabelSelector | None) -> bool:
     """An empty selector matches every pod, but upstream counts none for it."""
     return selector is not None and not selector.match_labels and not selector.match_expressions
+
+
+# On new nodes
+
+
+def _cap(caps: CapsBuilder, constraint: TopologySpreadConstraint) -> None:
+    """What a constraint allows on new nodes."""
+    key = constraint.topology_key
+    domains = count(caps.ask, constraint)
+    own = caps.label(key)
+    selector = effective_selector(constraint, caps.ask.pod_class)
+    if caps.starts_with(Scope(frozenset((caps.ask.pod_class.namespace,)), selector)):
+        # Every node brings a pod that counts.
+        caps.depends_on_node_count = caps.needs_pod_by_pod = True
+    if own == ABSENT:
+        caps.refuse()
+    elif key in caps.host_keys:
+        caps.depends_on_node_count = True
+        _cap_hosts(caps, constraint, domains)
+    else:
+        _cap_domain(caps, constraint, domains, own)
+
+
+def _cap_domain(
+    caps: CapsBuilder,
+    constraint: TopologySpreadConstraint,
+    domains: Domains,
+    own: int,
+) -> None:
+    """All new rows are in one domain: it may grow to the skew above the lowest other."""
+    count = int(domains.counts[own])
+    others = domains.registered.copy()
+    others[own] = False
+    lowest = int(domains.counts[others].min(initial=PLENTY))
+    if int(others.sum()) + 1 < (constraint.min_domains or 1):
+        lowest = 0
+    if domains.self_match:
+        caps.total = min(caps.total, max(constraint.max_skew + lowest - count, 0))
+    elif count - min(lowest, count) > constraint.max_skew:
+        caps.refuse()
+
+
+def _cap_hosts(caps: CapsBuilder, constraint: TopologySpreadConstraint, domains: Domains) -> None:
+    """Each new row is a domain of its own."""
+    new = domains.of_row[caps.rows]
+    others = domains.registered.copy()
+    others[new] = False
+    lowest = int(domains.counts[others].min(initial=PLENTY))
+    if int(others.sum()) + max(len(new), 1) < (constraint.min_domains or 1):
+        lowest = 0
+    here = domains.counts[new]
+    if not domains.self_match:
+        floor = min(lowest, int(here.min(initial=PLENTY)))
+        caps.on_row[here - floor > constraint.max_skew] = 0
+    elif caps.max_skew is None:
+        caps.max_skew, caps.global_minimum, caps.heights = constraint.max_skew, lowest, here
+    elif (caps.heights == here).all():
+        caps.max_skew = min(caps.max_skew, constraint.max_skew)
+        caps.global_minimum = min(caps.global_minimum, lowest)
+    else:
+        caps.needs_pod_by_pod = True

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tonnage.rules.caps import Caps, CapsBuilder
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Aspect, Measure, Need, Rule
 from tonnage.rules.inter_pod_affinity import InterPodAffinity
@@ -22,6 +23,8 @@ from tonnage.rules.volume_binding import VolumeBinding
 from tonnage.rules.volume_restrictions import VolumeRestrictions
 from tonnage.rules.volume_zone import VolumeZone
 from tonnage.snapshot.bulk_pods import Footprint
+from tonnage.snapshot.classes import PodClass
+from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.rows import Ints, RowIndex, Rows
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -119,9 +122,40 @@ def needs(ask: Ask) -> Iterable[Need]:
     return (need for rule in _overriding(ask.features, "needs") for need in rule.needs(ask))
 
 
+def alone_on_node(pod_class: PodClass, template: TemplateRow, features: Features) -> bool:
+    """Whether no two such pods go on one node of the template, whatever room it has."""
+    rules = _overriding(features, "alone_on_node")
+    return any(rule.alone_on_node(pod_class, template) for rule in rules)
+
+
+def place(ask: Ask, row: int) -> None:
+    """Put the very pod on a row, with all that it takes there; taken back with the trial.
+
+    For pods whose volumes must be followed by name; others are placed in bulk, by
+    `imagined.place`.
+    """
+    for rule in _overriding(ask.features, "take"):
+        rule.take(ask, row)
+    ask.snapshot.place(ask.pod, ask.snapshot.name_of(row))
+
+
 def depends_on_others(ask: Ask, footprint: Footprint) -> bool:
     """Whether where such pods fit may change with where pods of other groups go."""
     return any(
         rule.depends_on_others(ask, footprint)
         for rule in _overriding(ask.features, "depends_on_others")
     )
+
+
+def caps(ask: Ask, template: TemplateRow, rows: slice) -> Caps | None:
+    """What other pods allow on the rows of new nodes, and on more of them; `None`: anything."""
+    builder: CapsBuilder | None = None
+    for rule in _overriding(ask.features, "caps"):
+        for step in rule.caps(ask, template):
+            if builder is None:
+                builder = CapsBuilder(ask, template, rows)
+            step(builder)
+            if builder.none_fit:
+                # What else there is to say makes no difference; it may be thousands of terms.
+                return builder.build()
+    return None if builder is None else builder.build()

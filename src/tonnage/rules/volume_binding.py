@@ -90,6 +90,14 @@ class VolumeBinding(Rule):
     ) -> Ints:
         return snapshot.storage_ledger.within_shared(footprint.storage, room, rows)
 
+    def take(self, ask: Ask, row: int) -> None:
+        ledger = ask.snapshot.storage_ledger
+        taken = _storage_taken(ask, row) if ledger.class_names else {}
+        if taken:
+            rows, one_pod = np.array([row]), np.ones(1, dtype=np.int64)
+            ask.snapshot.undo_by(ledger.take, rows, -one_pod, taken)
+            ledger.take(rows, one_pod, taken)
+
     def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         return ask.snapshot.storage_ledger.shares(footprint.storage)
 
@@ -296,7 +304,7 @@ def _to_provision(
     return to_provision + _unmatched(ask, searching, going, findings)
 
 
-def storage_taken(ask: Ask, row: int) -> dict[str, int]:
+def _storage_taken(ask: Ask, row: int) -> dict[str, int]:
     """Bytes by storage class that new volumes of the pod would take of a plan's ledger on a row.
 
     The pod must fit there: what is wrong with its claims is not looked at.

@@ -160,6 +160,11 @@ class Candidates:
             if measure.capacity[0] != UNLIMITED:
                 yield measure
 
+    def alone_on_node(self, group: PodGroup, candidate: Candidate) -> bool:
+        """Whether no two of the pods go on one node of the candidate."""
+        pod_class = group.sample.pod_class
+        return registry.alone_on_node(pod_class, candidate.row, self._features)
+
     def amounts(self, group: PodGroup) -> dict[str, int]:
         """What one of the pods takes wherever it goes, by resource; that it is one pod aside."""
         footprint = group.footprint

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tonnage.rules import inter_pod_affinity, registry
+from tonnage.rules import registry
 from tonnage.rules.features import Features
 from tonnage.scaleup import bounds
 from tonnage.scaleup.candidates import Candidate, Candidates
@@ -102,15 +102,10 @@ def least(
 def _demand(
     candidates: Candidates, group: PodGroup, count: int, chosen: list[Candidate]
 ) -> bounds.Demand:
-    pod_class = group.sample.pod_class
     room, fits = candidates.room(group), candidates.ever_fit(group)
     most = {}
     for one in chosen:
         if fits[one.position] and room[one.position] > 0:
-            alone = any(
-                term.topology_key in one.row.host_keys
-                and inter_pod_affinity.own_scope(pod_class, term)
-                for term in pod_class.anti_affinity
-            )
+            alone = candidates.alone_on_node(group, one)
             most[one.name] = 1 if alone else int(room[one.position])
     return bounds.Demand(count, candidates.amounts(group), most)

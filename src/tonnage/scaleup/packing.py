@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tonnage.rules import pipeline, registry
+from tonnage.rules.caps import PLENTY, Caps
 from tonnage.rules.features import Features
-from tonnage.scaleup import apart
-from tonnage.scaleup import caps as rules
-from tonnage.scaleup.caps import PLENTY, Caps
+from tonnage.rules.framework import Ask
 from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import TemplateRow
@@ -25,7 +24,7 @@ from tonnage.snapshot.snapshot import Snapshot
 class Packing:
     """Pods put on new nodes of one template, in order. Empty nodes are not counted.
 
-    `drifting` says that some placement depends on how many nodes there were at that moment.
+    `depends_on_node_count`: some placement depends on how many nodes there were at that moment.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class Packing:
         self.first = snapshot.table.size
         self.names: list[str] = []
         self.placed: list[Placed] = []
-        self.drifting = False
+        self.depends_on_node_count = False
         self._prefix = prefix
         self._first_number = first_number
         self._taken: dict[int, int] = {}
@@ -113,7 +112,7 @@ class Packing:
         rows, amounts = chosen + self.first, counts[chosen]
         taken = self._taken.get(id(group), 0)
         if group.tracked:
-            apart.place(self.snapshot, group, int(rows[0]), self._features)
+            registry.place(Ask(self.snapshot, group.sample, self._features), int(rows[0]))
         else:
             imagined.place(self.snapshot, group.footprint, rows, amounts)
         if heights is not None:
@@ -219,21 +218,21 @@ def _place_group(
     wanted = min(packing.remaining(group), _shared_room(packing, group, features))
     room = registry.room(snapshot, group.footprint, packing.rows, features)
     fresh = packing.fresh_room(group)
-    caps = rules.of(snapshot, group, features, template=packing.template, rows=packing.rows)
+    caps = registry.caps(Ask(snapshot, group.sample, features), packing.template, packing.rows)
     if caps is not None:
-        packing.drifting |= caps.drifting
+        packing.depends_on_node_count |= caps.depends_on_node_count
         wanted = min(wanted, caps.total)
         room = np.minimum(room, caps.on_row)
         fresh = min(fresh, caps.fresh)
     if wanted <= 0:
         return
-    if caps is not None and caps.untold:
+    if caps is not None and caps.needs_pod_by_pod:
         _place_each(packing, group, features, limit, wanted, stop)
         return
     if caps is not None and caps.one_row:
         _fill_one_row(packing, group, room, fresh, wanted, limit)
         return
-    if caps is not None and caps.level is not None:
+    if caps is not None and caps.max_skew is not None:
         _fill_level(packing, group, room, fresh, wanted, limit, caps)
         return
     counts = first_fit(room, wanted)
@@ -278,16 +277,18 @@ def _fill_level(
     caps: Caps,
 ) -> None:
     """Fill rows evenly: none may rise more than the skew above the lowest."""
-    assert caps.level is not None
+    assert caps.max_skew is not None
     possible = limit - len(packing.names)
     more = 0
     while True:
         all_room = np.concatenate((room, np.full(more, fresh, dtype=np.int64)))
         heights = np.concatenate((caps.heights, np.zeros(more, dtype=np.int64)))
-        top = caps.level + min(caps.floor, int((heights + all_room).min(initial=PLENTY)))
+        top = caps.max_skew + min(
+            caps.global_minimum, int((heights + all_room).min(initial=PLENTY))
+        )
         usable = np.minimum(all_room, np.maximum(top - heights, 0))
         short = wanted - int(usable.sum())
-        step = min(fresh, caps.level + min(caps.floor, fresh))
+        step = min(fresh, caps.max_skew + min(caps.global_minimum, fresh))
         if short <= 0 or step <= 0 or more >= possible:
             break
         more = min(possible, more + -(-short // step))
@@ -330,7 +331,7 @@ def _place_each(
     stop: Callable[[], bool],
 ) -> None:
     """Pod by pod, each row asked as it is now: for pods whose volumes are followed by name."""
-    packing.drifting |= bool(group.sample.pod_class.spread)
+    packing.depends_on_node_count |= bool(group.sample.pod_class.spread)
     for _ in range(wanted):
         if stop():
             return

@@ -6,7 +6,8 @@ import numpy as np
 
 from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
-from tonnage.scaleup import apart, packing
+from tonnage.rules.framework import Ask
+from tonnage.scaleup import packing
 from tonnage.scaleup.podgroups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools, RowIndex
@@ -67,7 +68,7 @@ def _place_group(
         return []
     if room is None:
         row = int(order[fitting.argmax()])
-        apart.place(snapshot, group, row, features)
+        registry.place(Ask(snapshot, group.sample, features), row)
         return [Placed(group, (group.sample,), row)]
     if group.interacting:
         return _place_one_by_one(snapshot, group, features, order, fitting, stop)

@@ -325,7 +325,7 @@ class _Planner:
                 trial.start_over()
                 packed = self._pack(candidate, order, limit=room)
             whole = candidate.group.all_or_nothing
-            if packed.drifting:
+            if packed.depends_on_node_count:
                 trial.start_over()
                 packed = packing.repack(
                     packed,
