@@ -30,7 +30,7 @@ from tonnage.scaleup.plan import Plan
 from tonnage.scheduler import queueing_hints
 from tonnage.scheduler.extender import node_verdicts
 from tonnage.scheduler.extender.reservations import Reservations
-from tonnage.scheduler.queueing_hints import Happening
+from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.counting import Scope
 from tonnage.snapshot.rows import Ints, Rows
@@ -147,7 +147,7 @@ def test_pods_that_take_one_wake_those_who_wait_for_one() -> None:
     waiting = snapshot.pods["default/waits"]
     assert "Licences" in queueing_hints.cured(Event.POD_DELETED, FEATURES)
     for name, helps in (("taker", True), ("other", False)):
-        gone = Happening(Event.POD_DELETED, snapshot.pods[f"default/{name}"])
+        gone = ClusterEvent(Event.POD_DELETED, snapshot.pods[f"default/{name}"])
         assert (
             queueing_hints.worth_another_try(gone, "Licences", waiting, snapshot, FEATURES) is helps
         )
