@@ -70,7 +70,20 @@ def wait_for_rights(
 @contextmanager
 def allowing_to_untaint(cluster: ControlPlane) -> Iterator[None]:
     """With the component that those add who turn `removeStartupTaints` on."""
-    component = cluster.kubectl("kustomize", str(OVERLAY.parent / "startup-taints"))
+    with _component(cluster, "startup-taints"):
+        yield
+
+
+@contextmanager
+def allowing_scale_down(cluster: ControlPlane) -> Iterator[None]:
+    """With the component that those add who turn `scaleDownEnabled` on."""
+    with _component(cluster, "scale-down"):
+        yield
+
+
+@contextmanager
+def _component(cluster: ControlPlane, name: str) -> Iterator[None]:
+    component = cluster.kubectl("kustomize", str(OVERLAY.parent / name))
     install(cluster, yaml.safe_load_all(component))
     try:
         yield

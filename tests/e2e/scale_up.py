@@ -172,6 +172,11 @@ class Stage:
         """Let the next replica start at once, instead of when the lease of a dead one expires."""
         self.cluster.kubectl("delete", "lease", "--all", "-n", deployed.NAMESPACE)
 
+    @property
+    def client(self) -> Client:
+        """With all rights, to be used in the background."""
+        return self._client
+
     # Looking
 
     def see(self, look: Callable[[History], Any], *kinds: type[Any]) -> Any:

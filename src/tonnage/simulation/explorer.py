@@ -34,24 +34,32 @@ def explore(seeds: Iterable[int]) -> Iterator[SeedOutcome]:
         yield explored(seed)
 
 
-def scenario(seed: int) -> Simulation:
-    """The cluster of a seed; in every second one the first nodes are old when trouble begins."""
+def scenario(seed: int, *, scale_down: bool | None = None) -> Simulation:
+    """The cluster of a seed; in every second one the first nodes are old when trouble begins.
+
+    From every second one nodes are given back, unless it is said whether they are.
+    """
     made = random_disks.with_disks(random_scenarios.by_chance(seed))
-    if random_removals.is_chosen(seed):
+    if random_removals.is_chosen(seed) if scale_down is None else scale_down:
         made = random_removals.with_removals(made)
     return random_scenarios.aged(made) if random.Random(f"age {seed}").random() < 0.5 else made
 
 
-def explored(seed: int) -> SeedOutcome:
+def explored_with_scale_down(seed: int) -> SeedOutcome:
+    """Play one seed to its end, giving nodes back in any case."""
+    return explored(seed, scale_down=True)
+
+
+def explored(seed: int, *, scale_down: bool | None = None) -> SeedOutcome:
     """Play one seed to its end."""
     found: list[Invariants] = []
 
     def listen(ensemble: Ensemble) -> None:
-        if random_removals.is_chosen(seed):
+        if ensemble.simulation.spec.options.get("scaleDownEnabled"):
             random_removals.Killer(ensemble)
         found.append(Invariants(ensemble, coming_within=COMING_WITHIN, settled=SETTLED))
 
-    ensemble = runner.played(scenario(seed), prepare=listen)
+    ensemble = runner.played(scenario(seed, scale_down=scale_down), prepare=listen)
     invariants = found[0]
     invariants.at_the_end()
     return SeedOutcome(

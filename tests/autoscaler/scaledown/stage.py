@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from tonnage.autoscaler.scaledown import node_pods, scale_down
-from tonnage.autoscaler.scaledown.decision import Verdict
 from tonnage.autoscaler.scaledown.removals import Removal
 from tonnage.autoscaler.world import ClusterView
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.groups.passing_taints import TO_BE_DELETED
 from tonnage.objects.pods import Pod
+from tonnage.scaledown.decision import ScaleDownDecision
 from tonnage.scaledown.plan import Action, Move, NodeDecision, ScaleDownPlan
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.simulation import random_scenarios, runner, scenario
@@ -46,14 +46,16 @@ class ScriptedDecider:
         self._world = world
         self._clock = clock
 
-    async def decide(self, assessed: Any, state: ScaleDownState, **_: Any) -> Verdict:
+    async def decide(self, assessed: Any, state: ScaleDownState, **_: Any) -> ScaleDownDecision:
         going: list[NodeDecision] = []
         tried = {*state.cool_downs.deleted, *state.cool_downs.failed, *state.removing}
         if self._clock.monotonic() >= BEGIN and not tried:
             first, *_others, last = self._nodes(assessed)
             going = [self._gone(first, to=last)]
         unneeded = {one.node: BEGIN for one in going}
-        return Verdict(ScaleDownPlan(nodes=tuple(going)), ScaleDownState(unneeded=unneeded))
+        return ScaleDownDecision(
+            ScaleDownPlan(nodes=tuple(going)), ScaleDownState(unneeded=unneeded)
+        )
 
     async def objection(self, _: Removal) -> str:
         return self.objecting
@@ -127,7 +129,13 @@ def play(
 ) -> tuple[Ensemble, Course]:
     """Play it with so many pods of a StatefulSet with a volume each, and of a Deployment."""
     monkeypatch.setattr(scale_down, "Decider", decider)
-    settings = {"scaleDownEnabled": True, "okTotalUnreadyCount": 100, "writeStatusConfigmap": False}
+    settings = {
+        "scaleDownEnabled": True,
+        # With no pods at all that is believed after so long.
+        "maxNodeProvisionTime": 60,
+        "okTotalUnreadyCount": 100,
+        "writeStatusConfigmap": False,
+    }
     simulation = Simulation(
         name="removal",
         spec=Spec(

@@ -164,3 +164,10 @@ def test_the_pod_that_comes_is_nominated_for_its_place(monkeypatch: pytest.Monke
     away = ScenarioAction(at=BEGIN + 7, restart="scheduler")
     play(monkeypatch, sets=3, prepare=listen, script=(away,))
     assert set(said) <= {"db-0"}
+
+
+def test_that_there_is_no_pod_at_all_is_not_believed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, course = play(monkeypatch, options={"maxNodeProvisionTime": 900}, duration=800)
+    assert course.words() == []

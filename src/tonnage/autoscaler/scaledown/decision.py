@@ -1,27 +1,26 @@
-"""What may go, decided on the live cluster."""
-
-from typing import NamedTuple
+"""What may go, decided on the live cluster as it is at this moment."""
 
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.scaledown import taints
 from tonnage.autoscaler.scaledown.removals import Removal
 from tonnage.autoscaler.scaledown.workloads import Workloads
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
-from tonnage.scaledown.plan import ScaleDownPlan
+from tonnage.objects.nodes import Node
+from tonnage.scaledown import decision
+from tonnage.scaledown.decision import ScaleDownDecision
+from tonnage.scaledown.facts import FactCache
+from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaleup.assessment import Assessment
 from tonnage.service.workers import Worker
 
-
-class Verdict(NamedTuple):
-    """The plan, and what is to be remembered of it."""
-
-    plan: ScaleDownPlan
-    state: ScaleDownState
+_STILL = 0.05
+"""Seconds between two looks whether somebody else is done with the snapshot."""
 
 
 class Decider:
-    """Decides nothing yet: every node stays."""
+    """Keeps what it found of nodes from one decision to the next."""
 
     def __init__(
         self, world: ClusterView, workloads: Workloads, *, clock: Clock, worker: Worker
@@ -30,15 +29,64 @@ class Decider:
         self._workloads = workloads
         self._clock = clock
         self._worker = worker
+        self._facts = FactCache()
+        self._last: tuple[Assessment, ScaleDownState, AutoscalerConfig] | None = None
 
     async def decide(
-        self, assessed: Assessment, state: ScaleDownState, *, config: AutoscalerConfig, now: float
-    ) -> Verdict:
+        self, assessed: Assessment, state: ScaleDownState, *, config: AutoscalerConfig
+    ) -> ScaleDownDecision:
         """The plan of this moment."""
-        del assessed, config, now
-        return Verdict(ScaleDownPlan(), ScaleDownState(cool_downs=state.cool_downs))
+        self._last = assessed, state, config
+        return await self._decided(self._inputs(assessed, state), config)
 
     async def objection(self, removal: Removal) -> str:
-        """Why the node had better stay, by what is known now; empty if it may go."""
-        del removal
-        return ""
+        """Why a node that is marked had better stay, by what is known now; empty if it may go."""
+        if self._last is None:
+            # Not a round since the start: whoever decided it knew what he did.
+            return ""
+        while self._world.still:
+            await self._clock.sleep(_STILL)
+        assessed, state, config = self._last
+        node = self._world.cache(Node).get(removal.node)
+        if node is None:
+            return "the node is gone"
+        others = {name: going for name, going in state.removing.items() if name != removal.node}
+        inputs = self._inputs(assessed, ScaleDownState(removing=others))
+        inputs = inputs._replace(wanted=frozenset({removal.node}))
+        found = await self._decided(inputs, config, unmarked=node)
+        told = next((one for one in found.plan.nodes if one.node == removal.node), None)
+        if told is None or told.goes:
+            return ""
+        blamed = f", {told.pod}" if told.pod else ""
+        return f"{told.code}{blamed}: {told.message or told.frees or told.reason}"
+
+    async def _decided(
+        self, inputs: ScaleDownInputs, config: AutoscalerConfig, *, unmarked: Node | None = None
+    ) -> ScaleDownDecision:
+        """The decision; as if `unmarked` were not marked, everything else about it counts."""
+        end = self._clock.monotonic() + (config.scale_down_simulation_timeout or float("inf"))
+        snapshot = self._world.snapshot
+
+        def decided() -> ScaleDownDecision:
+            with snapshot.trial():
+                if unmarked is not None:
+                    snapshot.put_node(taints.unmarked(unmarked))
+                return decision.decide(
+                    inputs,
+                    cache=self._facts,
+                    out_of_time=lambda: self._clock.monotonic() >= end,
+                )
+
+        with self._world.standing_still():
+            return await self._worker(decided)
+
+    def _inputs(self, assessed: Assessment, state: ScaleDownState) -> ScaleDownInputs:
+        """What is known now; pods that were pending and are no more are not waited for."""
+        known = self._world.snapshot.pods
+        pending = [record for record in assessed.pending if known.get(record.key) is record]
+        return ScaleDownInputs(
+            assessed=assessed._replace(pending=pending),
+            controllers=self._workloads.controllers(),
+            budgets=self._workloads.budgets(),
+            state=state,
+        )

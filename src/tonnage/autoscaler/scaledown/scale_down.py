@@ -31,6 +31,7 @@ from tonnage.cluster.records import InvolvedObject
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import UNREADY
 from tonnage.objects.nodes import Node
+from tonnage.objects.pods import Pod
 from tonnage.scaledown.codes import NODE_REASONS, Code
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 from tonnage.scaledown.state import CoolDowns, ScaleDownState
@@ -105,6 +106,7 @@ class ScaleDown:
         self._unneeded: dict[str, float] = {}
         self._added: dict[str, float] = {}
         self._delays: dict[str, str] = {}
+        self._podless_since: float | None = None
         self.report = ScaleDownReport()
         self._places = Places(
             world, hands, client=client, clock=clock, now=now, write_down=write_down
@@ -193,7 +195,7 @@ class ScaleDown:
     async def _decided(
         self, situation: Situation, config: AutoscalerConfig, ours: set[str]
     ) -> ScaleDownReport:
-        hold = situation.blocked or self._workloads.hold()
+        hold = situation.blocked or self._workloads.hold() or self._podless(config)
         report = ScaleDownReport(
             enabled=True,
             held=hold,
@@ -205,9 +207,7 @@ class ScaleDown:
             return report
         now = self._now()
         self._load_candidates(config, ours, now=now)
-        plan, state = await self._decider.decide(
-            situation.assessed, self._state(), config=config, now=now
-        )
+        plan, state = await self._decider.decide(situation.assessed, self._state(), config=config)
         self._note(plan, state, now=now)
         problem = await self._soft_taints.update(
             self._unneeded.keys() - self._remover.removals.keys(), config, ours=ours, now=now
@@ -224,6 +224,18 @@ class ScaleDown:
             closed=tuple(reason for reason in REASONS if reason not in allowed),
             problems=tuple(filter(None, (problem, self._places.problem))),
         )
+
+    def _podless(self, config: AutoscalerConfig) -> str:
+        """No pod is known in all of the cluster: that it is so is believed only after a while."""
+        if len(self._world.cache(Pod)):
+            self._podless_since = None
+            return ""
+        now = self._clock.monotonic()
+        if self._podless_since is None:
+            self._podless_since = now
+        if now - self._podless_since < config.max_node_provision_time:
+            return "no pod is known"
+        return ""
 
     def _begin(
         self,

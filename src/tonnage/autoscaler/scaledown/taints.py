@@ -6,6 +6,8 @@ Changes are made to the version of the node that was seen, so nobody's change is
 from collections.abc import Callable
 from typing import TypeAlias
 
+import msgspec
+
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
@@ -62,6 +64,15 @@ def not_deleted(node: Node) -> Change | None:
         "metadata": {"annotations": {CORDONED: None}},
         "spec": {**spec, "unschedulable": None},
     }
+
+
+def unmarked(node: Node) -> Node:
+    """The node as it would be without our marks."""
+    ours = CORDONED in node.metadata.annotations
+    kept = tuple(taint for taint in node.spec.taints if taint.key != TO_BE_DELETED)
+    cordoned = node.spec.unschedulable and not ours
+    spec = msgspec.structs.replace(node.spec, taints=kept, unschedulable=cordoned)
+    return msgspec.structs.replace(node, spec=spec)
 
 
 def candidate(node: Node, *, now: float) -> Change | None:

@@ -4,7 +4,6 @@ Beside the caches of the world, so that who gives no nodes back needs no rights 
 """
 
 import random
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from tonnage.autoscaler.scaledown import node_pods
@@ -15,14 +14,18 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import (
+    DaemonSet,
     Job,
     PodDisruptionBudget,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
 )
+from tonnage.scaledown.budgets import Budgets
+from tonnage.scaledown.controllers import ControllerIndex, Controllers
 
 T = TypeVar("T", bound=Named)
 
@@ -33,6 +36,7 @@ KINDS: tuple[type, ...] = (
     StatefulSet,
     Job,
 )
+_CONTROLLERS: tuple[type, ...] = KINDS[1:]
 
 
 class Workloads:
@@ -50,14 +54,52 @@ class Workloads:
         self._world = world
         self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
         self._caches: dict[type, Cache[Any]] = {kind: self.mirror.add(kind) for kind in KINDS}
+        self._budgets: tuple[object, Budgets] | None = None
+        self._controllers: Controllers | None = None
+        self._known: dict[tuple[type, str, str], tuple[int | None]] = {}
+        for kind in _CONTROLLERS:
+            self._caches[kind].subscribe(self._controller_changed)
+        world.cache(DaemonSet).subscribe(self._controller_changed)
 
     def cache(self, kind: type[T]) -> Cache[T]:
         return self._caches[kind]
 
-    def objects(self) -> Iterator[object]:
-        """Everything that is known."""
-        for cache in self._caches.values():
-            yield from cache
+    def budgets(self) -> Budgets:
+        """All budgets; the same value as before while nothing about them matters anew."""
+        told = {
+            (one.metadata.namespace, one.metadata.name): (
+                one.spec.selector,
+                one.status.disruptions_allowed,
+            )
+            for one in self.cache(PodDisruptionBudget)
+        }
+        if self._budgets is None or self._budgets[0] != told:
+            self._budgets = told, Budgets(self.cache(PodDisruptionBudget))
+        return self._budgets[1]
+
+    def controllers(self) -> Controllers:
+        """All controllers; the same value as before while there are no others."""
+        if self._controllers is None:
+            self._controllers = ControllerIndex(
+                (
+                    *(one for kind in _CONTROLLERS for one in self._caches[kind]),
+                    *self._world.cache(DaemonSet),
+                )
+            )
+        return self._controllers
+
+    def _controller_changed(self, change: Change[Any]) -> None:
+        obj = change.object
+        key = (type(obj), obj.metadata.namespace, obj.metadata.name)
+        gone = change.type is EventType.DELETED
+        replicas = None if isinstance(obj, Job | DaemonSet) else obj.spec.replicas
+        if gone:
+            self._known.pop(key, None)
+        elif self._known.get(key, ()) == (replicas,):
+            return
+        else:
+            self._known[key] = (replicas,)
+        self._controllers = None
 
     def hold(self) -> str:
         """Why nothing may be removed: without budgets and controllers nobody knows what is safe."""
