@@ -131,7 +131,10 @@ def test_balance_splits_between_groups_that_are_alike(written: Written) -> None:
         ("maxNodesTotal=many", 'options.maxNodesTotal: expected a whole number, found "many"'),
         ("nonsense=1", "options: there is no nonsense; expected one of expander, csiAware, "),
         ("maxNodeTotal=1", "options: there is no maxNodeTotal; expected one of maxNodesTotal"),
-        ("compatibility=1.37", "options.compatibility: '1.37': expected none or"),
+        (
+            "compatibility=1.37",
+            "options.compatibility: expected none or cluster-autoscaler",
+        ),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_line(written: Written, option: str, said: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from tonnage.autoscaler.scaledown import drain_priority
 from tonnage.autoscaler.scaledown.windows import Window
 from tonnage.errors import InputError
-from tonnage.groups.options import TOTALS, UPSTREAM, Options
+from tonnage.groups.options import TOTALS, Options
 from tonnage.groups.registry import GroupPatience
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.rules import features
@@ -89,10 +89,6 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
         ):
             if said != meant:
                 raise InputError(f"`{name}`: {said!r}: expected {meant}")
-        if self.compatibility not in ("none", UPSTREAM):
-            raise InputError(
-                f"`compatibility`: {self.compatibility!r}: expected none or {UPSTREAM}"
-            )
         try:
             expanders.check_names(self.expander)
         except InputError as error:
@@ -149,7 +145,6 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
             **{field.encode_name: {"minimum": _LEAST.get(field.name, 0)} for field in _bounded()},
             "apiVersion": {"const": API_VERSION},
             "kind": {"const": KIND},
-            "compatibility": {"enum": ["none", UPSTREAM]},
             **{
                 field.encode_name: {"pattern": _FORMS[field.name][0]}
                 for field in msgspec.structs.fields(cls)

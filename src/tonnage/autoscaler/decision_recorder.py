@@ -7,9 +7,8 @@ from tonnage.autoscaler.report import LoggedDecision, RoundReport
 from tonnage.autoscaler.status import go_time
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
-from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
-from tonnage.scaleup.plan import Plan
+from tonnage.scaleup.decision import Decision
 
 
 class DecisionRecorder:
@@ -36,11 +35,12 @@ class DecisionRecorder:
         if self._world.waiting and size and not (size <= tried and self._world.size >= many):
             self._objects = self._world.objects()
 
-    def note(self, plan: Plan, inputs: Inputs) -> None:
+    def note(self, made: Decision) -> None:
         """Keep the cluster as the plan found it, if the plan says anything new."""
         objects, self._objects = self._objects, []
+        plan = made.plan
         if objects and (plan.steps or plan.not_helped) and self.log.is_news(plan, ()):
-            self._noted = Recording(inputs=inputs.written(), objects=objects)
+            self._noted = Recording(inputs=made.inputs.written(), objects=objects)
 
     async def keep(self, report: RoundReport, config: AutoscalerConfig) -> None:
         """Keep the round's decision, unless it is the same as before and nothing was done."""

@@ -38,6 +38,7 @@ from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
 from tonnage.rules.features import Features
 from tonnage.scaleup.assessment import Assessment
+from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.plan import Plan
 from tonnage.service import workers
 from tonnage.service.config_file import ConfigFile
@@ -252,8 +253,9 @@ class Autoscaler:
                     upcoming={name: one.upcoming for name, one in observation.groups.items()},
                 )
                 self._keeper.look(config)
-                plan = await self._plan(found)
-                self._keeper.note(plan, found.inputs)
+                made = await self._decision(found)
+                plan = made.plan
+                self._keeper.note(made)
                 settled = await self._carry_out(plan, provided, observation, config, now)
         if settled:
             situation = Situation(found, provided, trust, plan=plan, hold=hold)
@@ -303,11 +305,11 @@ class Autoscaler:
             now=now,
         )
 
-    async def _plan(self, found: Assessment) -> Plan:
+    async def _decision(self, found: Assessment) -> Decision:
         with self._metrics.timed("scaleUp"):
-            plan, left_out = await self._chooser.plan(found)
-        self._problems.extend((*left_out, *plan.warnings))
-        return plan
+            made, left_out = await self._chooser.decide(found)
+        self._problems.extend((*left_out, *made.plan.warnings))
+        return made
 
     async def _carry_out(
         self,

@@ -3,7 +3,6 @@
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from tonnage.autoscaler import grpc_choice, volume_causes
 from tonnage.autoscaler.config import AutoscalerConfig
@@ -15,20 +14,13 @@ from tonnage.rules.features import Features
 from tonnage.scaleup import decision
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.costly_pods import OwnTime
-from tonnage.scaleup.decision import OutsideExpanders
+from tonnage.scaleup.decision import Decision, OutsideExpanders
 from tonnage.scaleup.plan import Plan
 from tonnage.service import workers
 from tonnage.service.workers import Worker
 from tonnage.snapshot.snapshot import PodRecord
 
 _log = logging.getLogger(__name__)
-
-
-class _Idle(NamedTuple):
-    """A plan for nobody, and what it came from."""
-
-    assessed: Assessment
-    plan: Plan
 
 
 class Planner:
@@ -38,21 +30,22 @@ class Planner:
         self._world = world
         self._clock = clock
         self._worker = worker
-        self._idle: _Idle | None = None
+        self._idle: tuple[Assessment, Plan] | None = None
+        """A plan for nobody, and what it came from."""
 
-    async def plan(self, found: Assessment) -> tuple[Plan, list[str]]:
-        """The plan, and which pods were left out because no decision could be made with them."""
+    async def decide(self, found: Assessment) -> tuple[Decision, list[str]]:
+        """The decision, and which pods were left out because none could be made with them."""
         if not found.pending and self._idle is not None:
-            before = self._idle
-            if _same_question(before.assessed, found) and _same_templates(before.assessed, found):
-                return before.plan, []
+            before, plan = self._idle
+            if _same_question(before, found) and _same_templates(before, found):
+                return Decision(plan, found.templates, found.readiness, found.inputs), []
         # Leases are renewed and watches read meanwhile; what the plan is made from stands still.
         with grpc_choice.expanders(found.inputs.options) as asked, self._world.standing_still():
             worker = self._worker if asked is None else workers.in_thread
-            plan, left_out = await worker(lambda: self._decided(found, asked))
+            made, left_out = await worker(lambda: self._decided(found, asked))
         if not found.pending:
-            self._idle = _Idle(found, plan)
-        return plan, left_out
+            self._idle = found, made.plan
+        return made, left_out
 
     async def because_of_volumes(
         self, config: AutoscalerConfig, features: Features
@@ -70,18 +63,20 @@ class Planner:
                 )
             )
 
-    def _decided(self, found: Assessment, asked: OutsideExpanders | None) -> tuple[Plan, list[str]]:
+    def _decided(
+        self, found: Assessment, asked: OutsideExpanders | None
+    ) -> tuple[Decision, list[str]]:
         clock, options = self._clock, found.inputs.options
         end = clock.monotonic() + (options.time_budget or float("inf"))
         own_time = OwnTime(clock.monotonic, options.set_apart_time_budget or float("inf"))
 
-        def decide(assessed: Assessment) -> Plan:
+        def decide(assessed: Assessment) -> Decision:
             return decision.decide_on(
                 assessed,
                 out_of_time=lambda: clock.monotonic() >= end,
                 own_time=own_time,
                 outside=asked,
-            ).plan
+            )
 
         try:
             return decide(found), []
@@ -94,7 +89,7 @@ class Planner:
 
 
 def _decidable(
-    found: Assessment, decide: Callable[[Assessment], Plan]
+    found: Assessment, decide: Callable[[Assessment], Decision]
 ) -> tuple[list[PodRecord], list[str]]:
     """The pods that can be decided on together; one that cannot must not stop the others.
 

@@ -117,10 +117,12 @@ class Inputs(WrittenInputs, frozen=True, kw_only=True, dict=True, gc=True):
         )
 
     def written(self) -> WrittenInputs:
-        """All but the cluster, with the options of decisions alone."""
+        """All but the cluster, and rules of one's own, with the options of decisions alone."""
         values = {name: getattr(self, name) for name in WrittenInputs.__struct_fields__}
         settings = {name: getattr(self.options, name) for name in Options.__struct_fields__}
-        return WrittenInputs(**{**values, "options": Options(**settings)})
+        values["options"] = Options(**settings)
+        values["features"] = msgspec.structs.replace(self.features, more_rules=())
+        return WrittenInputs(**values)
 
     @cached_property
     def policy(self) -> GroupPolicy:

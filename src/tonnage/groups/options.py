@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -17,7 +17,8 @@ from tonnage.rules.opt_in import Enforcement
 
 NOW = "now"
 
-UPSTREAM = "cluster-autoscaler-1.37"
+UPSTREAM: Literal["cluster-autoscaler-1.37"] = "cluster-autoscaler-1.37"
+Compatibility: TypeAlias = Literal["none", "cluster-autoscaler-1.37"]
 
 TOTALS = "^(?:([0-9]+):)?([0-9]+)$"
 """What a total looks like: the most, or MIN:MAX."""
@@ -44,7 +45,7 @@ class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields
 
     expander: str = "least-waste"
     csi_aware: bool = True
-    compatibility: str = "none"
+    compatibility: Compatibility = "none"
     enforce_opt_in: Enforcement = "auto"
     max_nodes_total: int = 0
     max_nodes_per_scale_up: int = msgspec.field(default=1000, name="maxNodesPerScaleUp")
@@ -122,10 +123,6 @@ def of(settings: Mapping[str, object]) -> Options:
             field = codec.render(fault.path)
             message = f"expected {fault.expected}, found {fault.found}"
         raise InputError(f"options.{field}: {message}") from None
-    if options.compatibility not in ("none", UPSTREAM):
-        raise InputError(
-            f"options.compatibility: {options.compatibility!r}: expected none or {UPSTREAM}"
-        )
     try:
         _ = options.cores, options.memory
     except InputError as error:

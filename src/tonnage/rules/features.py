@@ -6,14 +6,11 @@ Copied once into a plain record and handed to the rules, which read nothing else
 import difflib
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
 from tonnage.snapshot import limits
-
-if TYPE_CHECKING:
-    from tonnage.rules.framework import Rule
 
 OLDEST, NEWEST = (1, 34), (1, 37)
 
@@ -47,8 +44,9 @@ class Features(Record, frozen=True, kw_only=True):
     max_pd_vols: int | None = None
     """What the scheduler's `KUBE_MAX_PD_VOLS` says, for volumes of in-tree plugins."""
     returning_volume_once: bool = False
-    more_rules: "tuple[Rule, ...]" = ()
-    """Rules of one's own, asked after those there are: `registry.rules`."""
+    more_rules: tuple[Any, ...] = ()
+    """Rules of one's own, asked after those there are: `registry.rules`. A protocol is no type for
+    a record that is read from JSON."""
 
     @property
     def limit_reader(self) -> limits.LimitReader:
