@@ -2,13 +2,13 @@
 # PYTHON=... picks the interpreter, ARGS=... goes to pytest, the benchmarks or the lock.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test explore parity soak bench e2e attack lint format lock clean
+.PHONY: help setup demo test explore parity soak bench e2e attack lint format image imagelock release ci lock clean
 
 BIN := .venv/bin
 READY := .venv/.ready
 
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv from requirements.lock
 
@@ -49,6 +49,20 @@ lint: $(READY) ## check style, types and import contracts
 format: $(READY) ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+image: $(READY) ## build the images as OCI layouts into build/image, and run them
+	rm -rf build/image
+	$(BIN)/python tools/image build build/image
+	$(BIN)/python tools/image check build/image
+
+imagelock: $(READY) ## take Debian's newest packages into deploy/image/debian.lock
+	$(BIN)/python tools/image lock
+
+release: $(READY) ## build all that a release has into dist/, twice, and compare (ARGS=--dirty)
+	$(BIN)/python tools/release check $(ARGS)
+
+ci: ## what continuous integration runs: lint, test, e2e and release
+	$(MAKE) lint test e2e release
 
 lock: ## write requirements.lock anew from pyproject.toml (ARGS=--upgrade for newer versions)
 	tools/lock $(ARGS)

@@ -178,3 +178,21 @@ def test_a_file_that_is_not_there_is_code_2(saved) -> None:
         2,
         "tonnage: error: absent.json: no such file or directory\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fail_on", "code"),
+    [
+        (SMALL, LARGE, "difference", 1),
+        (SMALL, LARGE, "purchase", 1),
+        (SMALL, LARGE, "unhelped", 0),
+        (LARGE, SMALL, "unhelped", 1),
+        (LARGE, SMALL, "purchase", 1),
+        (LARGE, SMALL, "never", 0),
+        (SMALL, SMALL, "purchase", 0),
+    ],
+)
+def test_a_gate_fails_on_what_it_is_told_to(
+    saved, before: Plan, after: Plan, fail_on: str, code: int
+) -> None:
+    assert run(*saved(before, after), "--fail-on", fail_on).exit_code == code

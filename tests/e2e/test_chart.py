@@ -86,9 +86,13 @@ def test_cluster_api_brings_the_rights_of_its_part() -> None:
     assert rights(made, "tonnage") == rights(documents("cluster-api"), "tonnage")
 
 
-def test_rights_to_take_taints_off_come_with_the_setting() -> None:
-    made = render({"autoscaler": {"config": {"removeStartupTaints": True}}})
-    expected = rights([*documents("base"), *documents("startup-taints")], "tonnage")
+@pytest.mark.parametrize(
+    ("setting", "part"),
+    [("removeStartupTaints", "startup-taints"), ("scaleDownEnabled", "scale-down")],
+)
+def test_rights_of_a_part_come_with_its_setting(setting: str, part: str) -> None:
+    made = render({"autoscaler": {"config": {setting: True}}})
+    expected = rights([*documents("base"), *documents(part)], "tonnage")
     assert rights(made, "tonnage") == expected
 
 

@@ -57,7 +57,7 @@ def test_a_word_that_is_no_flag_is_named() -> None:
 
 
 def test_an_expander_that_is_unknown_here_is_not_followed() -> None:
-    (row,) = migrated("--expander=cheapest").followed
+    row, *_ = migrated("--expander=cheapest").followed
     assert (row.outcome, "cheapest" in row.note) == ("not supported", True)
 
 

@@ -62,6 +62,7 @@ def migrate(command: Command, documents: Iterable[Mapping[str, Any]] = ()) -> Mi
         made.take(name, value)
     if "priority" in str(made.config.get("expander", "")):
         made.take_priorities(documents)
+    made.take_defaults()
     if "csiAware" not in made.config:
         made.warnings.append(_AWARENESS)
     return made.result()
@@ -111,6 +112,13 @@ class _Migrating:
             self._argue(flag, value)
         else:
             self._note(name, value, outcome, note=flag.reason)
+
+    def take_defaults(self) -> None:
+        """What upstream does without a word and we do not: giving nodes back."""
+        field = "scaleDownEnabled"
+        if field in _FIELDS and field not in self.config:
+            self.config[field] = True
+            self._note("scale-down-enabled", "true", SETTING, target=field, note="by default there")
 
     def take_priorities(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """What the ConfigMap of the priority expander says."""

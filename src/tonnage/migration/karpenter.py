@@ -115,6 +115,8 @@ def migrate(
     elif any("pricePerHour" in group["spec"] for group in groups):
         config["expander"] = "price,least-waste"
     waits = {one.consolidate_after for one in made if one.consolidate_after}
+    if waits and "scaleDownEnabled" in _FIELDS:
+        config["scaleDownEnabled"] = True
     if _DURATION_FIELD in _FIELDS and len(waits) == 1:
         config[_DURATION_FIELD] = waits.pop()
     names = ", ".join(one.name for one in made)
