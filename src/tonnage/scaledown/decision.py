@@ -11,6 +11,7 @@ from tonnage.groups.readiness import READY
 from tonnage.objects.pods import Pod
 from tonnage.rules import pipeline
 from tonnage.scaledown import (
+    bins,
     bounds,
     codes,
     cures,
@@ -20,6 +21,7 @@ from tonnage.scaledown import (
     waves,
 )
 from tonnage.scaledown.allowances import Allowances
+from tonnage.scaledown.bins import Bins
 from tonnage.scaledown.codes import Code
 from tonnage.scaledown.facts import FactCache, NodeFacts, judged
 from tonnage.scaledown.inputs import ScaleDownInputs
@@ -31,9 +33,9 @@ from tonnage.scaledown.plan import (
     ScaleDownBounds,
     ScaleDownPlan,
 )
-from tonnage.scaledown.portability import PodKinds
+from tonnage.scaledown.portability import PodKind, PodKinds
 from tonnage.scaledown.relocation import Relocation
-from tonnage.scaledown.selection import ChosenNodes, Contender
+from tonnage.scaledown.selection import ChosenNodes, Contender, Relocator
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaledown.timers import CoolDown
 from tonnage.scaledown.volume_zones import VolumeZones
@@ -108,6 +110,7 @@ class _DecisionRound:
         # Of all of them now, while every node is there to be asked.
         kinds = [self._kinds.of(moving.record) for one in contenders for moving in one.facts.move]
         self._by_name = any(kind is None for kind in kinds)
+        self._countable = self._may_count(contenders, kinds)
         waited_for = self._place_pending(contenders)
         contenders = [one for one in contenders if one.facts.row not in waited_for]
         for one in self._facts.values():
@@ -131,6 +134,7 @@ class _DecisionRound:
         contenders = self._contenders()
         kinds = [self._kinds.of(moving.record) for one in contenders for moving in one.facts.move]
         self._by_name = any(kind is None for kind in kinds)
+        self._countable = self._may_count(contenders, kinds)
         chosen = self._choose(contenders)
         self._note_refused(chosen)
         state = timers.renewed(self._inputs.state, (), self._inputs.now)
@@ -186,12 +190,25 @@ class _DecisionRound:
                 allowances=lambda: Allowances(
                     self._options, cluster.nodes, inputs.groups, inputs.state
                 ),
-                relocation=self._relocation,
+                relocation=self._relocator,
                 guard=self._zones.guard,
                 out_of_time=self._out_of_time,
                 as_upstream=self._options.as_upstream,
             )
         )
+
+    def _may_count(self, contenders: Sequence[Contender], kinds: Sequence[PodKind | None]) -> bool:
+        """Whether places are a matter of counting alone."""
+        return (
+            not self._snapshot.slot_pools.columns
+            and all(map(bins.suits, kinds))
+            and not any(one.facts.group and one.facts.group.all_or_nothing for one in contenders)
+        )
+
+    def _relocator(self, usable: Bools) -> Relocator:
+        if self._countable:
+            return Bins(self._snapshot, self._kinds, usable=usable)
+        return self._relocation(usable)
 
     def _relocation(self, usable: Bools, *, by_name: bool | None = None) -> Relocation:
         return Relocation(

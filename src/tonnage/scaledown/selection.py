@@ -16,7 +16,7 @@ from tonnage.scaledown.allowances import Allowances, size_of
 from tonnage.scaledown.codes import Code
 from tonnage.scaledown.facts import MovingPod, NodeFacts
 from tonnage.scaledown.portability import PodKinds
-from tonnage.scaledown.relocation import Relocated, Relocation
+from tonnage.scaledown.relocation import Relocated
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
@@ -70,6 +70,15 @@ class Guard(Protocol):
     def put_back(self, facts: NodeFacts) -> None: ...
 
 
+class Relocator(Protocol):
+    """Takes nodes away one after the other, each with its pods at their new places."""
+
+    usable: Bools
+    unplaced: PodRecord | None
+
+    def remove(self, facts: NodeFacts, order: RowIndex) -> list[Relocated] | None: ...
+
+
 class SelectionQuestion(NamedTuple):
     """What is to be chosen from, and within what."""
 
@@ -78,7 +87,7 @@ class SelectionQuestion(NamedTuple):
     contenders: Sequence[Contender]
     usable: Bools
     allowances: Callable[[], Allowances]
-    relocation: Callable[[Bools], Relocation]
+    relocation: Callable[[Bools], Relocator]
     guard: Callable[[], Guard]
     out_of_time: Callable[[], bool]
     as_upstream: bool
@@ -145,6 +154,8 @@ class _Attempt:
         self._taken_in: dict[int, dict[str, MovingPod]] = {}
         """Pods that rows have taken in."""
         self._removals: list[Removal] = []
+        self._entries: dict[str, tuple[list[Relocated], int]] = {}
+        """Of every pod that moves, where its last place is written."""
         self._refused: dict[str, Code] = {}
         self._unplaced: dict[str, PodRecord] = {}
 
@@ -207,7 +218,7 @@ class _Attempt:
         if guests:
             self._send_on(placed, guests)
             placed = [one for one in placed if one.pod.key not in guests]
-        self._removals.append(Removal(facts, placed))
+        self._enter(Removal(facts, placed))
         return True
 
     def _settle(self, facts: NodeFacts, placed: Iterable[Relocated]) -> None:
@@ -219,17 +230,19 @@ class _Attempt:
 
     def _send_on(self, placed: Iterable[Relocated], guests: Mapping[str, MovingPod]) -> None:
         """Let pods of nodes that went before go to their last place at once."""
-        last = {one.pod.key: one for one in placed if one.pod.key in guests}
-        self._removals = [
-            Removal(facts, [last.get(one.pod.key, one) for one in before])
-            if any(one.pod.key in last for one in before)
-            else Removal(facts, before)
-            for facts, before in self._removals
-        ]
+        for one in placed:
+            if one.pod.key in guests:
+                before, position = self._entries[one.pod.key]
+                before[position] = one
+
+    def _enter(self, removal: Removal) -> None:
+        self._removals.append(removal)
+        for position, one in enumerate(removal.placed):
+            self._entries[one.pod.key] = (removal.placed, position)
 
     def _remove_whole(self, members: Sequence[NodeFacts]) -> None:
         """All nodes of a group that goes from its maximum to zero, or none."""
-        before = list(self._removals)
+        before = [Removal(facts, list(placed)) for facts, placed in self._removals]
         taken_in = {row: dict(guests) for row, guests in self._taken_in.items()}
         usable = self._relocation.usable.copy()
         group = members[0].group
@@ -252,7 +265,9 @@ class _Attempt:
         for removal in self._removals[len(before) :]:
             self._allowances.give_back(removal.facts)
             self._guard.put_back(removal.facts)
-        self._removals = before
+        self._removals = []
+        for removal in before:
+            self._enter(removal)
         self._taken_in, self._relocation.usable = taken_in, usable
         for facts in members:
             self._refused[facts.name] = Code.ALL_OR_NOTHING
