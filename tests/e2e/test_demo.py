@@ -28,9 +28,9 @@ def test_the_demo_tells_its_story_and_stays_for_kubectl(
         said = ""
         for line in demo.stdout:
             said += line
-            if "Ctrl-C" in line:
+            if "tonnage why" in line:
                 break
-        found = re.search(r"--kubeconfig (\S+)", said)
+        found = re.search(r"export KUBECONFIG=(\S+)", said)
         assert found is not None, said
         names = subprocess.run(
             [str(programs() / "kubectl"), "--kubeconfig", found[1], "get", "csidrivers", "-oname"],
@@ -41,6 +41,15 @@ def test_the_demo_tells_its_story_and_stays_for_kubectl(
             check=True,
         )
         assert "disks.example.com" in names.stdout
+        for line in re.findall(r"^ +tonnage (plan .*|why .*)$", said, re.MULTILINE):
+            told = subprocess.run(
+                [str(program), *line.split()],
+                env={"PATH": os.defpath, "HOME": str(tmp_path), "KUBECONFIG": found[1]},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert told.returncode == 0, told.stderr
     finally:
         demo.send_signal(signal.SIGINT)
         ended = demo.wait(90)

@@ -85,3 +85,22 @@ def test_a_simulation_of_nothing_says_so(tmp_path: Path) -> None:
     result = play(tmp_path, "empty.json", json.dumps(empty).encode())
     assert result.exit_code == 2
     assert "nothing to play: there is no pod, no node" in result.stderr
+
+
+def test_the_pods_of_a_set_stay_its_pods(tmp_path: Path) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s1"}
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c"}]}}
+    database = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db", "namespace": "shop", "uid": "s1"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "db"}}, "template": template},
+    }
+    replica = pod("db-0", nodeName="n1")
+    replica["metadata"] |= {
+        "labels": {"app": "db"},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    export = {**EXPORT, "spec": {"objects": [replica, NODE, database]}}
+    summary = json.loads(play(tmp_path, "x.json", json.dumps(export).encode()).stdout)["summary"]
+    assert (summary["podsCreated"], summary["podsRan"]) == (1, 1)

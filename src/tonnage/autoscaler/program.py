@@ -122,16 +122,14 @@ class AutoscalerProgram:
             documents={"/status": self.status},
             details=lambda: cache_metrics.ages(self.world.mirror),
         )
-        self.debug = DebugServer(
-            settings.debug_address,
-            documents={
-                "/debug/decisions": self.autoscaler.decisions.without_recordings,
-                "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
-                "/debug/scale-down": self.scale_down,
-                "/debug/snapshot": self.snapshot,
-                "/debug/leader": lambda: self.leadership.document,
-            },
-        )
+        self.debug_documents: dict[str, Callable[[], object]] = {
+            "/debug/decisions": self.autoscaler.decisions.without_recordings,
+            "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
+            "/debug/scale-down": self.scale_down,
+            "/debug/snapshot": self.snapshot,
+            "/debug/leader": lambda: self.leadership.document,
+        }
+        self.debug = DebugServer(settings.debug_address, documents=self.debug_documents)
 
     async def run(self) -> None:
         """Until cancelled; one round and no HTTP if that is all that is wanted."""

@@ -108,15 +108,18 @@ def _keep(act: "Act") -> None:
     import asyncio
     import secrets
     import tempfile
+    from contextlib import AsyncExitStack
 
     from tonnage.clock import SystemClock
     from tonnage.embedded.apiserver import kubeconfig
     from tonnage.embedded.apiserver.http import HttpFront
     from tonnage.service import lifecycle
+    from tonnage.service.debug import DebugServer
     from tonnage.simulation import demo_story
 
     async def main(folder: Path) -> None:
         served: list[HttpFront] = []
+        open_until_the_end = AsyncExitStack()
 
         async def serve(ensemble: "Ensemble") -> None:
             front = HttpFront(ensemble.server, token=secrets.token_urlsafe(16))
@@ -124,9 +127,21 @@ def _keep(act: "Act") -> None:
             served.append(front)
             path = folder / "kubeconfig"
             kubeconfig.write(path, front.url)
+            groups = folder / "groups.yaml"
+            groups.write_text(_manifests(ensemble))
+            debug = DebugServer("127.0.0.1:0", documents=ensemble.debug_documents)
+            await open_until_the_end.enter_async_context(debug.listening())
             printing.echo()
-            printing.echo(f"The cluster runs on. Try: kubectl --kubeconfig {path} get pods,nodes")
-            printing.echo("Ctrl-C ends it.")
+            printing.echo("The cluster runs on; Ctrl-C ends it. In another terminal:")
+            for line in (
+                f"export KUBECONFIG={path}",
+                "kubectl get pods,nodes",
+                "kubectl -n kube-system get configmap cluster-autoscaler-status -o yaml",
+                "tonnage slots",
+                f"tonnage plan --node-groups {groups}",
+                f"tonnage why db-0 --url http://127.0.0.1:{debug.port}",
+            ):
+                printing.echo(f"  {line}")
 
         serving: list[asyncio.Task[None]] = []
 
@@ -141,8 +156,17 @@ def _keep(act: "Act") -> None:
                 prepare=prepare,
             )
         finally:
+            await open_until_the_end.aclose()
             for front in served:
                 await front.close()
 
     with tempfile.TemporaryDirectory(prefix="tonnage-demo-") as folder:
         asyncio.run(lifecycle.until_signalled(lambda: main(Path(folder))))
+
+
+def _manifests(ensemble: "Ensemble") -> str:
+    """The node groups of the story as a file for `--node-groups`."""
+    from tonnage.files import scenario_writer
+
+    groups = ensemble.simulation.groups
+    return "\n".join(f"---\n{scenario_writer.manifest(one).decode()}" for one in groups) + "\n"

@@ -104,8 +104,10 @@ async def perform(
 
 
 def endless(act: Act) -> Act:
-    """The same act for whoever wants to look around in it."""
-    spec = msgspec.structs.replace(act.simulation.spec, duration=30 * 86_400.0)
+    """The same act for whoever wants to look around in it: with status, and reasons to ask for."""
+    told = {"writeStatusConfigmap": True, "decisionRecordingSize": 1_000_000}
+    options = {**act.simulation.spec.options, **told}
+    spec = msgspec.structs.replace(act.simulation.spec, duration=30 * 86_400.0, options=options)
     return act._replace(simulation=msgspec.structs.replace(act.simulation, spec=spec))
 
 

@@ -117,6 +117,19 @@ class Ensemble:
         self.sample(last=True)
 
     @property
+    def debug_documents(self) -> dict[str, Callable[[], object]]:
+        """What the autoscaler that runs now would tell at its debug address."""
+
+        def of(path: str) -> Callable[[], object]:
+            def told() -> object:
+                return self.autoscaler.debug_documents[path]() if self.autoscaler else []
+
+            return told
+
+        paths = ("/debug/decisions", "/debug/recorded-decisions", "/debug/leader")
+        return {path: of(path) for path in paths}
+
+    @property
     def decisions(self) -> list[Decided]:
         """What the autoscaler has asked of the cloud."""
         self.cloud.take_reasons()

@@ -26,6 +26,8 @@ class Manifests:
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
+        self._uids: dict[str, str] = {}
+        """What the API made of uids that objects had in another cluster."""
 
     def apply(self, tree: dict[str, Any]) -> None:
         """Create, or change what is there."""
@@ -33,10 +35,22 @@ class Manifests:
         meta = tree["metadata"]
         namespace = meta.get("namespace", "default") if kind.namespaced else ""
         if self._collection(kind).get(namespace, meta["name"]) is None:
-            self._send("POST", _path(kind, namespace), tree, what=named(tree))
+            made = self._send("POST", _path(kind, namespace), self._owned(tree), what=named(tree))
+            if meta.get("uid"):
+                self._uids[meta["uid"]] = made["metadata"]["uid"]
         else:
             path = f"{_path(kind, namespace)}/{meta['name']}"
             self._send("PATCH", path, tree, what=named(tree), style=APPLY, query=_MANAGER)
+
+    def _owned(self, tree: dict[str, Any]) -> dict[str, Any]:
+        """The object with the uids that its owners have here."""
+        owners = tree["metadata"].get("ownerReferences")
+        if not owners:
+            return tree
+        here = [
+            {**one, "uid": self._uids.get(one.get("uid", ""), one.get("uid"))} for one in owners
+        ]
+        return {**tree, "metadata": {**tree["metadata"], "ownerReferences": here}}
 
     def has(self, kind: str, name: str, *, namespace: str) -> bool:
         served = self._kind(kind)
@@ -86,7 +100,7 @@ class Manifests:
         what: str,
         style: str = "application/json",
         query: tuple[tuple[str, str], ...] = (),
-    ) -> None:
+    ) -> dict[str, Any]:
         answer = self._server.answer(
             HttpRequest(
                 method=method,
@@ -99,6 +113,8 @@ class Manifests:
         if answer.status >= 300:
             message = msgspec.json.decode(answer.body).get("message", "")
             raise InputError(f"{what}: {message}")
+        told: dict[str, Any] = msgspec.json.decode(answer.body)
+        return told
 
 
 def _path(kind: ServedKind, namespace: str) -> str:

@@ -251,7 +251,8 @@ def _taken_apart(
         for namespace in _missing_namespaces(objects):
             yield namespace, where
         uids = {item["metadata"].get("uid") for item in objects if _has_metadata(item)}
-        for position, item in enumerate(objects):
+        # Owners first: whoever they own is told their new uid.
+        for position, item in sorted(enumerate(objects), key=lambda one: _rank(one[1])):
             inside = where.inside("spec", "objects", position)
             for tree, place in _taken_apart(item, inside):
                 yield _without_owners_but(uids, tree), place
@@ -272,6 +273,20 @@ def _missing_namespaces(objects: list[Any]) -> Iterator[Tree]:
     for name in used:
         if name and name not in there and name not in _OWN_NAMESPACES:
             yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _rank(item: object) -> int:
+    """The order in which objects are created, so that none comes before its owner."""
+    kind = item.get("kind") if isinstance(item, dict) else None
+    if kind in ("Namespace", "Node", "CronJob", "Deployment", "StatefulSet", "DaemonSet"):
+        return 0
+    if kind in ("ReplicaSet", "ReplicationController", "Job"):
+        return 1
+    if kind == "PersistentVolumeClaim" and _has_metadata(item):
+        assert isinstance(item, dict)
+        owners = item["metadata"].get("ownerReferences") or ()
+        return 4 if any(one.get("kind") == "Pod" for one in owners) else 2
+    return 3 if kind == "Pod" else 2
 
 
 def _has_metadata(item: object) -> bool:

@@ -161,10 +161,10 @@ def test_an_object_that_breaks_a_rule_is_invalid(
     assert api.refused("POST", path, {"metadata": meta, **obj}) == (422, "Invalid")
 
 
-def test_a_kind_whose_fields_nobody_knows_is_still_refused_in_words(api: Api) -> None:
+def test_a_workload_of_the_wrong_shape_is_refused_in_words(api: Api) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments"
     body = {"metadata": {"name": "d"}, "spec": {"selector": {"a": 1}, "template": []}}
-    assert api.refused("POST", path, body) == (400, "BadRequest")
+    assert api.refused("POST", path, body) == (422, "Invalid")
 
 
 def test_a_version_the_server_never_had_is_too_large(api: Api) -> None:

@@ -42,6 +42,7 @@ def _pod(store: ObjectStore, tree: Tree) -> None:
         "terminationGracePeriodSeconds": 30,
         "dnsPolicy": "ClusterFirst",
         "schedulerName": "default-scheduler",
+        "securityContext": {},
         **tree.get("spec", {}),
     }
     name = spec.get("priorityClassName")

@@ -14,6 +14,7 @@ import os
 from aiohttp import web
 
 from tonnage.cluster.transport import HttpRequest, Response
+from tonnage.embedded.apiserver import field_types
 from tonnage.embedded.apiserver.refusals import ApiRefusal, unsupported_media_type
 from tonnage.embedded.apiserver.server import ApiServer, refused
 from tonnage.embedded.apiserver.watches import Watch
@@ -82,6 +83,9 @@ class HttpFront:
                 body=await received.read(),
             )
             watch = self._server.watch(request)
+            if received.method in ("POST", "PUT", "PATCH") and request.body:
+                strict = received.query.get("fieldValidation") == field_types.STRICT
+                field_types.check(request.body, strict=strict)
         except ApiRefusal as refusal:
             return _sent(refused(refusal))
         if watch is None:

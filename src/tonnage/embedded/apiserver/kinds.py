@@ -187,6 +187,8 @@ _EVENT_FIELDS = (
     " reason reportingComponent source type"
 )
 _WORKLOAD = "status scale generations all"
+_ADMISSION = "admissionregistration.k8s.io/v1"
+"""Policies are kept, and not carried out: nothing here evaluates CEL."""
 _APPS, _BATCH, _RBAC = "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1"
 _STORAGE, _TONNAGE = "storage.k8s.io/v1", "tonnage.dev/v1alpha1"
 
@@ -240,6 +242,10 @@ BUILT_IN: tuple[ServedKind, ...] = (
     _built_in(_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
     _built_in(_RBAC, "Role", "roles"),
     _built_in(_RBAC, "RoleBinding", "rolebindings"),
+    _built_in(_ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies",
+              namespaced=False, traits="status generations"),
+    _built_in(_ADMISSION, "ValidatingAdmissionPolicyBinding",
+              "validatingadmissionpolicybindings", namespaced=False),
     _built_in(_TONNAGE, "NodeGroup", "nodegroups", namespaced=False),
     _built_in(_TONNAGE, "Scenario", "scenarios", namespaced=False),
     DEFINITIONS,

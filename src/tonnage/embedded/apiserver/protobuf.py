@@ -20,7 +20,7 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
     """A field as JSON has it. Without a name, its fields stand among those of its parent."""
 
     name: str
@@ -30,7 +30,7 @@ class _Field(NamedTuple):
     zero_counts: bool
 
 
-_Message: TypeAlias = dict[int, _Field]
+_Message: TypeAlias = dict[int, Field]
 
 
 class _Table(msgspec.Struct):
@@ -49,7 +49,7 @@ def _table() -> _Table:
 @cache
 def _fields(message: str) -> _Message:
     return {
-        number: _Field(
+        number: Field(
             name,
             type_.strip("[]{}?"),
             repeated=type_.startswith("[]"),
@@ -58,6 +58,26 @@ def _fields(message: str) -> _Message:
         )
         for number, (name, type_) in _table().messages[message].items()
     }
+
+
+SCALARS = frozenset(
+    {"flag", "json", "intOrString", "quantity", "bytes", "time", "text", "microtime", "number"}
+)
+"""Types of fields that are no messages."""
+
+
+def messages_by_kind() -> dict[str, str]:
+    """The message of each kind that can be sent."""
+    return _table().kinds
+
+
+@cache
+def fields_by_name(message: str) -> dict[str, Field]:
+    """The fields of a message, with those that stand among them."""
+    found: dict[str, Field] = {}
+    for field in _fields(message).values():
+        found |= {field.name: field} if field.name else fields_by_name(field.type)
+    return found
 
 
 def decode(body: bytes) -> Tree:
