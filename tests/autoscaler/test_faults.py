@@ -24,12 +24,13 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer, answer, until
 from tests.cluster.apiserver import status as refusal
+from tonnage.autoscaler import program as programs
 from tonnage.autoscaler.actuator import Actuator, NotLeadingError
 from tonnage.autoscaler.provider_state import ProviderReader
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.providers.protocol import Instance
-from tonnage.rules import pipeline
-from tonnage.rules.framework import Ask, Outcome
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask, Outcome, Rule
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 
@@ -413,7 +414,7 @@ async def test_random_refusals_of_the_api_server_never_buy_twice(clock: VirtualC
 # Rules
 
 
-class StumblesOverNewNodes:
+class StumblesOverNewNodes(Rule):
     """A rule that fails for one pod as soon as a node is imagined for it."""
 
     name = "Stumbles"
@@ -429,7 +430,8 @@ async def test_pods_that_no_decision_can_be_made_with_together_are_decided_on_ap
     clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each of them alone is fine: without a node that is imagined for the other."""
-    monkeypatch.setattr(pipeline, "BEYOND", (StumblesOverNewNodes(),))
+    stumbling = Features(more_rules=(StumblesOverNewNodes(),))
+    monkeypatch.setattr(programs, "features_of", lambda *_: stumbling)
     term = PodAffinityTerm(
         topology_key=builders.HOSTNAME, label_selector=builders.selecting({"app": "bad"})
     )

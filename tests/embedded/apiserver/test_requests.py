@@ -167,6 +167,12 @@ def test_a_workload_of_the_wrong_shape_is_refused_in_words(api: Api) -> None:
     assert api.refused("POST", path, body) == (422, "Invalid")
 
 
+def test_a_kind_whose_fields_nobody_knows_is_still_refused_in_words(api: Api) -> None:
+    """Tonnage reads no config maps, so nothing has looked at types before their rules do."""
+    body = {"metadata": {"name": "one"}, "data": ["a", "b"]}
+    assert api.refused("POST", CONFIG_MAPS, body) == (400, "BadRequest")
+
+
 def test_a_version_the_server_never_had_is_too_large(api: Api) -> None:
     assert api.refused("GET", CONFIG_MAPS, resourceVersion="999999") == (504, "Timeout")
 
