@@ -353,10 +353,10 @@ async def test_the_next_leader_goes_on_where_the_last_one_stopped(clock: Virtual
 async def test_who_no_longer_leads_asks_for_nothing(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         cloud = Cloud(server)
-        asking = ProviderReader(cloud, clock=clock)
-        hands = Actuator(asking, leading=lambda: False, recorder=None, dry_run=False)
+        provider_reader = ProviderReader(cloud, clock=clock)
+        actuator = Actuator(provider_reader, leading=lambda: False, recorder=None, dry_run=False)
         with pytest.raises(NotLeadingError):
-            await hands.increase("g", 1, reason="a pod waits")
+            await actuator.increase("g", 1, reason="a pod waits")
         assert cloud.asked == []
 
 

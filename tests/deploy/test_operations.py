@@ -39,7 +39,7 @@ def event_reasons() -> set[str]:
 def _reasons(tree: ast.AST) -> Iterator[str]:
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            for call in _calls(function, "_hands.tell"):
+            for call in _calls(function, "_actuator.tell"):
                 yield from _said(call, function)
 
 
@@ -88,9 +88,9 @@ def test_that_place_is_only_ever_called() -> None:
         named = [
             one
             for one in ast.walk(tree)
-            if isinstance(one, ast.Attribute) and ast.unparse(one).endswith("_hands.tell")
+            if isinstance(one, ast.Attribute) and ast.unparse(one).endswith("_actuator.tell")
         ]
-        assert len(named) == len(list(_calls(tree, "_hands.tell"))), name
+        assert len(named) == len(list(_calls(tree, "_actuator.tell"))), name
 
 
 def test_no_metric_is_registered_where_nobody_scrapes() -> None:

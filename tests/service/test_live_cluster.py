@@ -44,7 +44,7 @@ async def test_what_comes_while_it_stands_still_is_taken_in_afterwards(
         cluster = standing(server, clock)
         async with lifecycle.beside(cluster.mirror.run()):
             await cluster.cache(Pod).wait_synced()
-            with cluster.standing_still():
+            with cluster.frozen():
                 put_pod(server, "second")
                 server.remove(f"{PODS}/leaves")
                 await until(lambda: cluster.pod("default/second") is not None, clock=clock)

@@ -53,12 +53,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fits(self) -> tuple[str, ...]:
         """Names of the nodes the pod fits on."""
-        return tuple(one.node for one in self.verdicts if one.code is Code.SUCCESS)
+        return tuple(verdict.node for verdict in self.verdicts if verdict.code is Code.SUCCESS)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the verdicts could not take into account, each thing once."""
-        return tuple(dict.fromkeys(text for one in self.verdicts for text in one.warnings))
+        return tuple(dict.fromkeys(text for verdict in self.verdicts for text in verdict.warnings))
 
 
 def load(
@@ -409,10 +409,10 @@ class Cluster:
         return found
 
     def _unknown(self, pod: str) -> str:
-        for one in self._objects:
-            name, key = one.metadata.name, f"{one.metadata.namespace}/{one.metadata.name}"
-            if isinstance(one, Pod) and one.status.phase in FINISHED and pod in (key, name):
-                phase = one.status.phase
+        for obj in self._objects:
+            name, key = obj.metadata.name, f"{obj.metadata.namespace}/{obj.metadata.name}"
+            if isinstance(obj, Pod) and obj.status.phase in FINISHED and pod in (key, name):
+                phase = obj.status.phase
                 return f"pod {key} has finished ({phase}): there is nothing left to schedule"
         keys = list(self._snapshot.pods)
         if not keys:
@@ -435,11 +435,11 @@ def _missing_namespaces(objects: Iterable[KubeObject]) -> list[Namespace]:
     """Namespaces that pods live in and that are not among the objects."""
     lived_in: dict[str, None] = {}
     given = set()
-    for one in objects:
-        if isinstance(one, Pod):
-            lived_in[one.metadata.namespace] = None
-        elif isinstance(one, Namespace):
-            given.add(one.metadata.name)
+    for obj in objects:
+        if isinstance(obj, Pod):
+            lived_in[obj.metadata.namespace] = None
+        elif isinstance(obj, Namespace):
+            given.add(obj.metadata.name)
     return [
         Namespace(metadata=ObjectMeta(name=name, labels={NAMESPACE_LABEL: name}))
         for name in lived_in

@@ -99,13 +99,13 @@ def total(driver: str, members: Sequence[SlotUse]) -> DriverTotal:
     return DriverTotal(
         driver=driver,
         nodes=len(members),
-        unlimited=sum(one.state == "unlimited" for one in members),
-        unknown=sum(one.state == "unknown" for one in members),
-        limit=sum(one.limit or 0 for one in members),
-        used=sum(one.used for one in members),
-        held=sum(one.held for one in members),
-        free=sum(one.free or 0 for one in members),
-        over=sum(one.over for one in members),
+        unlimited=sum(member.state == "unlimited" for member in members),
+        unknown=sum(member.state == "unknown" for member in members),
+        limit=sum(member.limit or 0 for member in members),
+        used=sum(member.used for member in members),
+        held=sum(member.held for member in members),
+        free=sum(member.free or 0 for member in members),
+        over=sum(member.over for member in members),
     )
 
 

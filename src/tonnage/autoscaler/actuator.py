@@ -23,13 +23,13 @@ class Actuator:
 
     def __init__(
         self,
-        asking: ProviderReader,
+        provider_reader: ProviderReader,
         *,
         leading: Callable[[], bool],
         recorder: Recorder | None,
         dry_run: bool,
     ) -> None:
-        self._asking = asking
+        self._reader = provider_reader
         self._leading = leading
         self._recorder = recorder
         self.dry_run = dry_run
@@ -42,17 +42,17 @@ class Actuator:
         return self._recorder.refused if self._recorder is not None else None
 
     async def increase(self, group: str, delta: int, *, reason: str) -> None:
-        provider = self._asking.provider
+        provider = self._reader.provider
         await self._act("increase", group, delta, reason, lambda: provider.increase(group, delta))
 
     async def delete(self, group: str, names: Sequence[str], *, reason: str) -> None:
-        provider = self._asking.provider
+        provider = self._reader.provider
         await self._act(
             "delete", group, len(names), reason, lambda: provider.delete(group, names), names
         )
 
     async def decrease_target(self, group: str, delta: int, *, reason: str) -> None:
-        provider = self._asking.provider
+        provider = self._reader.provider
         await self._act(
             "decreaseTarget", group, delta, reason, lambda: provider.decrease_target(group, delta)
         )
@@ -103,7 +103,7 @@ class Actuator:
             self.check(f"{deed} of group {group}")
             _log.info("asking the provider", extra=fields)
             what = f"{deed} of group {group}"
-            await self._asking.within(start(), seconds=self.timeout, what=what)
+            await self._reader.within(start(), seconds=self.timeout, what=what)
         except (ProviderError, NotLeadingError) as refused:
             error = str(refused)
             _log.error("provider not asked or not able", extra={**fields, "error": error})

@@ -61,7 +61,11 @@ class Assessor:
     ) -> Assessment:
         """Look at what is known; `blind` leaves out the pods whose volumes cannot be judged."""
         world = self._world
-        come_from = (world.revision, [_whatever_size(one) for one in provided.groups], config)
+        come_from = (
+            world.revision,
+            [_whatever_size(group) for group in provided.groups],
+            config,
+        )
         if come_from != self._known_from or now >= self._known_until:
             self._known, self._known_from = {}, come_from
             self._known_until = now + _AT_LEAST_EVERY
@@ -96,7 +100,7 @@ class Assessor:
         ids = {node.spec.provider_id for node in nodes.values() if node.spec.provider_id}
         self.registered = frozenset(nodes.keys() | ids)
         # A node that is coming up turns unready by the passing of time alone.
-        deadlines = (one.deadline for one in found.readiness.nodes.values())
+        deadlines = (node.deadline for node in found.readiness.nodes.values())
         passing = (deadline for deadline in deadlines if deadline is not None)
         self._known_until = min(self._known_until, *passing, math.inf)
 
@@ -127,7 +131,7 @@ class Assessor:
     def _learn(self, config: AutoscalerConfig, now: float) -> None:
         lessons = self.memory.lessons
         # Only refusals teach a ceiling, and what is attached can only prove one wrong.
-        teach = self._world.volumes_are_refused or any(one.kind == CEILING for one in lessons)
+        teach = self._world.volumes_are_refused or any(lesson.kind == CEILING for lesson in lessons)
         self.recall(
             limit_lessons.renewed(
                 lessons,

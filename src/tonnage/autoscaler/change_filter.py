@@ -83,11 +83,17 @@ def _same(one: Node, other: Node) -> bool:
 
 
 def _conditions(node: Node) -> list[tuple[str, str, str | None]]:
-    return [(one.type, one.status, one.last_transition_time) for one in node.status.conditions]
+    return [
+        (condition.type, condition.status, condition.last_transition_time)
+        for condition in node.status.conditions
+    ]
 
 
 def _is_ready(node: Node) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in node.status.conditions
+    )
 
 
 def _told(csinode: CSINode) -> tuple[object, ...]:

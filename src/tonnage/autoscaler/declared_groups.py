@@ -36,7 +36,7 @@ class DeclaredGroups(DeclarativeProvider):
 
     async def refresh(self) -> None:
         self._good.take(await self._source())
-        declared = tuple(_labelled(one, self._label) for one in self._good.groups.values())
+        declared = tuple(_labelled(group, self._label) for group in self._good.groups.values())
         if [one.metadata.name for one in declared] != list(self._groups):
             # Only with the nodes there are does a group without a target know its own.
             self._groups = {}
@@ -55,10 +55,10 @@ def _labelled(group: NodeGroup, label: str) -> NodeGroup:
 def resized(told: Declarations, sizes: Mapping[str, tuple[int, int]]) -> Declarations:
     """The groups with other bounds for those named, as upstream's `--nodes MIN:MAX:NAME` gives."""
     groups = tuple(
-        _bounded(one, *sizes[one.metadata.name]) if one.metadata.name in sizes else one
-        for one in told.groups
+        _bounded(group, *sizes[group.metadata.name]) if group.metadata.name in sizes else group
+        for group in told.groups
     )
-    known = {one.metadata.name for one in groups} | told.misspelt
+    known = {group.metadata.name for group in groups} | told.misspelt
     unknown = sorted(set(sizes) - known)
     if unknown and not told.illegible:
         problem = f"--nodes: there is no node group {', '.join(unknown)}"

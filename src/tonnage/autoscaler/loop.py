@@ -85,22 +85,22 @@ class Autoscaler:
         self._time = SteadyTime(clock)
         self._metrics = metrics
         self._identity = identity
-        self._asking = ProviderReader(provider, clock=clock)
-        self._hands = Actuator(self._asking, leading=leading, recorder=recorder, dry_run=dry_run)
-        self._untainter = StartupTaintRemover(world, self._hands, client=client, clock=clock)
+        self._reader = ProviderReader(provider, clock=clock)
+        self._actuator = Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run)
+        self._taint_remover = StartupTaintRemover(world, self._actuator, client=client, clock=clock)
         self._store = StateStore(client, namespace=namespace)
-        self._surveyor = Assessor(world)
-        self._chooser = Planner(world, clock=clock, worker=worker)
-        self._keeper = DecisionRecorder(world, clock=clock)
-        self._teller = StatusWriter(client, metrics=metrics, namespace=namespace, mode=self._mode)
+        self._assessor = Assessor(world)
+        self._planner = Planner(world, clock=clock, worker=worker)
+        self._recorder = DecisionRecorder(world, clock=clock)
+        self._status = StatusWriter(client, metrics=metrics, namespace=namespace, mode=self._mode)
         self._scale_down = ScaleDown(
             world,
-            Actuator(self._asking, leading=leading, recorder=recorder, dry_run=dry_run),
+            Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run),
             client=client,
             clock=clock,
             now=self._time.now,
             registry=metrics.registry,
-            about=lambda: self._teller.about(self._config.current),
+            about=lambda: self._status.about(self._config.current),
             write_down=self._save,
             worker=worker,
         )
@@ -117,17 +117,17 @@ class Autoscaler:
     @property
     def report(self) -> RoundReport | None:
         """The last round."""
-        return self._teller.report
+        return self._status.report
 
     @property
     def document(self) -> dict[str, Any]:
         """The last round for operators."""
-        return self._teller.document
+        return self._status.document
 
     @property
     def decisions(self) -> DecisionLog:
         """The last decisions."""
-        return self._keeper.log
+        return self._recorder.log
 
     async def run(self) -> None:
         """Loop until cancelled; to be called whenever we become leader."""
@@ -189,18 +189,18 @@ class Autoscaler:
         problems = (self._config.problem, self.decisions.problem, self._store.problem)
         self._problems = list(filter(None, problems))
         self._problems.extend(self._silenced())
-        self._hands.done = []
-        self._keeper.forget()
-        self._hands.timeout = config.provider_timeout
+        self._actuator.done = []
+        self._recorder.forget()
+        self._actuator.timeout = config.provider_timeout
         self._world.configure(config, features, schedulers=config.allowed_scheduler_names)
         trust = self._world.trust(csi_aware=config.csi_aware)
         if trust.hold:
             await self._finish(self._held(trust.hold, trust), config)
             return True
-        self._problems.extend(await self._untainter.untaint(config))
-        self._hands.check("refresh")
+        self._problems.extend(await self._taint_remover.untaint(config))
+        self._actuator.check("refresh")
         with self._metrics.timed("cloudProviderRefresh"):
-            provided = await self._asking.everything(seconds=config.provider_timeout)
+            provided = await self._reader.everything(seconds=config.provider_timeout)
         self._problems.extend((*provided.unread, *provided.problems.values()))
         await self._world.batch.take_along(
             window=config.batch_window, longest=config.longest_batch_window
@@ -219,43 +219,43 @@ class Autoscaler:
         now = self._time.now()
         with self._metrics.timed("updateClusterState"):
             blind = bool(trust.blind_to_volumes)
-            found = self._surveyor.look(
+            found = self._assessor.look(
                 provided, config=config, features=features, now=now, blind=blind
             )
             observation = self._observe(found, provided, config, now)
         if not provided.groups:
             self._problems.append(NO_GROUPS)
-        self._cleaner.tell(observation)
-        self._cleaner.tell_problems(provided)
-        self._cleaner.tell_unready(found.readiness, provided, config)
-        self._cleaner.tell_outages(found.readiness)
-        changed = await self._cleaner.clear(observation, provided)
+        self._remediator.tell(observation)
+        self._remediator.tell_problems(provided)
+        self._remediator.tell_unready(found.readiness, provided, config)
+        self._remediator.tell_outages(found.readiness)
+        changed = await self._remediator.clear(observation, provided)
         hold = "" if found.readiness.healthy else found.readiness.reason
         plan: Plan | None = None
         settled = True
         if hold:
-            self._hands.tell(self._teller.about(config), "ClusterUnhealthy", hold, warning=True)
+            self._actuator.tell(self._status.about(config), "ClusterUnhealthy", hold, warning=True)
         else:
-            replaced = await self._cleaner.replace_unready(
+            replaced = await self._remediator.replace_unready(
                 found.readiness, observation, provided, config, now=now
             )
             if changed or replaced:
                 # Sizes are no longer what was looked at.
                 settled = False
             else:
-                if self._hands.done:
+                if self._actuator.done:
                     # Something was tried in vain, and the world went on meanwhile.
-                    found = self._surveyor.look(
+                    found = self._assessor.look(
                         provided, config=config, features=features, now=now, blind=blind
                     )
                 found = found.told(
                     skipped=self._skipped(provided, observation),
                     upcoming={name: one.upcoming for name, one in observation.groups.items()},
                 )
-                self._keeper.look(config)
+                self._recorder.look(config)
                 made = await self._decision(found)
                 plan = made.plan
-                self._keeper.note(made)
+                self._recorder.note(made)
                 settled = await self._carry_out(plan, provided, observation, config, now)
         if settled:
             situation = Situation(found, provided, trust, plan=plan, hold=hold)
@@ -269,18 +269,18 @@ class Autoscaler:
             readiness=found.readiness,
             observation=observation,
             plan=plan,
-            done=(*self._hands.done, *self._scale_down.done()),
+            done=(*self._actuator.done, *self._scale_down.done()),
             waiting=len(self._world.waiting),
             waiting_with_volumes=sum(bool(record.volumes) for record in found.pending),
-            because_of_volumes=await self._chooser.because_of_volumes(config, features),
+            because_of_volumes=await self._planner.because_of_volumes(config, features),
             problems=tuple(self._problems),
-            slots=self._surveyor.slots(provided.groups),
+            slots=self._assessor.slots(provided.groups),
             refused=self._refused(),
             scale_down=self._scale_down.report,
         )
         await self._save()
         await self._finish(report, config)
-        await self._keeper.keep(report, config)
+        await self._recorder.keep(report, config)
         return settled
 
     def _observe(
@@ -298,8 +298,8 @@ class Autoscaler:
                 )
                 for group in provided.groups
             ],
-            registered=self._surveyor.registered,
-            unread=self._surveyor.unread,
+            registered=self._assessor.registered,
+            unread=self._assessor.unread,
             policy=policy_of(config, live=True),
             patience=config.patience,
             now=now,
@@ -307,7 +307,7 @@ class Autoscaler:
 
     async def _decision(self, found: Assessment) -> Decision:
         with self._metrics.timed("scaleUp"):
-            made, left_out = await self._chooser.decide(found)
+            made, left_out = await self._planner.decide(found)
         self._problems.extend((*left_out, *made.plan.warnings))
         return made
 
@@ -330,19 +330,19 @@ class Autoscaler:
                     "why": step.reason,
                 },
             )
-        self._buyer.tell_set_apart(plan.set_apart)
-        settled = await self._buyer.buy(plan, provided, config, now=now)
+        self._executor.tell_set_apart(plan.set_apart)
+        settled = await self._executor.buy(plan, provided, config, now=now)
         if settled:
-            self._buyer.tell_not_helped(plan.not_helped)
+            self._executor.tell_not_helped(plan.not_helped)
         if config.enforce_node_group_min_size and not plan.scale_ups:
             skipped = self._skipped(provided, observation)
-            await self._buyer.reach_minimum(provided, skipped, config, now=now)
+            await self._executor.reach_minimum(provided, skipped, config, now=now)
         return settled
 
     def _skipped(self, provided: ProviderState, observation: Observation) -> dict[str, str]:
         """Groups that may not be scaled up, and why."""
         return {
-            **dict.fromkeys(self._buyer.resting, "its provider refused a moment ago"),
+            **dict.fromkeys(self._executor.resting, "its provider refused a moment ago"),
             **{
                 name: one.skip_reason for name, one in observation.groups.items() if one.skip_reason
             },
@@ -355,18 +355,18 @@ class Autoscaler:
         self._registry = Registry(restored(state.registry, now=self._time.now()))
         self._scale_down.restore(state.scale_down)
         if state.memory != TemplateMemory():
-            self._surveyor.memory = state.memory
+            self._assessor.memory = state.memory
 
         def about() -> InvolvedObject:
-            return self._teller.about(self._config.current)
+            return self._status.about(self._config.current)
 
-        self._cleaner = Remediator(
-            self._world, self._hands, self._registry, about=about, metrics=self._metrics
+        self._remediator = Remediator(
+            self._world, self._actuator, self._registry, about=about, metrics=self._metrics
         )
-        self._buyer = ScaleUpExecutor(
+        self._executor = ScaleUpExecutor(
             self._world,
-            self._asking,
-            self._hands,
+            self._reader,
+            self._actuator,
             self._registry,
             about=about,
             metrics=self._metrics,
@@ -377,16 +377,16 @@ class Autoscaler:
     async def _load(self) -> None:
         """What the leader before us knew. If it cannot be read, patience is lost, nothing else."""
         config = self._config.current
-        if config.write_status_configmap and not self._hands.dry_run:
-            await self._teller.begin(config)
+        if config.write_status_configmap and not self._actuator.dry_run:
+            await self._status.begin(config)
         try:
             self._begin(await self._store.load())
         except ClusterError as error:
             _log.warning("stored state not read", extra={"error": str(error)})
-            self._begin(State(memory=self._surveyor.memory))
+            self._begin(State(memory=self._assessor.memory))
 
     async def _save(self) -> None:
-        if self._hands.dry_run:
+        if self._actuator.dry_run:
             return
         try:
             # Removals write down where they are, too.
@@ -394,7 +394,7 @@ class Autoscaler:
                 await self._store.save(
                     State(
                         registry=self._registry.state,
-                        memory=self._surveyor.memory,
+                        memory=self._assessor.memory,
                         scale_down=self._scale_down.memory,
                     )
                 )
@@ -403,7 +403,7 @@ class Autoscaler:
         except errors.Conflict as error:
             stored = await self._store.forget()
             if stored is not None:
-                self._surveyor.recall(stored.memory.lessons)
+                self._assessor.recall(stored.memory.lessons)
             raise NotLeadingError(
                 f"the stored state was changed by somebody else: {error}"
             ) from error
@@ -436,13 +436,13 @@ class Autoscaler:
 
     def _silenced(self) -> Iterator[str]:
         """What could not be told when something was last said."""
-        if self._hands.refused is not None:
-            yield f"events are not written: {self._hands.refused.right}"
-        if self._teller.refused is not None:
-            yield f"the status ConfigMap is not written: {self._teller.refused.right}"
+        if self._actuator.refused is not None:
+            yield f"events are not written: {self._actuator.refused.right}"
+        if self._status.refused is not None:
+            yield f"the status ConfigMap is not written: {self._status.refused.right}"
 
     def _refused(self) -> tuple[errors.Forbidden, ...]:
-        found = (self._hands.refused, self._teller.refused, self._state_refused)
+        found = (self._actuator.refused, self._status.refused, self._state_refused)
         return tuple(one for one in found if one is not None)
 
     def _held(self, hold: str, trust: Trust, provided: ProviderState | None = None) -> RoundReport:
@@ -465,14 +465,14 @@ class Autoscaler:
         await self._finish(report, self._config.current)
 
     async def _finish(self, report: RoundReport, config: AutoscalerConfig) -> None:
-        self._teller.take(report)
-        if config.write_status_configmap and not self._hands.dry_run:
-            await self._teller.write(config)
+        self._status.take(report)
+        if config.write_status_configmap and not self._actuator.dry_run:
+            await self._status.write(config)
 
     def _mode(self) -> Mapping[str, object]:
         return {
             "identity": self._identity,
-            "dryRun": self._hands.dry_run,
+            "dryRun": self._actuator.dry_run,
             "configProblem": self._config.problem,
             "optInEnforcedBy": self._enforcer(),
         }

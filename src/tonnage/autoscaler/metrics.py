@@ -270,15 +270,18 @@ class AutoscalerMetrics:
     def _take_nodes(self, report: RoundReport) -> None:
         if report.readiness is None or report.observation is None:
             return
-        standings = report.observation.groups.values()
-        self._nodes.labels("unregistered").set(sum(one.unregistered for one in standings))
-        self._nodes.labels("longUnregistered").set(sum(len(one.overdue) for one in standings))
-        self._healthy.replace({(one.group,): one.healthy for one in standings})
+        healths = report.observation.groups.values()
+        self._nodes.labels("unregistered").set(sum(health.unregistered for health in healths))
+        self._nodes.labels("longUnregistered").set(sum(len(health.overdue) for health in healths))
+        self._healthy.replace({(health.group,): health.healthy for health in healths})
         self._backoff.replace(
             {
-                (one.group, one.backoff.failure.code or one.backoff.failure.error_class): 1
-                for one in standings
-                if one.backoff is not None
+                (
+                    health.group,
+                    health.backoff.failure.code or health.backoff.failure.error_class,
+                ): 1
+                for health in healths
+                if health.backoff is not None
             }
         )
         if report.readiness is not self._counted:
@@ -287,19 +290,19 @@ class AutoscalerMetrics:
 
     def _count_nodes(self, readiness: Readiness) -> None:
         nodes = readiness.nodes.values()
-        states = Tally(one.state for one in nodes)
-        suspended = sum(one.suspended for one in readiness.groups.values())
+        states = Tally(node.state for node in nodes)
+        suspended = sum(group.suspended for group in readiness.groups.values())
         self._nodes.labels("ready").set(states[READY])
         self._nodes.labels("unready").set(states[UNREADY] - suspended)
         self._nodes.labels("notStarted").set(states[COMING_UP])
         self._nodes.labels("suspended").set(suspended)
-        coming_up = Tally(one.group or "" for one in nodes if one.state == COMING_UP)
+        coming_up = Tally(node.group or "" for node in nodes if node.state == COMING_UP)
         self._coming_up.replace({(name,): count for name, count in coming_up.items()})
         lacking = Tally(
-            driver for one in nodes if one.state == UNREADY for driver in one.missing_drivers
+            driver for node in nodes if node.state == UNREADY for driver in node.missing_drivers
         )
         self._unready_drivers.replace({(name,): count for name, count in lacking.items()})
-        self._outages.replace({(one.driver,): one.lacking for one in readiness.outages})
+        self._outages.replace({(outage.driver,): outage.lacking for outage in readiness.outages})
 
     def _take_plan(self, report: RoundReport) -> None:
         assert report.plan is not None
@@ -310,6 +313,6 @@ class AutoscalerMetrics:
         self._not_helped.labels("true").set(because[True])
         self._not_helped.labels("false").set(because[False])
         limits = report.plan.limits
-        self._source.replace({(one.group, one.driver, one.source): 1 for one in limits})
-        unknown = Tally(one.group for one in limits if one.source == UNKNOWN)
-        self._unknown.replace({(one.group,): unknown[one.group] for one in limits})
+        self._source.replace({(limit.group, limit.driver, limit.source): 1 for limit in limits})
+        unknown = Tally(limit.group for limit in limits if limit.source == UNKNOWN)
+        self._unknown.replace({(limit.group,): unknown[limit.group] for limit in limits})

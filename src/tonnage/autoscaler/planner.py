@@ -40,7 +40,7 @@ class Planner:
             if _same_question(before, found) and _same_templates(before, found):
                 return Decision(plan, found.templates, found.readiness, found.inputs), []
         # Leases are renewed and watches read meanwhile; what the plan is made from stands still.
-        with grpc_choice.expanders(found.inputs.options) as asked, self._world.standing_still():
+        with grpc_choice.expanders(found.inputs.options) as asked, self._world.frozen():
             worker = self._worker if asked is None else workers.in_thread
             made, left_out = await worker(lambda: self._decided(found, asked))
         if not found.pending:
@@ -52,7 +52,7 @@ class Planner:
     ) -> Mapping[Blame, int]:
         """How many of the pods that wait do so for their volumes, as far as there is time."""
         end = self._clock.monotonic() + (config.time_budget or float("inf"))
-        with self._world.standing_still():
+        with self._world.frozen():
             return await self._worker(
                 lambda: volume_causes.because_of_volumes(
                     self._world.snapshot,

@@ -26,11 +26,11 @@ class Remediator:
     """Deletes only what the provider itself calls failed or nobody has seen a node of in time."""
 
     def __init__(
-        self, world: ClusterView, hands: Actuator, registry: Registry, *,
+        self, world: ClusterView, actuator: Actuator, registry: Registry, *,
         about: Callable[[], InvolvedObject], metrics: AutoscalerMetrics,
     ) -> None:  # fmt: skip
         self._world = world
-        self._hands = hands
+        self._actuator = actuator
         self._registry = registry
         self._status = about
         self._metrics = metrics
@@ -62,13 +62,13 @@ class Remediator:
                     f"source errors: {one.failure.message}"
                 )
                 self._metrics.failed_creations(one.failure.code or "other", one.nodes)
-            self._hands.tell(self._about, reason, message, warning=True)
+            self._actuator.tell(self._about, reason, message, warning=True)
 
     def tell_problems(self, provided: ProviderState) -> None:
         """Say what somebody has to mend about groups, each thing once."""
         now = set(provided.to_mend)
         for problem in sorted(now - self._told_problems):
-            self._hands.tell(self._about, "NodeGroupProblem", problem, warning=True)
+            self._actuator.tell(self._about, "NodeGroupProblem", problem, warning=True)
         self._told_problems = now
 
     async def clear(self, observation: Observation, provided: ProviderState) -> bool:
@@ -78,22 +78,22 @@ class Remediator:
         """
         changed = False
         by_id = {group.id: group for group in provided.groups}
-        for name, standing in observation.groups.items():
+        for name, group_health in observation.groups.items():
             group = by_id[name]
-            if standing.failed:
+            if group_health.failed:
                 changed |= await self._delete(
-                    group, standing.failed, provided, reason="its creation failed"
+                    group, group_health.failed, provided, reason="its creation failed"
                 )
-            if standing.overdue and len(self._world.cache(Node)):
+            if group_health.overdue and len(self._world.cache(Node)):
                 changed |= await self._delete(
                     group,
-                    standing.overdue,
+                    group_health.overdue,
                     provided,
                     reason="no node has registered for it",
                     still_awaited=True,
                 )
-            if standing.give_back:
-                changed |= await self._give_back(group, standing.give_back)
+            if group_health.give_back:
+                changed |= await self._give_back(group, group_health.give_back)
         return changed
 
     def tell_unready(
@@ -108,7 +108,7 @@ class Remediator:
             node = self._world.cache(Node).get(name)
             if node is not None and self._told_unready.get(name) != missing:
                 self._told_unready[name] = missing
-                self._hands.tell(
+                self._actuator.tell(
                     node,
                     "CSIDriverNotRegistered",
                     f"{', '.join(missing)} not registered within "
@@ -118,13 +118,13 @@ class Remediator:
 
     def tell_outages(self, readiness: Readiness) -> None:
         """Say that it is the driver where most nodes lack it, and when that is over."""
-        outages = {one.driver: one for one in readiness.outages if one.proven}
+        outages = {outage.driver: outage for outage in readiness.outages if outage.proven}
         for name in sorted(self._told_outages - outages.keys()):
             message = f"Driver {name} is no longer missing on most nodes"
-            self._hands.tell(self._about, "CSIDriverBack", message)
+            self._actuator.tell(self._about, "CSIDriverBack", message)
         for name in sorted(outages.keys() - self._told_outages):
             message = f"{outages[name]}: it is the driver, not the nodes; none is replaced for it"
-            self._hands.tell(self._about, "CSIDriverOutage", message, warning=True)
+            self._actuator.tell(self._about, "CSIDriverOutage", message, warning=True)
         self._told_outages = set(outages)
 
     async def replace_unready(
@@ -144,7 +144,7 @@ class Remediator:
         if not config.replace_unready_drivers:
             return False
         by_id = {group.id: group for group in provided.groups}
-        out = {one.driver for one in readiness.outages if one.proven}
+        out = {outage.driver for outage in readiness.outages if outage.proven}
         replaced: set[str] = set()
         for name, missing in self._lacking(readiness, provided).items():
             group = by_id.get(readiness.nodes[name].group or "")
@@ -180,12 +180,15 @@ class Remediator:
         """Nodes past their time with the drivers they lack, but for those on their way out."""
         self._leaving &= readiness.nodes.keys()
         leaving = self._leaving | {
-            one.name for machines in provided.machines.values() for one in machines if one.deleting
+            machine.name
+            for machines in provided.machines.values()
+            for machine in machines
+            if machine.deleting
         }
         return {
-            one.node: one.missing_drivers
-            for one in readiness.nodes.values()
-            if one.state == UNREADY and one.missing_drivers and one.node not in leaving
+            node.node: node.missing_drivers
+            for node in readiness.nodes.values()
+            if node.state == UNREADY and node.missing_drivers and node.node not in leaving
         }
 
     def _is_empty(self, node: str) -> bool:
@@ -199,18 +202,18 @@ class Remediator:
                 if group.target >= group.max_size:
                     return False
                 # Not below the minimum even for a moment: first the new one, then away with it.
-                await self._hands.increase(group.id, 1, reason=reason)
-            await self._hands.delete(group.id, [node], reason=reason)
+                await self._actuator.increase(group.id, 1, reason=reason)
+            await self._actuator.delete(group.id, [node], reason=reason)
         except ProviderError as error:
             message = f"Failed to replace node {node}: {error}"
-            self._hands.tell(self._about, "ReplaceUnreadyFailed", message, warning=True)
+            self._actuator.tell(self._about, "ReplaceUnreadyFailed", message, warning=True)
             return False
-        if not self._hands.dry_run:
+        if not self._actuator.dry_run:
             self._leaving.add(node)
-            self._hands.tell(
+            self._actuator.tell(
                 self._about, "ReplaceUnready", f"Removed node {node} without its drivers"
             )
-        return not self._hands.dry_run
+        return not self._actuator.dry_run
 
     async def _delete(
         self,
@@ -226,32 +229,32 @@ class Remediator:
         if not going:
             return False
         try:
-            await self._hands.delete(group.id, going, reason=reason)
+            await self._actuator.delete(group.id, going, reason=reason)
         except ProviderError as error:
             for name in going:
                 message = f"Failed to remove node {name}: {error}"
-                self._hands.tell(self._about, "DeleteUnregisteredFailed", message, warning=True)
+                self._actuator.tell(self._about, "DeleteUnregisteredFailed", message, warning=True)
             return False
-        if self._hands.dry_run:
+        if self._actuator.dry_run:
             return False
         if still_awaited:
             self._registry.gave_up(group.id, len(going))
         self._metrics.unregistered_removed(len(going))
         for name in going:
             message = f"Removed unregistered node {name}"
-            self._hands.tell(self._about, "DeleteUnregistered", message)
+            self._actuator.tell(self._about, "DeleteUnregistered", message)
         return True
 
     async def _give_back(self, group: Group, nodes: int) -> bool:
         try:
-            await self._hands.decrease_target(
+            await self._actuator.decrease_target(
                 group.id, nodes, reason="they did not register in time"
             )
         except ProviderError as error:
             message = f"Failed to take back {nodes} nodes of group {group.id}: {error}"
-            self._hands.tell(self._about, "FailedToRevertScaleUp", message, warning=True)
+            self._actuator.tell(self._about, "FailedToRevertScaleUp", message, warning=True)
             return False
-        return not self._hands.dry_run
+        return not self._actuator.dry_run
 
 
 def _allowed(

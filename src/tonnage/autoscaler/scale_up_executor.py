@@ -29,8 +29,8 @@ class ScaleUpExecutor:
     def __init__(
         self,
         world: ClusterView,
-        asking: ProviderReader,
-        hands: Actuator,
+        provider_reader: ProviderReader,
+        actuator: Actuator,
         registry: Registry,
         *,
         about: Callable[[], InvolvedObject],
@@ -39,8 +39,8 @@ class ScaleUpExecutor:
         write_down: Callable[[], Awaitable[None]],
     ) -> None:
         self._world = world
-        self._asking = asking
-        self._hands = hands
+        self._reader = provider_reader
+        self._actuator = actuator
         self._registry = registry
         self._status = about
         self._metrics = metrics
@@ -110,14 +110,14 @@ class ScaleUpExecutor:
             pod = self._world.pod(one.pod)
             if pod is not None and (message != before or moment - at >= _SAY_AGAIN):
                 told[one.pod] = (message, moment)
-                self._hands.tell(pod, "NotTriggerScaleUp", message)
+                self._actuator.tell(pod, "NotTriggerScaleUp", message)
         self._told = told
         reached = any(
             MAX_NODES_REACHED in group.reasons for one in left_out for group in one.reasons
         )
         if reached and not self._full:
             message = "Max total nodes in cluster reached, pods are left out for it"
-            self._hands.tell(self._about, "MaxNodesTotalReached", message, warning=True)
+            self._actuator.tell(self._about, "MaxNodesTotalReached", message, warning=True)
         self._full = reached
 
     def tell_set_apart(self, pods: Sequence[SetApart]) -> None:
@@ -126,7 +126,7 @@ class ScaleUpExecutor:
             pod = self._world.pod(one.pod)
             if pod is not None and one.pod not in self._told_apart:
                 message = f"pod is decided on last and alone: {one.reason}"
-                self._hands.tell(pod, "SetApart", message, warning=True)
+                self._actuator.tell(pod, "SetApart", message, warning=True)
         self._told_apart = {one.pod for one in pods}
 
     async def _ask(
@@ -143,7 +143,7 @@ class ScaleUpExecutor:
         wanted = [(by_id[name], delta) for name, delta in deltas.items() if delta > 0]
         if not wanted:
             return {}
-        if not self._hands.dry_run:
+        if not self._actuator.dry_run:
             for group, delta in wanted:
                 provision_time = provided.options[group.id].max_node_provision_time or 0.0
                 self._registry.asked(
@@ -178,8 +178,8 @@ class ScaleUpExecutor:
         config: AutoscalerConfig,
     ) -> str:
         """Why the plan no longer holds, or nothing."""
-        self._hands.check("refresh")
-        found = await self._asking.newest_groups(seconds=config.provider_timeout)
+        self._actuator.check("refresh")
+        found = await self._reader.newest_groups(seconds=config.provider_timeout)
         newest = {group.id: group for group in found}
         before = {group.id: group.target for group in provided.groups}
         for group in found:
@@ -202,25 +202,25 @@ class ScaleUpExecutor:
         self, group: Group, delta: int, reason: str, config: AutoscalerConfig, *, now: float
     ) -> bool:
         size = f"{group.target + delta} instead of {group.target} (max: {group.max_size})"
-        if not self._hands.dry_run:
+        if not self._actuator.dry_run:
             message = f"Scale-up: setting group {group.id} size to {size}"
-            self._hands.tell(self._about, "ScaledUpGroup", message)
+            self._actuator.tell(self._about, "ScaledUpGroup", message)
         try:
-            await self._hands.increase(group.id, delta, reason=reason)
+            await self._actuator.increase(group.id, delta, reason=reason)
         except ProviderError as error:
             self._registry.gave_up(group.id, delta)
             seconds = self._leave_alone(group, error, config, now=now)
-            self._hands.tell(
+            self._actuator.tell(
                 self._about,
                 "FailedToScaleUpGroup",
                 f"Scale-up failed for group {group.id}: {error}; not tried again for {seconds:g}s",
                 warning=True,
             )
             return False
-        if not self._hands.dry_run:
+        if not self._actuator.dry_run:
             self._metrics.scaled_up(delta)
             message = f"Scale-up: group {group.id} size set to {size}"
-            self._hands.tell(self._about, "ScaledUpGroup", message)
+            self._actuator.tell(self._about, "ScaledUpGroup", message)
         return True
 
     def _leave_alone(
@@ -248,7 +248,7 @@ class ScaleUpExecutor:
         for key in step.pods:
             pod = self._world.pod(key)
             if pod is not None:
-                self._hands.tell(pod, "TriggeredScaleUp", message)
+                self._actuator.tell(pod, "TriggeredScaleUp", message)
 
 
 def _summary(one: NotHelped) -> str:

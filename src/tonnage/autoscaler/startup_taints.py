@@ -35,10 +35,10 @@ class StartupTaintRemover:
     """Removes a taint of a node once, and again only if it is back at once."""
 
     def __init__(
-        self, world: ClusterView, hands: Actuator, *, client: Client, clock: Clock
+        self, world: ClusterView, actuator: Actuator, *, client: Client, clock: Clock
     ) -> None:
         self._world = world
-        self._hands = hands
+        self._actuator = actuator
         self._client = client
         self._clock = clock
         self._removed: dict[tuple[str, str, str], float] = {}
@@ -88,10 +88,10 @@ class StartupTaintRemover:
         meta = node.metadata
         taints = [node.spec.taints[position] for position in positions]
         keys = ", ".join(taint.key for taint in taints)
-        if self._hands.dry_run:
+        if self._actuator.dry_run:
             _log.info("would remove startup taints", extra={"node": meta.name, "taints": keys})
             return ""
-        self._hands.check(f"untainting node {meta.name}")
+        self._actuator.check(f"untainting node {meta.name}")
         try:
             await self._client.patch(
                 Node, meta.name, _change(node, positions), style=PatchStyle.JSON
@@ -108,7 +108,7 @@ class StartupTaintRemover:
         for taint in taints:
             known_as = (meta.uid, taint.key, taint.effect)
             self._removed.setdefault(known_as, self._clock.monotonic())
-        self._hands.tell(node, "StartupTaintRemoved", f"Driver has registered, removed {keys}")
+        self._actuator.tell(node, "StartupTaintRemoved", f"Driver has registered, removed {keys}")
         return ""
 
     def _forget_gone_nodes(self) -> None:

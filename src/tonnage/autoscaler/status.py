@@ -91,10 +91,12 @@ class StatusConfigMap:
     def _cluster(self, report: RoundReport, time: str) -> dict[str, Any]:
         healthy = report.readiness is None or report.readiness.healthy
         groups = list(report.readiness.groups.values()) if report.readiness is not None else []
-        standings = report.observation.groups if report.observation is not None else {}
-        scaling = any(one.scaling_up for one in standings.values())
+        group_healths = report.observation.groups if report.observation is not None else {}
+        scaling = any(group_health.scaling_up for group_health in group_healths.values())
         lacking = _lacking_drivers(report)
-        counts = [_counts(one, standings.get(one.group), lacking[one.group]) for one in groups]
+        counts = [
+            _counts(group, group_healths.get(group.group), lacking[group.group]) for group in groups
+        ]
         return {
             "health": {
                 **self._part("health", "Healthy" if healthy else "Unhealthy", time),
@@ -121,17 +123,17 @@ class StatusConfigMap:
         found = []
         lacking = _lacking_drivers(report)
         for group in report.provided.groups:
-            standing = report.observation.groups[group.id]
+            group_health = report.observation.groups[group.id]
             readiness = report.readiness.groups[group.id]
-            health = "Healthy" if standing.healthy else "Unhealthy"
-            scale_up = self._part(f"{group.id}/scaleUp", _scale_up_status(standing), time)
-            scale_up["backoffInfo"] = _backoff(standing)
+            health = "Healthy" if group_health.healthy else "Unhealthy"
+            scale_up = self._part(f"{group.id}/scaleUp", _scale_up_status(group_health), time)
+            scale_up["backoffInfo"] = _backoff(group_health)
             found.append(
                 {
                     "name": group.id,
                     "health": {
                         **self._part(f"{group.id}/health", health, time),
-                        "nodeCounts": _counts(readiness, standing, lacking[group.id]),
+                        "nodeCounts": _counts(readiness, group_health, lacking[group.id]),
                         "cloudProviderTarget": group.target,
                         "minSize": group.min_size,
                         "maxSize": group.max_size,
@@ -166,31 +168,33 @@ def _rfc3339(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _scale_up_status(standing: GroupHealth) -> str:
-    if standing.scaling_up:
+def _scale_up_status(group_health: GroupHealth) -> str:
+    if group_health.scaling_up:
         return "InProgress"
-    if not standing.healthy:
+    if not group_health.healthy:
         return "Unhealthy"
-    return "Backoff" if standing.backoff is not None else "NoActivity"
+    return "Backoff" if group_health.backoff is not None else "NoActivity"
 
 
-def _backoff(standing: GroupHealth) -> dict[str, str]:
-    if standing.backoff is None:
+def _backoff(group_health: GroupHealth) -> dict[str, str]:
+    if group_health.backoff is None:
         return {}
-    message = standing.backoff.failure.message
+    message = group_health.backoff.failure.message
     if len(message) > _LONGEST_MESSAGE:
         message = message[: _LONGEST_MESSAGE - len("<truncated>")] + "<truncated>"
-    return {"errorCode": standing.backoff.failure.code, "errorMessage": message}
+    return {"errorCode": group_health.backoff.failure.code, "errorMessage": message}
 
 
 def _lacking_drivers(report: RoundReport) -> Counter[str]:
     """Nodes of each group that are unready because a driver never registered."""
     nodes = report.readiness.nodes.values() if report.readiness is not None else ()
-    return Counter(one.group or "" for one in nodes if one.state == UNREADY and one.missing_drivers)
+    return Counter(
+        node.group or "" for node in nodes if node.state == UNREADY and node.missing_drivers
+    )
 
 
 def _counts(
-    readiness: GroupReadiness, standing: GroupHealth | None, lacking_drivers: int = 0
+    readiness: GroupReadiness, group_health: GroupHealth | None, lacking_drivers: int = 0
 ) -> dict[str, Any]:
     one = readiness
     registered: dict[str, Any] = {
@@ -204,8 +208,8 @@ def _counts(
         registered["beingDeleted"] = one.deleting
     return {
         "registered": registered,
-        "unregistered": standing.unregistered if standing is not None else 0,
-        "longUnregistered": len(standing.overdue) if standing is not None else 0,
+        "unregistered": group_health.unregistered if group_health is not None else 0,
+        "longUnregistered": len(group_health.overdue) if group_health is not None else 0,
     }
 
 
@@ -236,7 +240,9 @@ def _ours(report: RoundReport, mode: Mapping[str, object]) -> dict[str, Any]:
         "held": report.held,
         "problems": problems[:_MOST],
         "problemCount": len(problems),
-        "missingRights": [_right(one) for one in report.trust.obstacles if one.forbidden]
+        "missingRights": [
+            _right(obstacle) for obstacle in report.trust.obstacles if obstacle.forbidden
+        ]
         + [_right(one) for one in report.refused],
         "waitingPods": report.waiting,
     }
@@ -245,31 +251,31 @@ def _ours(report: RoundReport, mode: Mapping[str, object]) -> dict[str, Any]:
     if report.readiness is not None:
         ours["comingUp"] = [
             {
-                "node": one.node,
-                "group": one.group,
-                "reason": one.reason,
-                "deadline": _rfc3339(one.deadline) if one.deadline is not None else None,
+                "node": node.node,
+                "group": node.group,
+                "reason": node.reason,
+                "deadline": _rfc3339(node.deadline) if node.deadline is not None else None,
             }
-            for one in report.readiness.nodes.values()
-            if one.state == COMING_UP
+            for node in report.readiness.nodes.values()
+            if node.state == COMING_UP
         ][:_MOST]
         ours["driverOutages"] = [
             {
-                "driver": one.driver,
-                "groups": list(one.groups),
-                "lacking": one.lacking,
-                "registered": one.registered,
+                "driver": outage.driver,
+                "groups": list(outage.groups),
+                "lacking": outage.lacking,
+                "registered": outage.registered,
             }
-            for one in report.readiness.outages
+            for outage in report.readiness.outages
         ][:_MOST]
         ours["unready"] = [
-            {"node": one.node, "group": one.group, "reason": one.reason}
-            for one in report.readiness.nodes.values()
-            if one.state == UNREADY
+            {"node": node.node, "group": node.group, "reason": node.reason}
+            for node in report.readiness.nodes.values()
+            if node.state == UNREADY
         ][:_MOST]
     if plan is not None:
-        ours["limits"] = [msgspec.to_builtins(one) for one in plan.limits[: 4 * _MOST]]
-        ours["unknownLimits"] = sum(one.source == UNKNOWN for one in plan.limits)
+        ours["limits"] = [msgspec.to_builtins(limit) for limit in plan.limits[: 4 * _MOST]]
+        ours["unknownLimits"] = sum(limit.source == UNKNOWN for limit in plan.limits)
         ours["lastDecision"] = {
             "time": _rfc3339(report.now),
             "scaleUps": _scale_ups(report),

@@ -54,4 +54,4 @@ def _is_to_blame(snapshot: Snapshot, pod: PodRecord, features: Features) -> bool
     if verdicts.fits.any():
         return False
     about_volumes = registry.names_about(features, Aspect.VOLUMES)
-    return any(one.plugin in about_volumes for one in verdicts.refusals())
+    return any(refusal.plugin in about_volumes for refusal in verdicts.refusals())

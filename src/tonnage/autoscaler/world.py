@@ -73,25 +73,25 @@ class ClusterView(LiveCluster):
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
         self._enforcers: dict[str, str] = {}
         self._states = States()
-        self._noticing = ChangeFilter(self.batch.call)
+        self._change_filter = ChangeFilter(self.batch.call)
         self.cache(Pod).subscribe(self._take_pod)
-        self.cache(Pod).subscribe(self._noticing.pod)
-        self.cache(Node).subscribe(self._noticing.node)
-        self.cache(CSINode).subscribe(self._noticing.csinode)
-        self.cache(VolumeAttachment).subscribe(self._noticing.attachment)
+        self.cache(Pod).subscribe(self._change_filter.pod)
+        self.cache(Node).subscribe(self._change_filter.node)
+        self.cache(CSINode).subscribe(self._change_filter.csinode)
+        self.cache(VolumeAttachment).subscribe(self._change_filter.attachment)
         self.cache(PersistentVolume).subscribe(self._volume_changed)
         for kind in _OF_TEMPLATES:
-            self.cache(kind).subscribe(self._noticing.other)
+            self.cache(kind).subscribe(self._change_filter.other)
 
     @property
     def revision(self) -> int:
         """Moves whenever templates or the readiness of nodes may have."""
-        return self._noticing.revision
+        return self._change_filter.revision
 
     @property
     def volumes_are_refused(self) -> bool:
         """Whether some machine has no room for a volume it should attach."""
-        return bool(self._noticing.refusals)
+        return bool(self._change_filter.refusals)
 
     @property
     def enforces_opt_in(self) -> str:
@@ -186,7 +186,7 @@ class ClusterView(LiveCluster):
     def _volume_changed(self, change: Change[PersistentVolume]) -> None:
         """Volumes take of what nodes have where that is published, and nowhere else."""
         if self.still or any(self.snapshot.storage.capacities_of(change.object.class_name)):
-            self._noticing.other(change)
+            self._change_filter.other(change)
 
     def _note_waiting(self, pod: Pod) -> None:
         key = f"{pod.metadata.namespace}/{pod.metadata.name}"
@@ -219,6 +219,8 @@ def is_unschedulable(pod: Pod) -> bool:
     if pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
         return False
     return any(
-        one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable"
-        for one in pod.status.conditions
+        condition.type == "PodScheduled"
+        and condition.status == "False"
+        and condition.reason == "Unschedulable"
+        for condition in pod.status.conditions
     )

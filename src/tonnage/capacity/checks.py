@@ -66,14 +66,14 @@ def unmatched(world: CapacityInputs) -> list[Unmatched]:
 
 def uncovered(world: CapacityInputs, groupings: Sequence[Grouping]) -> list[Uncovered]:
     """Classes with per-node capacity that an autoscaler cannot scale up for, and the groups."""
-    looked_at = {one.metadata.name for one in world.drivers if one.spec.storage_capacity}
+    looked_at = {driver.metadata.name for driver in world.drivers if driver.spec.storage_capacity}
     per_node = observed_sizes.sizes_of_nodes(world.capacities, world.nodes)
     kinds, _ = node_kinds.kinds_of(world.nodes, world.node_groups, groupings)
     index = LabelIndex({node_kinds.full_name(group): kind.sample for group, kind in kinds.items()})
     found = []
-    for one in world.classes:
-        name = one.metadata.name
-        if one.provisioner not in looked_at or name not in per_node:
+    for storage_class in world.classes:
+        name = storage_class.metadata.name
+        if storage_class.provisioner not in looked_at or name not in per_node:
             continue
         covered = {
             group
@@ -89,22 +89,24 @@ def uncovered(world: CapacityInputs, groupings: Sequence[Grouping]) -> list[Unco
             and any(node in per_node[name] for node in kind.nodes)
         )
         if groups:
-            found.append(Uncovered(storage_class=name, provisioner=one.provisioner, groups=groups))
+            found.append(
+                Uncovered(storage_class=name, provisioner=storage_class.provisioner, groups=groups)
+            )
     return found
 
 
 def unpublished(world: CapacityInputs) -> list[Unpublished]:
     """Classes with an annotation for nothing, by whichever convention they ask."""
-    served = {one.storage_class_name for one in _of_templates(world.capacities)}
+    served = {template.storage_class_name for template in _of_templates(world.capacities)}
     found = []
-    for one in world.classes:
+    for storage_class in world.classes:
         for convention in conventions.BY_NAME.values():
-            name, annotation = one.metadata.name, convention.annotation
-            if name in served or not desired.opted_in(one, convention):
+            name, annotation = storage_class.metadata.name, convention.annotation
+            if name in served or not desired.opted_in(storage_class, convention):
                 continue
             problem = ""
             try:
-                asked = wishes.parse(one.metadata.annotations[annotation])
+                asked = wishes.parse(storage_class.metadata.annotations[annotation])
             except InputError as error:
                 problem = str(error)
             else:
@@ -121,7 +123,7 @@ def differing(world: CapacityInputs, *, much: Fraction = MUCH) -> list[Differing
     well be right.
     """
     per_node = observed_sizes.sizes_of_nodes(
-        (one for one in world.capacities if not _is_of_templates(one)), world.nodes
+        (capacity for capacity in world.capacities if not _is_of_templates(capacity)), world.nodes
     )
     labelled = {
         node.metadata.name: {**node.metadata.labels, TEMPLATE_NODE_LABEL: "true"}
@@ -144,7 +146,7 @@ def differing(world: CapacityInputs, *, much: Fraction = MUCH) -> list[Differing
 
 
 def _of_templates(capacities: Iterable[CSIStorageCapacity]) -> list[CSIStorageCapacity]:
-    return [one for one in capacities if _is_of_templates(one)]
+    return [capacity for capacity in capacities if _is_of_templates(capacity)]
 
 
 def _is_of_templates(obj: CSIStorageCapacity) -> bool:

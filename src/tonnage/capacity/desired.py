@@ -147,17 +147,20 @@ def _asking(
 ) -> tuple[dict[str, tuple[StorageClass, Wishes]], frozenset[str]]:
     asking: dict[str, tuple[StorageClass, Wishes]] = {}
     kept = set()
-    for one in sorted(classes, key=lambda one: one.metadata.name):
-        if not opted_in(one, convention):
+    for storage_class in sorted(classes, key=lambda one: one.metadata.name):
+        if not opted_in(storage_class, convention):
             continue
-        name = one.metadata.name
+        name = storage_class.metadata.name
         try:
-            asking[name] = (one, wishes.parse(one.metadata.annotations[convention.annotation]))
+            asking[name] = (
+                storage_class,
+                wishes.parse(storage_class.metadata.annotations[convention.annotation]),
+            )
         except InputError as error:
             kept.add(name)
             message = f"annotation {convention.annotation}: {error}; its objects stay as they are"
             problems.append(
-                CapacityProblem(reason=ProblemReason.INVALID, about=one, message=message)
+                CapacityProblem(reason=ProblemReason.INVALID, about=storage_class, message=message)
             )
     return asking, frozenset(kept)
 
@@ -262,7 +265,7 @@ def _unreached(node_groups: Sequence[str], rules: Rules) -> Iterable[CapacityPro
 def _ignored(
     asking: dict[str, tuple[StorageClass, Wishes]], drivers: Iterable[CSIDriver]
 ) -> Iterable[CapacityProblem]:
-    looked_at = {one.metadata.name for one in drivers if one.spec.storage_capacity}
+    looked_at = {driver.metadata.name for driver in drivers if driver.spec.storage_capacity}
     for storage_class, _ in asking.values():
         if storage_class.provisioner not in looked_at:
             yield CapacityProblem(

@@ -51,10 +51,10 @@ class CapacityMetrics:
 
     def synced(self, report: SyncReport, *, seconds: float) -> None:
         self._objects.clear()
-        for name, count in Tally(one.storage_class for one in report.objects).items():
+        for name, count in Tally(obj.storage_class for obj in report.objects).items():
             self._objects.labels(name).set(count)
         self._failing.set(len(report.failing))
-        tally = Tally(one.reason for one in report.problems)
+        tally = Tally(problem.reason for problem in report.problems)
         for reason in ProblemReason:
             self._problems.labels(reason.value).set(tally[reason.value])
         self._syncs.observe(seconds)

@@ -227,7 +227,7 @@ async def uninstall(
             await asyncio.gather(leading, return_exceptions=True)
     else:
         await work()
-    failed = [one.error for one in outcomes if one.error]
+    failed = [outcome.error for outcome in outcomes if outcome.error]
     if failed:
         raise ClusterError(f"{len(failed)} objects not deleted, such as: {failed[0]}")
     return len(outcomes)

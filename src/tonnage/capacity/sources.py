@@ -42,7 +42,7 @@ class FileGroups:
         texts = tuple(_bytes(name) for name in self._files)
         if texts != self._texts:
             loaded = load(self._files)
-            groups = tuple(one for one in loaded.objects if isinstance(one, NodeGroup))
+            groups = tuple(obj for obj in loaded.objects if isinstance(obj, NodeGroup))
             if not groups:
                 raise InputError(f"{', '.join(self._files)}: there is no NodeGroup in it")
             self._texts, self._groups = texts, groups

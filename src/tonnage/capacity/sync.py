@@ -111,9 +111,9 @@ class Syncer:
         world = self._look(self._groups)
         wanted = desired(world, self._rules)
         there = {
-            one.metadata.name: one
-            for one in world.capacities
-            if one.metadata.namespace == self._rules.namespace
+            capacity.metadata.name: capacity
+            for capacity in world.capacities
+            if capacity.metadata.namespace == self._rules.namespace
         }
         found = changes(wanted, there, self._rules)
         outcomes = await self._carry_out(found.steps)
@@ -123,9 +123,9 @@ class Syncer:
         self.report = SyncReport(
             at=self._clock.now().timestamp(),
             objects=published(wanted),
-            steps=dict(Counter(type(one.step).__name__.lower() for one in outcomes)),
+            steps=dict(Counter(type(outcome.step).__name__.lower() for outcome in outcomes)),
             failing=self._writer.failing(),
-            problems=tuple(told(one) for one in problems),
+            problems=tuple(told(problem) for problem in problems),
         )
         self._metrics.synced(self.report, seconds=self._clock.monotonic() - started)
         return self.report
@@ -179,9 +179,9 @@ class Syncer:
     def _look(self, groups: tuple[Group, ...]) -> CapacityInputs:
         ours: list[CSIStorageCapacity] = []
         others: list[CSIStorageCapacity] = []
-        for one in self._caches.capacities:
-            here = one.metadata.namespace == self._rules.namespace
-            (ours if here else others).append(one)
+        for capacity in self._caches.capacities:
+            here = capacity.metadata.namespace == self._rules.namespace
+            (ours if here else others).append(capacity)
         return CapacityInputs(
             classes=tuple(self._caches.classes),
             nodes=tuple(self._caches.nodes),
@@ -205,7 +205,7 @@ class Syncer:
     def _tell_of_writes(
         self, outcomes: list[StepOutcome], wanted: Desired, world: CapacityInputs
     ) -> None:
-        classes = {one.metadata.name: one for one in world.classes}
+        classes = {storage_class.metadata.name: storage_class for storage_class in world.classes}
         for outcome in outcomes:
             step, name = outcome.step, name_of(outcome.step)
             if isinstance(step, Delete):
@@ -223,13 +223,16 @@ class Syncer:
                 self._published[name] = entry.object
 
     def _tell_of_problems(self, problems: Sequence[CapacityProblem]) -> None:
-        now = frozenset(told(one) for one in problems)
-        for one in problems:
-            if told(one) in self._told:
+        now = frozenset(told(problem) for problem in problems)
+        for problem in problems:
+            if told(problem) in self._told:
                 continue
-            _log.warning(one.message, extra={"reason": one.reason.value, "about": told(one).about})
-            if one.about is not None:
-                self._event(one.about, one.reason.value, one.message, warning=True)
+            _log.warning(
+                problem.message,
+                extra={"reason": problem.reason.value, "about": told(problem).about},
+            )
+            if problem.about is not None:
+                self._event(problem.about, problem.reason.value, problem.message, warning=True)
         self._told = now
 
     def _event(
@@ -248,4 +251,4 @@ def _restored(step: Create | Patch | Replace) -> str:
 
 
 def _facts(groups: Sequence[Group]) -> list[object]:
-    return [(one.id, one.provider_template) for one in groups]
+    return [(group.id, group.provider_template) for group in groups]

@@ -35,11 +35,13 @@ class _Rule(NamedTuple):
 
 def missing_rights(evidence: Evidence) -> Iterator[Finding]:
     """Only for components whose bindings are at hand: of the others nothing is known."""
-    roles = {_name(one): _rules(one) for one in evidence.documents("ClusterRole")}
+    roles = {_name(document): _rules(document) for document in evidence.documents("ClusterRole")}
     bindings = evidence.documents("ClusterRoleBinding")
     for program in evidence.programs:
         account = (program.namespace, program.service_account)
-        bound = [name for one in bindings if account in _accounts(one) for name in _role(one)]
+        bound = [
+            name for binding in bindings if account in _accounts(binding) for name in _role(binding)
+        ]
         known = [name for name in bound if name in roles]
         if not known or len(known) < len(bound):
             continue

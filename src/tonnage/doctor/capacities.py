@@ -14,7 +14,11 @@ from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, PersistentVol
 
 def without_templates(evidence: Evidence) -> Iterator[Finding]:
     """Of no concern where only our own autoscaler runs: it learns from live nodes."""
-    others = [one for one in evidence.programs if one.does == "autoscaler" and not one.ours]
+    others = [
+        program
+        for program in evidence.programs
+        if program.does == "autoscaler" and not program.ours
+    ]
     if not others and not evidence.inputs.groups:
         return
     for one in checks.uncovered(_world(evidence), ((INSTANCE_TYPE,),)):

@@ -47,7 +47,7 @@ class Evidence:
 
     def of(self, kind: type[T]) -> list[T]:
         """The objects of a kind."""
-        return [one for one in self.objects if isinstance(one, kind)]
+        return [obj for obj in self.objects if isinstance(obj, kind)]
 
     def documents(self, kind: str) -> list[dict[str, Any]]:
         return [one for one in self.beside if one.get("kind") == kind]
@@ -64,7 +64,7 @@ class Evidence:
     @cached_property
     def enforced(self) -> bool:
         """Whether our extender or scheduler is there, which need no gate for the opt-in."""
-        return any(one.does in ("scheduler", "extender") for one in self.programs) or any(
+        return any(program.does in ("scheduler", "extender") for program in self.programs) or any(
             opt_in.enforcing(pod) for pod in self.of(Pod)
         )
 

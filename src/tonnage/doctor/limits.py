@@ -146,6 +146,8 @@ def _possible(driver: str, node: Node, type_: str) -> tuple[int, int] | None:
         return None
     pool = catalogue.pool(type_)
     members = pool.members if pool is not None else ()
-    interfaces = max((one.most or 1 for one in members if one.kind == "interface"), default=1)
+    interfaces = max(
+        (member.most or 1 for member in members if member.kind == "interface"), default=1
+    )
     least = catalogue.lookup(driver, type_, enis=interfaces, labels=labels)
     return (least.count if least is not None else 0), most.count

@@ -41,7 +41,11 @@ def opting_in(evidence: Evidence, driver: str) -> Preview:
     known = {one.metadata.name for one in evidence.of(CSIDriver)}
     named = known.union(
         (one.provisioner for one in evidence.of(StorageClass)),
-        (entry.name for one in evidence.inputs.csinodes.values() for entry in one.spec.drivers),
+        (
+            entry.name
+            for csinode in evidence.inputs.csinodes.values()
+            for entry in csinode.spec.drivers
+        ),
     )
     if driver not in named:
         have = ", ".join(sorted(named)) or "none"
@@ -54,14 +58,14 @@ def opting_in(evidence: Evidence, driver: str) -> Preview:
     ]
     users = [record for record in snapshot.pods.values() if _uses(snapshot, record, driver)]
     bare = set(lacking)
-    waiting = sorted((one for one in users if one.pending), key=lambda one: one.order)
+    waiting = sorted((user for user in users if user.pending), key=lambda one: one.order)
     return Preview(
         driver=driver,
         opted_in_already=any(one.metadata.name == driver for one in evidence.opted_in),
         nodes=tuple(lacking),
         nodes_in_all=len(evidence.inputs.nodes),
         waiting=tuple(_affected(evidence, waiting, bare)),
-        running=tuple(one.key for one in users if one.node_name in bare),
+        running=tuple(user.key for user in users if user.node_name in bare),
         groups=tuple(
             group.id
             for group in evidence.inputs.groups

@@ -58,7 +58,7 @@ class RunningProgram(Record, frozen=True, kw_only=True):
 
 def recognised(deployments: Iterable[ProgramDeployment]) -> list[RunningProgram]:
     """The ones we know, in the order they came."""
-    return [found for one in deployments if (found := _recognised(one)) is not None]
+    return [found for deployment in deployments if (found := _recognised(deployment)) is not None]
 
 
 def decoded(documents: Iterable[dict[str, Any]]) -> list[ProgramDeployment]:

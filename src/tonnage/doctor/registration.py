@@ -16,7 +16,7 @@ def listed_by_templates_only(evidence: Evidence) -> Iterator[Finding]:
         return
     settled = set(_settled(evidence))
     registered = {
-        name for one in evidence.inputs.csinodes.values() for name in drivers.by_name(one)
+        name for csinode in evidence.inputs.csinodes.values() for name in drivers.by_name(csinode)
     }
     for group in evidence.inputs.groups:
         template = group.provider_template

@@ -43,9 +43,9 @@ def find(evidence: Evidence, *, after: float = AFTER) -> list[Stuck]:
     """Node by node, the ones to evict first at the top."""
     snapshot = evidence.snapshot
     attached = {
-        (one.spec.node_name, one.spec.source.persistent_volume_name)
-        for one in snapshot.attachments.values()
-        if one.status.attached
+        (attachment.spec.node_name, attachment.spec.source.persistent_volume_name)
+        for attachment in snapshot.attachments.values()
+        if attachment.status.attached
     }
     claims = {
         (one.metadata.namespace, one.metadata.name): one
@@ -79,7 +79,7 @@ async def evict(
     tell: Callable[[str], None],
 ) -> int:
     """Evict those of the surplus, no more than the budget; how many went."""
-    by_key = {f"{one.metadata.namespace}/{one.metadata.name}": one for one in pods}
+    by_key = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in pods}
     gone = 0
     for one in stuck:
         if not one.surplus or gone >= budget:
@@ -138,7 +138,7 @@ def _marked(waiting: list[Stuck], over: int) -> list[Stuck]:
 def _claims_of(
     record: PodRecord, claims: dict[tuple[str, str], PersistentVolumeClaim]
 ) -> list[PersistentVolumeClaim]:
-    names = [one.claim for one in record.volumes if one.claim]
+    names = [volume.claim for volume in record.volumes if volume.claim]
     return [
         found for name in names if (found := claims.get((record.meta.namespace, name))) is not None
     ]

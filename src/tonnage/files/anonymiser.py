@@ -83,12 +83,12 @@ class Anonymiser:
         self._comparisons = _Comparisons()
         self._long: dict[str, str] = {}
         objects = list(objects)
-        for one in objects:
-            self._comparisons.look_at(one)
+        for obj in objects:
+            self._comparisons.look_at(obj)
         words: set[str] = set()
         collecting = _Rewriter(lambda text: _collected(text, words), self._label, self._comparisons)
-        for one in objects:
-            collecting.rewritten(one)
+        for obj in objects:
+            collecting.rewritten(obj)
         self._codes = _codes(words)
         self._rewriter = _Rewriter(self.alias, self._label, self._comparisons)
 
@@ -254,9 +254,10 @@ def _taint_value(rewriter: _Rewriter, value: str) -> str:
 def _requirements(rewriter: _Rewriter, requirements: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
         msgspec.structs.replace(
-            one, values=tuple(rewriter.label(one.key, value) for value in one.values)
+            requirement,
+            values=tuple(rewriter.label(requirement.key, value) for value in requirement.values),
         )
-        for one in requirements
+        for requirement in requirements
     )
 
 

@@ -75,10 +75,10 @@ def _expanded(loaded: Loaded) -> Loaded:
     objects = loaded.objects
     if renewed:
         objects = [
-            renewed.get((one.metadata.namespace, one.metadata.name), one)
-            if isinstance(one, PersistentVolumeClaim)
-            else one
-            for one in objects
+            renewed.get((obj.metadata.namespace, obj.metadata.name), obj)
+            if isinstance(obj, PersistentVolumeClaim)
+            else obj
+            for obj in objects
         ]
     return msgspec.structs.replace(loaded, objects=[*objects, *made.objects], notes=notes)
 

@@ -1,1 +1,19 @@
-""""""
+"""Node groups: what they are, what their next node would be, and how they are doing.
+
+    model               Group, Template, Limit: the values decisions are made from
+    node_group_objects  groups from NodeGroup objects
+    templates           the template of each group; begin here
+    node_sanitiser, template_completion, daemons, topology, passing_taints, storage_rooms
+                        what templates are made of
+    limits              how many volumes of a driver a new node takes, and who says so
+    limit_votes, limit_lessons, enforced_limits, catalogue, slot_pools
+                        where those numbers come from
+    drivers             which CSI drivers the nodes of a group register
+    node_state          what one Node says of itself
+    readiness           which nodes are ready, coming up or leaving, and which groups may grow
+    driver_outage       drivers that are missing on most nodes
+    registry            what was asked of providers and has not come yet; backoff
+    memory              what is remembered of a group without nodes
+
+Which group to grow is decided in `scaleup`; machines are asked for in `providers`.
+"""

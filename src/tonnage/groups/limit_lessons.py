@@ -63,7 +63,7 @@ def renewed(
     seen = _limits(by_name, csinodes, policy, now)
     found = {(one.instance_type, one.driver): one for one in young if one.kind == LIMIT} | seen
     ceilings = {(one.instance_type, one.driver): one for one in young if one.kind == CEILING}
-    refused = [one for one in attachments if attach_errors.without_room(one)]
+    refused = [attachment for attachment in attachments if attach_errors.without_room(attachment)]
     if refused or ceilings:
         ceilings = _ceilings(ceilings, refused, by_name, attachments, now)
     return tuple(
@@ -79,10 +79,10 @@ def forgotten(
 ) -> tuple[Lesson, ...]:
     """What is left without those of a type, of a driver, or of a driver on a type."""
     return tuple(
-        one
-        for one in lessons
-        if (instance_type and one.instance_type != instance_type)
-        or (driver and one.driver != driver)
+        lesson
+        for lesson in lessons
+        if (instance_type and lesson.instance_type != instance_type)
+        or (driver and lesson.driver != driver)
     )
 
 
@@ -91,8 +91,8 @@ class Lessons:
 
     def __init__(self, lessons: Iterable[Lesson] = ()) -> None:
         self._by_kind: dict[str, _Found] = defaultdict(dict)
-        for one in lessons:
-            self._by_kind[one.kind][one.instance_type, one.driver] = one
+        for lesson in lessons:
+            self._by_kind[lesson.kind][lesson.instance_type, lesson.driver] = lesson
 
     def limit(self, instance_type: str, driver: str) -> NodeDriver | None:
         """The driver as past nodes of the type had it."""
@@ -150,7 +150,9 @@ def _ceilings(
     now: float,
 ) -> _Found:
     held = Counter(
-        (one.spec.node_name, one.spec.attacher) for one in attachments if one.status.attached
+        (attachment.spec.node_name, attachment.spec.attacher)
+        for attachment in attachments
+        if attachment.status.attached
     )
     most: dict[_TypeAndDriver, int] = defaultdict(int)
     for (name, driver), count in held.items():

@@ -134,7 +134,9 @@ def given_up(found: Readiness, policy: GroupPolicy) -> frozenset[str]:
     Otherwise nodes would be bought for their pods until every group is at its maximum.
     """
     most = policy.ok_total_unready_count
-    return frozenset(one.driver for one in found.outages if one.total and one.late > most)
+    return frozenset(
+        outage.driver for outage in found.outages if outage.total and outage.late > most
+    )
 
 
 class _Look:
@@ -265,9 +267,9 @@ def _by_group(
     policy: GroupPolicy,
 ) -> dict[str, GroupReadiness]:
     members: defaultdict[str, list[NodeReadiness]] = defaultdict(list)
-    for one in nodes:
-        if one.group is not None:
-            members[one.group].append(one)
+    for node in nodes:
+        if node.group is not None:
+            members[node.group].append(node)
     return {group.id: _group(group, members[group.id], absent, policy) for group in groups}
 
 
@@ -277,11 +279,11 @@ def _group(
     absent: frozenset[str],
     policy: GroupPolicy,
 ) -> GroupReadiness:
-    coming_up = [one for one in nodes if one.state == COMING_UP]
-    suspended = sum(one.reason == _SUSPENDED for one in nodes)
-    ready = sum(one.state == READY for one in nodes)
-    unready = sum(one.state == UNREADY for one in nodes) - suspended
-    blameless = sum(one.state == UNREADY and _is_blameless(one, absent) for one in nodes)
+    coming_up = [node for node in nodes if node.state == COMING_UP]
+    suspended = sum(node.reason == _SUSPENDED for node in nodes)
+    ready = sum(node.state == READY for node in nodes)
+    unready = sum(node.state == UNREADY for node in nodes) - suspended
+    blameless = sum(node.state == UNREADY and _is_blameless(node, absent) for node in nodes)
     missing = max(0, group.target - len(nodes))
     # Nodes that are on their way are as they should be, but to upstream, which knows of none.
     amiss = max(0, group.target - ready - suspended) if policy.as_upstream else unready - blameless
@@ -295,7 +297,7 @@ def _group(
         ready=ready,
         unready=unready,
         coming_up=len(coming_up),
-        deleting=sum(one.state == DELETING for one in nodes),
+        deleting=sum(node.state == DELETING for node in nodes),
         suspended=suspended,
         blameless=blameless,
         upcoming=0 if policy.as_upstream else missing + len(coming_up),
@@ -316,10 +318,10 @@ def _cluster_trouble(
 ) -> str:
     """Why the whole cluster is not to be scaled, or nothing."""
     total = unready = 0
-    for one in nodes:
+    for node in nodes:
         total += 1
-        if one.state == UNREADY and one.reason != _SUSPENDED:
-            unready += not _is_blameless(one, absent)
+        if node.state == UNREADY and node.reason != _SUSPENDED:
+            unready += not _is_blameless(node, absent)
     share = policy.max_total_unready_percentage / 100
     if unready <= policy.ok_total_unready_count or unready <= share * total:
         return ""

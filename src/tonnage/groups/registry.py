@@ -293,14 +293,14 @@ class Registry:
         group, nodes = sighting.group, sighting.readiness
         provision_time = sighting.provision_time or patience.max_node_provision_time
         waiting, overdue = self._sort_machines(sighting, registered, provision_time, now)
-        failed = [one for one in sighting.machines or () if one.failure is not None]
+        failed = [machine for machine in sighting.machines or () if machine.failure is not None]
         self._note_failures(group, failed, patience, now, happened)
         machines = sighting.machines or ()
-        leaving = sum(one.deleting and _is_among(one, registered) for one in machines)
+        leaving = sum(machine.deleting and _is_among(machine, registered) for machine in machines)
         # Some of their nodes may say so themselves, and are not among those counted here.
         leaving = max(0, leaving - nodes.deleting)
         come = nodes.ready + nodes.unready + nodes.suspended + nodes.coming_up - leaving
-        come += sum(not one.deleting and _is_among(one, unread) for one in machines)
+        come += sum(not machine.deleting and _is_among(machine, unread) for machine in machines)
         missing = self._target(group, now) - come - len(overdue) - len(failed)
         give_back = 0
         starting = nodes.coming_up - nodes.not_awaited
@@ -375,9 +375,11 @@ class Registry:
             return [], []
         known = self._unregistered.get(name, {})
         without_node = [
-            one
-            for one in sighting.machines
-            if not one.deleting and one.failure is None and not _is_among(one, registered)
+            machine
+            for machine in sighting.machines
+            if not machine.deleting
+            and machine.failure is None
+            and not _is_among(machine, registered)
         ]
         seen = {one.id: min(known.get(one.id, now), now) for one in without_node}
         self._unregistered[name] = seen

@@ -91,7 +91,7 @@ def _from_catalogue(declared: SlotPool, node: Node, csinode: CSINode | None) -> 
     known = catalogue.pool(limits.instance_type(node))
     if known is None or known.name != declared.name:
         return None
-    weights = {one.name: one.weight for one in known.members if one.kind == "driver"}
+    weights = {member.name: member.weight for member in known.members if member.kind == "driver"}
     members = {**weights, **declared.members}
     listed = csinode.spec.drivers if csinode is not None else ()
     numbers = [
@@ -99,7 +99,7 @@ def _from_catalogue(declared: SlotPool, node: Node, csinode: CSINode | None) -> 
         for driver in listed
         if driver.name in members and driver.limit is not None
     ]
-    held = sum(one.weight * one.held for one in known.members)
+    held = sum(member.weight * member.held for member in known.members)
     free = max(numbers, default=max(known.size - max(held, declared.occupied), 0))
     return NodePool(Pool(declared.name, _members(members), free), CATALOGUE)
 

@@ -151,7 +151,9 @@ class _Published:
     def for_template(self, node: Node) -> list[Room]:
         """What is published for template nodes like this one, each class from the best object."""
         labels = node.metadata.labels
-        led_to = (one for label in labels.items() for one in self._of_templates.get(label, ()))
+        led_to = (
+            template for label in labels.items() for template in self._of_templates.get(label, ())
+        )
         return _best(_rooms(_matching((*led_to, *self._of_any_template), node)))
 
     def of_node(self, node: Node, host_keys: Sequence[str]) -> Iterator[Room]:
@@ -200,9 +202,9 @@ class _Published:
         if affinity is None or len(affinity.node_selector_terms) != 1:
             return
         size = quantities.value(volume.spec.capacity.get("storage", 0))
-        for one in affinity.node_selector_terms[0].match_expressions:
-            if one.operator == "In" and len(one.values) == 1:
-                self._volumes[volume.class_name, one.key, one.values[0]] += size
+        for expression in affinity.node_selector_terms[0].match_expressions:
+            if expression.operator == "In" and len(expression.values) == 1:
+                self._volumes[volume.class_name, expression.key, expression.values[0]] += size
 
 
 def _matching(capacities: Iterable[CSIStorageCapacity], node: Node) -> Iterator[CSIStorageCapacity]:

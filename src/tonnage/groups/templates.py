@@ -117,8 +117,8 @@ def _without(template: Template, names: frozenset[str]) -> Template:
         spec = msgspec.structs.replace(csinode.spec, drivers=kept)
         csinode = msgspec.structs.replace(csinode, spec=spec)
     found = tuple(
-        Limit(driver=one.driver, count=None, source=UNKNOWN) if one.driver in names else one
-        for one in template.limits
+        Limit(driver=limit.driver, count=None, source=UNKNOWN) if limit.driver in names else limit
+        for limit in template.limits
     )
     return msgspec.structs.replace(template, csinode=csinode, limits=found)
 

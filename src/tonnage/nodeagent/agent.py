@@ -135,13 +135,13 @@ class Agent:
 
     def _sight(self, node: Node) -> NodeFacts:
         attachments: dict[str, list[VolumeAttachment]] = {}
-        for one in self._around.attachments:
-            if one.spec.node_name == self._name:
-                attachments.setdefault(one.spec.attacher, []).append(one)
+        for attachment in self._around.attachments:
+            if attachment.spec.node_name == self._name:
+                attachments.setdefault(attachment.spec.attacher, []).append(attachment)
         return NodeFacts(
             node=node,
             csinode=self._around.csinode,
-            drivers={one.metadata.name: one for one in self._around.drivers},
+            drivers={driver.metadata.name: driver for driver in self._around.drivers},
             attachments=attachments,
             heard={name: _heard(driver) for name, driver in self._drivers.known.items()},
             host=host.read(self._host_root),
@@ -170,7 +170,7 @@ class Agent:
 
     async def _write_csinode(self) -> None:
         csinode = self._around.csinode
-        drivers = {one.metadata.name: one for one in self._around.drivers}
+        drivers = {driver.metadata.name: driver for driver in self._around.drivers}
         counts = limit_patches.csinode_counts(csinode, self.outcome.entries, drivers)
         if csinode is None or not counts:
             return
@@ -206,10 +206,10 @@ class Agent:
                 _log.info("limit changed", extra={**fields, "source": entry.source.value})
                 text = f"{name}: {_words(old.count)} -> {_words(entry.count)}: {entry.reason}"
                 self._say("AttachLimitChanged", text, severity=Severity.NORMAL)
-        for one in outcome.drifts:
-            if one not in self._told:
-                _log.warning("drift", extra={"driver": one.driver, "kind": one.kind.value})
-                self._say("AttachLimitDrift", one.message)
+        for drift in outcome.drifts:
+            if drift not in self._told:
+                _log.warning("drift", extra={"driver": drift.driver, "kind": drift.kind.value})
+                self._say("AttachLimitDrift", drift.message)
         self._told = set(outcome.drifts)
         for problem in _new(outcome.problems, self._problems):
             _log.warning("driver left out", extra={"error": problem})
@@ -249,12 +249,12 @@ class Agent:
             "drivers": [_told(driver) for driver in self._drivers.known.values()],
             "drift": [
                 {
-                    "driver": one.driver,
-                    "kind": one.kind.value,
-                    "by": one.by,
-                    "message": one.message,
+                    "driver": drift.driver,
+                    "kind": drift.kind.value,
+                    "by": drift.by,
+                    "message": drift.message,
                 }
-                for one in self.outcome.drifts
+                for drift in self.outcome.drifts
             ],
             "problems": self.outcome.problems,
         }

@@ -156,4 +156,8 @@ class CsiCaller:
 def _names(told: csi_pb2.NodeGetCapabilitiesResponse) -> list[str]:
     types = csi_pb2.NodeServiceCapability.RPC.Type
     known = types.values()
-    return sorted(types.Name(one.rpc.type) for one in told.capabilities if one.rpc.type in known)
+    return sorted(
+        types.Name(capability.rpc.type)
+        for capability in told.capabilities
+        if capability.rpc.type in known
+    )

@@ -97,7 +97,9 @@ class Drivers:
 
     def _scan(self, group: asyncio.TaskGroup) -> None:
         found = dict(_sockets(self._directory))
-        for socket in [one for one in self._keepers if found.get(one) != self._keepers[one][0]]:
+        for socket in [
+            keeper for keeper in self._keepers if found.get(keeper) != self._keepers[keeper][0]
+        ]:
             self._keepers.pop(socket)[1].cancel()
             gone = self._known.pop(socket, None)
             if gone is not None:

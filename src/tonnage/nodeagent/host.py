@@ -170,7 +170,9 @@ def _system_disks(mounted: Mapping[str, list[_Mount]]) -> set[str]:
     """The disks of the root, or of what comes nearest to it on systems that boot otherwise."""
     for wanted in _ROOT_POINTS:
         found = {
-            disk for disk, mounts in mounted.items() if any(one.point == wanted for one in mounts)
+            disk
+            for disk, mounts in mounted.items()
+            if any(mount.point == wanted for mount in mounts)
         }
         if found:
             return found

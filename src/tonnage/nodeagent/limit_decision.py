@@ -83,7 +83,9 @@ class LimitDecider:
 
     def look(self, sight: NodeFacts, config: NodeAgentConfig) -> LimitDecisions:
         """What holds now."""
-        listed = {one.name: one for one in sight.csinode.spec.drivers} if sight.csinode else {}
+        listed = (
+            {driver.name: driver for driver in sight.csinode.spec.drivers} if sight.csinode else {}
+        )
         there = {one.metadata.name for some in sight.attachments.values() for one in some}
         self._refusals = {name: at for name, at in self._refusals.items() if name in there}
         outcome = LimitDecisions({}, [], [], [])
@@ -118,7 +120,7 @@ class LimitDecider:
     ) -> None:
         before = self._entries.get(name, ProvenanceEntry(key=key))
         attachments = sight.attachments.get(name, [])
-        attached = sum(one.status.attached for one in attachments)
+        attached = sum(attachment.status.attached for attachment in attachments)
         foreign = host.foreign_disks(sight.host, name, attachments=len(attachments))
         machine = self._machine(name, sight, config, foreign=foreign)
         held = sight.host.interfaces + foreign
@@ -187,12 +189,12 @@ class LimitDecider:
     def _refused(self, attachments: list[VolumeAttachment]) -> bool:
         """Whether an attach was refused since the last look."""
         news = False
-        for one in attachments:
-            error = one.status.attach_error
-            if error is None or not without_room(one):
-                self._refusals.pop(one.metadata.name, None)
-            elif self._refusals.get(one.metadata.name, "") != error.time:
-                self._refusals[one.metadata.name] = error.time
+        for attachment in attachments:
+            error = attachment.status.attach_error
+            if error is None or not without_room(attachment):
+                self._refusals.pop(attachment.metadata.name, None)
+            elif self._refusals.get(attachment.metadata.name, "") != error.time:
+                self._refusals[attachment.metadata.name] = error.time
                 news = True
         return news
 

@@ -43,7 +43,7 @@ class NodeObjects:
     def complete(self) -> bool:
         """Whether everything is known that may be known; without the node there is nothing."""
         others = (self.csinodes, self.drivers, self.attachments)
-        return self.nodes.synced and all(one.synced or one.obstacle for one in others)
+        return self.nodes.synced and all(other.synced or other.obstacle for other in others)
 
     @property
     def node(self) -> Node | None:

@@ -71,7 +71,8 @@ def _constraint(constraint: TopologySpreadConstraint) -> int:
 
 def _selectors(selectors: Iterable[LabelSelector | None]) -> int:
     return sum(
-        len(one.match_labels) + sum(1 + len(each.values) for each in one.match_expressions)
-        for one in selectors
-        if one is not None
+        len(selector.match_labels)
+        + sum(1 + len(each.values) for each in selector.match_expressions)
+        for selector in selectors
+        if selector is not None
     )

@@ -171,7 +171,7 @@ def published(
     found = {}
     for driver in looked_for:
         candidates = (own.get(driver), key_for(driver), _INTREE_KEY_OF.get(driver))
-        key = next((one for one in candidates if one in keys), None)
+        key = next((candidate for candidate in candidates if candidate in keys), None)
         if key is not None:
             found[driver] = KeyLimit(quantities.value(amounts[key]), key)
     return found

@@ -143,8 +143,10 @@ class ExternalGrpcProvider:
     async def delete(self, group: str, nodes: Sequence[str]) -> None:
         known = self._group(group)
         instances = self._known[group].instances
-        sizes.check_own(known, nodes, instances=[one.id for one in instances])
-        leaving = {one.node or one.id for one in instances if one.state == "deleting"}
+        sizes.check_own(known, nodes, instances=[instance.id for instance in instances])
+        leaving = {
+            instance.node or instance.id for instance in instances if instance.state == "deleting"
+        }
         going = [name for name in dict.fromkeys(nodes) if name not in leaving]
         sizes.check_deletion(known, going)
         if not going:
@@ -157,7 +159,7 @@ class ExternalGrpcProvider:
 
     async def decrease_target(self, group: str, delta: int) -> None:
         known = self._group(group)
-        there = sum(one.state == "running" for one in self._known[group].instances)
+        there = sum(instance.state == "running" for instance in self._known[group].instances)
         sizes.check_decrease(known, delta, there=there)
         wire = self._wire
         await self._change(
@@ -258,8 +260,10 @@ class ExternalGrpcProvider:
         self._known[group.id] = known._replace(
             group=msgspec.structs.replace(group, target=target),
             instances=tuple(
-                msgspec.structs.replace(one, state="deleting") if {one.node, one.id} & gone else one
-                for one in known.instances
+                msgspec.structs.replace(instance, state="deleting")
+                if {instance.node, instance.id} & gone
+                else instance
+                for instance in known.instances
             ),
         )
 

@@ -134,7 +134,7 @@ class Servicer:
     async def NodeGroupDeleteNodes(  # noqa: N802
         self, request: wire.NodeGroupDeleteNodesRequest
     ) -> wire.NodeGroupDeleteNodesResponse:
-        await self._provider.delete(request.id, [one.name for one in request.nodes])
+        await self._provider.delete(request.id, [node.name for node in request.nodes])
         return wire.NodeGroupDeleteNodesResponse()
 
     async def NodeGroupDecreaseTargetSize(  # noqa: N802

@@ -103,8 +103,8 @@ class KwokProvider:
     async def groups(self) -> Sequence[Group]:
         declared = map(_by_label, self._declared.values())
         return [
-            self._sized(one)
-            for one in node_group_objects.from_objects(declared, self._nodes.values())
+            self._sized(obj)
+            for obj in node_group_objects.from_objects(declared, self._nodes.values())
         ]
 
     async def problems(self) -> Sequence[str]:

@@ -100,7 +100,7 @@ def csi_node(group: NodeGroup, owner: Node) -> CSINode | None:
             owner_references=(reference,),
         ),
         spec=CSINodeSpec(
-            drivers=tuple(msgspec.structs.replace(one, node_id=name) for one in drivers)
+            drivers=tuple(msgspec.structs.replace(driver, node_id=name) for driver in drivers)
         ),
     )
 

@@ -247,7 +247,7 @@ def _time_step(end: float) -> float:
         1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 14_400, 21_600,
         28_800, 43_200, 86_400,
     )  # fmt: skip
-    return float(next((one for one in steps if end / one <= 6), ceil(end / 6 / 86_400) * 86_400))
+    return float(next((step for step in steps if end / step <= 6), ceil(end / 6 / 86_400) * 86_400))
 
 
 def _time(at: float) -> str:

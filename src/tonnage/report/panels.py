@@ -97,7 +97,9 @@ def _described(series: Sequence[ChartSeries]) -> str:
 
 def _markers(run: Timeline, *, decided: bool) -> list[Marker]:
     done = [Marker(mark.at, mark.text) for mark in run.marks]
-    chosen = [Marker(one.at, phrases.decision(one), "decided") for one in run.decisions]
+    chosen = [
+        Marker(decision.at, phrases.decision(decision), "decided") for decision in run.decisions
+    ]
     groups = (done, chosen if decided else [])
     return [marker for group in groups if len(group) <= _MARKERS for marker in group]
 

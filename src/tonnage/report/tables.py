@@ -42,7 +42,7 @@ def _events(run: Timeline) -> Iterator[str]:
     """Rows in order of time; what was done stands before what it led to."""
     rows = [
         *((mark.at, f'<td colspan="2">{escape(mark.text)}</td>', "done") for mark in run.marks),
-        *((one.at, _decision(one), "decided") for one in run.decisions),
+        *((decision.at, _decision(decision), "decided") for decision in run.decisions),
     ]
     for at, cells, kind in sorted(rows, key=lambda row: row[0]):
         yield f'<tr class="{kind}"><td class="time">{figures.moment(at)}</td>{cells}</tr>'

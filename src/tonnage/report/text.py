@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tonnage.objects import printable
 from tonnage.report import figures
-from tonnage.report.timeline import Sample, StorageUse, Timeline, drivers, storage_drivers
+from tonnage.report.timeline import Decided, Sample, StorageUse, Timeline, drivers, storage_drivers
 
 ROWS = 24
 """Lines for the course of a run; a screen has not many more."""
@@ -88,9 +88,8 @@ def _decided(run: Timeline) -> Iterator[str]:
     yield ""
     happened = [
         *((mark.at, 0, mark.text) for mark in run.marks),
-        *((one.at, 1, _decision(one.deed, one.group, one.nodes, one.reason, one.error))
-          for one in run.decisions),
-    ]  # fmt: skip
+        *((decided.at, 1, _decision(decided)) for decided in run.decisions),
+    ]
     happened.sort(key=lambda one: one[:2])
     for at, kind, words in happened[:_DECISIONS]:
         yield f"{figures.moment(at)}  {'->' if kind else '**'} {words}"
@@ -98,11 +97,12 @@ def _decided(run: Timeline) -> Iterator[str]:
         yield f"and {len(happened) - _DECISIONS} more; -o json has all of them"
 
 
-def _decision(deed: str, group: str, nodes: int, reason: str, error: str) -> str:
+def _decision(decided: Decided) -> str:
+    group, nodes = decided.group, decided.nodes
     words = {"increase": f"{group} +{nodes}", "delete": f"{group} -{nodes}"}
-    shown = words.get(deed, f"{group}: {nodes} fewer wanted")
-    why = f": {reason}" if reason else ""
-    return f"{shown}{why}{f' (refused: {error})' if error else ''}"
+    shown = words.get(decided.deed, f"{group}: {nodes} fewer wanted")
+    why = f": {decided.reason}" if decided.reason else ""
+    return f"{shown}{why}{f' (refused: {decided.error})' if decided.error else ''}"
 
 
 def thinned(samples: Sequence[Sample], most: int) -> list[Sample]:

@@ -156,12 +156,14 @@ class Timeline(_Whole, frozen=True, kw_only=True):
 
 def drivers(runs: Sequence[Timeline]) -> list[str]:
     """Every driver that has slots at any moment of any run."""
-    return sorted({use.driver for run in runs for one in run.samples for use in one.slots})
+    return sorted({use.driver for run in runs for sample in run.samples for use in sample.slots})
 
 
 def storage_drivers(runs: Sequence[Timeline]) -> list[str]:
     """Every driver that has local storage at any moment of any run."""
-    return sorted({use.driver for run in runs for one in run.samples for use in one.local_storage})
+    return sorted(
+        {use.driver for run in runs for sample in run.samples for use in sample.local_storage}
+    )
 
 
 class Difference(_Whole, frozen=True, kw_only=True):

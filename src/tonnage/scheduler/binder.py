@@ -70,7 +70,7 @@ class Binder:
 
     async def _bind_volumes(self, placed: PlacedPod, features: Features, *, within: float) -> None:
         changed = asyncio.Event()
-        keys = [(one.metadata.namespace, one.metadata.name) for one in placed.volumes.claims]
+        keys = [(claim.metadata.namespace, claim.metadata.name) for claim in placed.volumes.claims]
         for key in keys:
             self._awaited.setdefault(key, set()).add(changed)
         try:

@@ -280,7 +280,9 @@ class Scheduler:
             self.statuses.drop(key)
             self._preemptor.pod_gone(key)
             volumes = before.volumes if before is not None else ()
-            self._binder.volumes_changed((pod.metadata.namespace, one.claim) for one in volumes)
+            self._binder.volumes_changed(
+                (pod.metadata.namespace, volume.claim) for volume in volumes
+            )
         else:
             self._enqueue(pod)
             if (

@@ -178,7 +178,7 @@ class Placer:
         if verdicts.rejection is not None:
             by = frozenset((verdicts.rejection[1],))
         else:
-            by = frozenset(one.plugin for one in verdicts.refusals() if one.plugin)
+            by = frozenset(refusal.plugin for refusal in verdicts.refusals() if refusal.plugin)
         for record in records:
             yield RefusedPod(record, text, by, error, codes, alive)
 

@@ -112,9 +112,9 @@ def counted(snapshot: Snapshot, records: Iterable[PodRecord], pledges: Pledges) 
     """
     classes, askers = _asked_for(snapshot, records)
     pledged = [
-        (snapshot.nodes[one.node].row, one.storage_class, one.size)
-        for one in pledges
-        if one.node in snapshot.nodes
+        (snapshot.nodes[pledge.node].row, pledge.storage_class, pledge.size)
+        for pledge in pledges
+        if pledge.node in snapshot.nodes
     ]
     # A single pod and no pledges: kube-scheduler's check is all there is, and costs less.
     if classes and (pledged or askers > 1):

@@ -101,7 +101,9 @@ def says(pod: Pod, word: PodCondition) -> bool:
 
 
 def scheduled_condition(pod: Pod) -> Condition | None:
-    return next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    return next(
+        (condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None
+    )
 
 
 def _condition(pod: Pod, word: PodCondition, now: datetime) -> Condition:

@@ -62,7 +62,7 @@ class Search:
         self._snapshot = snapshot
         self._features = features
         self._pod_of = pod_of
-        self._budgets = [one for one in budgets if _selects_anything(one)]
+        self._budgets = [budget for budget in budgets if _selects_anything(budget)]
         self._rng = rng
 
     def find(self, newcomer: PodRecord, codes: Ints, alive: Bools) -> Victims | None:
@@ -157,14 +157,14 @@ class Search:
 
     def _newest(self, victims: Victims) -> tuple[str, str]:
         """When the first of the most important victims started."""
-        highest = max(one.pod_class.priority for one in victims.pods)
-        started = (self._started(one) for one in victims.pods if one.pod_class.priority == highest)
+        highest = max(pod.pod_class.priority for pod in victims.pods)
+        started = (self._started(pod) for pod in victims.pods if pod.pod_class.priority == highest)
         return (min(started), victims.node)
 
 
 def _badness(victims: Victims) -> tuple[int, int, int, int]:
     """Broken budgets, the highest priority, all priorities, how many."""
-    priorities = [one.pod_class.priority for one in victims.pods]
+    priorities = [pod.pod_class.priority for pod in victims.pods]
     lifted = sum(priority + 2**31 for priority in priorities)
     return (victims.violations, max(priorities), lifted, len(priorities))
 

@@ -111,7 +111,10 @@ class Preemptor:
     def _search(self, refused: RefusedPod, features: Features) -> Victims | None:
         priority = refused.record.pod_class.priority
         snapshot = self._world.snapshot
-        if not any(one.nodes and one.priority < priority for one in snapshot.classes.values()):
+        if not any(
+            storage_class.nodes and storage_class.priority < priority
+            for storage_class in snapshot.classes.values()
+        ):
             return None
         budgets = self._world.cache(PodDisruptionBudget)
         search = Search(snapshot, features, pod_of=self._world.pod, budgets=budgets, rng=self._rng)

@@ -178,7 +178,7 @@ def features_of(config: SchedulerConfig, server_version: str) -> Features:
     """
     parts = server_version.removeprefix("v").split(".")
     try:
-        minor = int("".join(one for one in parts[1] if one.isdigit()))
+        minor = int("".join(part for part in parts[1] if part.isdigit()))
     except (IndexError, ValueError):
         minor = NEWEST[1]
     return Features(

@@ -150,7 +150,7 @@ class LiveCluster:
             return _NOTHING_AMISS
         obstacles = [cache.obstacle for cache in self._caches.values() if cache.obstacle]
         blocked = {kind for kind, cache in self._caches.items() if cache.obstacle}
-        problems = [_described(one) for one in obstacles]
+        problems = [_described(obstacle) for obstacle in obstacles]
         holds: list[str] = []
         for kind, cache in self._caches.items():
             if kind in blocked:
@@ -192,7 +192,7 @@ class LiveCluster:
         return self._deferred is not None
 
     @contextmanager
-    def standing_still(self) -> Iterator[None]:
+    def frozen(self) -> Iterator[None]:
         """Leave the snapshot alone inside the block, for who reads it in another thread.
 
         What the watch tells meanwhile is taken in afterwards.

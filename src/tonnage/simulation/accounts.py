@@ -96,7 +96,7 @@ class Accounts:
 
     @property
     def pod_hours_pending(self) -> float:
-        waiting = (one for one in self.pods.values() if one.state == "pending")
+        waiting = (pod for pod in self.pods.values() if pod.state == "pending")
         return (self._pending_seconds + sum(self.now - one.since for one in waiting)) / 3600
 
     @property
@@ -108,7 +108,7 @@ class Accounts:
     def time_to_running(self) -> Spread:
         ordered = sorted(self.waits)
         waiting = sum(
-            not one.ran and one.state in ("pending", "starting") for one in self.pods.values()
+            not pod.ran and pod.state in ("pending", "starting") for pod in self.pods.values()
         )
         count = len(ordered) + waiting
 
@@ -243,4 +243,6 @@ def _pod_state(pod: Stored) -> PodState:
 
 def _is_ready(node: dict[str, Any]) -> bool:
     conditions = node.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )

@@ -31,9 +31,9 @@ async def _apply(action: ScenarioAction, ensemble: "Ensemble") -> None:
 
 async def _delete(action: ScenarioAction, ensemble: "Ensemble") -> None:
     targets = action.delete or ()
-    ensemble.mark(f"delete {_listed([f'{one.kind} {one.name}' for one in targets])}")
-    for one in targets:
-        ensemble.manifests.delete(one.kind, one.name, namespace=one.namespace)
+    ensemble.mark(f"delete {_listed([f'{target.kind} {target.name}' for target in targets])}")
+    for target in targets:
+        ensemble.manifests.delete(target.kind, target.name, namespace=target.namespace)
 
 
 async def _scale(action: ScenarioAction, ensemble: "Ensemble") -> None:
@@ -91,9 +91,9 @@ async def _out_of_stock(action: ScenarioAction, ensemble: "Ensemble") -> None:
     deed = action.out_of_stock
     assert deed is not None
     what = [
-        *(one for one in deed.groups if one != _ALL),
-        *(f"zone {one}" for one in deed.zones if one != _ALL),
-        *(one for one in deed.instance_types if one != _ALL),
+        *(group for group in deed.groups if group != _ALL),
+        *(f"zone {zone}" for zone in deed.zones if zone != _ALL),
+        *(type_ for type_ in deed.instance_types if type_ != _ALL),
     ]
     ensemble.mark(f"out of stock for {duration(deed.lasts)}: {_listed(what or ['everything'])}")
 
@@ -119,7 +119,7 @@ async def _restart(action: ScenarioAction, ensemble: "Ensemble") -> None:
 def _nodes(ensemble: "Ensemble", patterns: tuple[str, ...]) -> Iterator[str]:
     for node in ensemble.server.store.built_in("nodes").within():
         names = (node.name, node.meta.get("labels", {}).get(GROUP_LABEL, ""))
-        if any(name and fnmatchcase(name, one) for one in patterns for name in names):
+        if any(name and fnmatchcase(name, pattern) for pattern in patterns for name in names):
             yield node.name
 
 

@@ -35,7 +35,9 @@ def compare(
 
 def options(written: Mapping[str, str]) -> dict[str, Any]:
     """Values as YAML would read them, `false` is no word; but where text is wanted, it is text."""
-    texts = {one.encode_name for one in msgspec.structs.fields(AutoscalerConfig) if one.type is str}
+    texts = {
+        field.encode_name for field in msgspec.structs.fields(AutoscalerConfig) if field.type is str
+    }
     return {
         name: yamltext.resolve(text) if text and name not in texts else text
         for name, text in written.items()

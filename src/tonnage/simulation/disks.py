@@ -31,7 +31,9 @@ class DiskLedger:
 
     def __init__(self, store: ObjectStore, world: WorldBehaviour) -> None:
         self._nodes = store.built_in("nodes")
-        self._drivers = {one.name: one for one in world.drivers if one.capacity is not None}
+        self._drivers = {
+            driver.name: driver for driver in world.drivers if driver.capacity is not None
+        }
         self._taken: defaultdict[_Disk, dict[str, int]] = defaultdict(dict)
 
     def volume_changed(self, before: Stored | None, after: Stored | None) -> None:
@@ -92,5 +94,5 @@ def _disk(volume: Stored) -> _Disk:
     spec = volume.tree["spec"]
     required = (spec.get("nodeAffinity") or {}).get("required") or {}
     terms = required.get("nodeSelectorTerms") or [{}]
-    labels = ((one["key"], one["values"][0]) for one in terms[0].get("matchExpressions") or ())
+    labels = ((term["key"], term["values"][0]) for term in terms[0].get("matchExpressions") or ())
     return (spec.get("csi") or {}).get("driver", ""), tuple(sorted(labels))

@@ -139,7 +139,7 @@ class Ensemble:
         """What came of it until now."""
         accounts, decisions = self.accounts, self.decisions
         last = self.samples[-1]
-        bought = [one for one in decisions if not one.error]
+        bought = [decision for decision in decisions if not decision.error]
         return Timeline(
             name=self.simulation.name,
             label=self._label,
@@ -176,9 +176,13 @@ class Ensemble:
         self.cloud.take_reasons()
         machines = list(self.cloud.machines)
         seen = self.accounts.sample(
-            requested=sum(one.state == "creating" and one.error is None for one in machines),
+            requested=sum(
+                machine.state == "creating" and machine.error is None for machine in machines
+            ),
             cost=self.cloud.bill().cost,
-            cost_per_hour=sum(self._prices[one.group] for one in machines if one.error is None),
+            cost_per_hour=sum(
+                self._prices[machine.group] for machine in machines if machine.error is None
+            ),
         )
         if self._watch is not None:
             self._watch(seen)

@@ -86,8 +86,8 @@ def aged(simulation: Simulation, *, seconds: float = AGEING) -> Simulation:
     spec, replace = simulation.spec, msgspec.structs.replace
     cloud = replace(
         spec.cloud,
-        shortages=tuple(_later(one, seconds) for one in spec.cloud.shortages),
-        outages=tuple(_later(one, seconds) for one in spec.cloud.outages),
+        shortages=tuple(_later(shortage, seconds) for shortage in spec.cloud.shortages),
+        outages=tuple(_later(outage, seconds) for outage in spec.cloud.outages),
     )
     script = tuple(replace(action, at=action.at + seconds) for action in spec.script)
     later = replace(spec, duration=spec.duration + seconds, cloud=cloud, script=script)

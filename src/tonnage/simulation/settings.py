@@ -50,9 +50,9 @@ def _made(value: object, type_: type[T], where: "Where") -> T:
 def _choices(type_: type[msgspec.Struct], path: Steps) -> tuple[str, ...]:
     """The words that a field of a record may be, if it is one of some words."""
     hint = _fields(type_).get(str(path[0])) if len(path) == 1 else None
-    for one in _kinds(hint):
-        if get_origin(one) is Literal:
-            return get_args(one)
+    for kind in _kinds(hint):
+        if get_origin(kind) is Literal:
+            return get_args(kind)
     return ()
 
 
@@ -102,7 +102,7 @@ def _prepared(value: Any, type_: Any, where: Where) -> Any:
         return _time(value, where)
     if kind is Delay and not isinstance(value, dict):
         ends = value if isinstance(value, list) and len(value) == 2 else [value, 0.0]
-        delay = dict(zip(("least", "most"), (_time(one, where) for one in ends), strict=True))
+        delay = dict(zip(("least", "most"), (_time(end, where) for end in ends), strict=True))
         _made(delay, Delay, where)
         return delay
     if get_origin(kind) is tuple and isinstance(value, list):

@@ -50,10 +50,10 @@ def random_scenario(seed: int) -> RandomScenario:
     dice = Dice(seed)
     base = random_cluster(seed)
     objects = list(base.objects) if dice.chance(0.4) else _plain(dice)
-    nodes = [one for one in objects if isinstance(one, Node)]
+    nodes = [obj for obj in objects if isinstance(obj, Node)]
     if dice.chance(0.15):
         nodes = [_just_created(dice, node) for node in nodes]
-        objects = [*nodes, *(one for one in objects if not isinstance(one, Node))]
+        objects = [*nodes, *(obj for obj in objects if not isinstance(obj, Node))]
     makes = _SetMaker(dice)
     objects += [one for number in range(dice.between(1, 4)) for one in makes.set(f"set-{number}")]
     objects += _groups(dice, [node.metadata.name for node in nodes])

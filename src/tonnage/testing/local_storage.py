@@ -24,24 +24,24 @@ def laid_over(dice: Dice, objects: Iterable[KubeObject]) -> Iterator[KubeObject]
     """
     zonal = dice.chance(0.25)
     checked = {LOCAL, EBS} if zonal else {LOCAL}
-    for one in objects:
-        match one:
-            case CSIDriver() if one.metadata.name in checked:
-                checked.discard(one.metadata.name)
-                yield _checking(one)
-            case CSIStorageCapacity() if one.storage_class_name in ("local", "ebs"):
+    for obj in objects:
+        match obj:
+            case CSIDriver() if obj.metadata.name in checked:
+                checked.discard(obj.metadata.name)
+                yield _checking(obj)
+            case CSIStorageCapacity() if obj.storage_class_name in ("local", "ebs"):
                 pass
-            case PersistentVolumeClaim() if not one.spec.volume_name:
+            case PersistentVolumeClaim() if not obj.spec.volume_name:
                 size = dice.pick(("1Gi", "1Gi", "2Gi", "3Gi"))
-                yield _sized(one, size, local=dice.chance(0.5))
+                yield _sized(obj, size, local=dice.chance(0.5))
             case Node():
-                yield one
+                yield obj
                 if dice.chance(0.8):
-                    yield _disk(dice, one.metadata.name)
+                    yield _disk(dice, obj.metadata.name)
             case NodeGroup() if dice.chance(0.6):
-                yield _furnished(dice, one)
+                yield _furnished(dice, obj)
             case _:
-                yield one
+                yield obj
     for driver in sorted(checked):
         yield _checking(builders.csidriver(driver))
     if zonal:

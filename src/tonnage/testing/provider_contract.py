@@ -100,7 +100,9 @@ class ProviderContract:
         assert found is not None
         assert found.node.status.allocatable["cpu"] == "8"
         assert found.csi_node is not None
-        assert [(one.name, one.limit) for one in found.csi_node.spec.drivers] == [("d", 25)]
+        assert [(driver.name, driver.limit) for driver in found.csi_node.spec.drivers] == [
+            ("d", 25)
+        ]
 
     @_in_a_loop
     async def test_a_group_without_template_says_so(self) -> None:

@@ -30,8 +30,8 @@ class TestInProcess(ClusterContract):
         rng = random.Random(2)
         yield Client(InProcessTransport(server), clock=self._clock, rng=rng), self._clock
 
-    async def forget(self, stage: ContractContext) -> None:
-        await churn(stage)
+    async def forget(self, context: ContractContext) -> None:
+        await churn(context)
 
 
 class TestOverHttp(ClusterContract):
@@ -54,11 +54,11 @@ class TestOverHttp(ClusterContract):
             await transport.close()
             await front.close()
 
-    async def forget(self, stage: ContractContext) -> None:
-        await churn(stage)
+    async def forget(self, context: ContractContext) -> None:
+        await churn(context)
 
 
-async def churn(stage: ContractContext) -> None:
+async def churn(context: ContractContext) -> None:
     """More changes than the server remembers."""
     for number in range(REMEMBERED + 1):
-        await stage.patch("one", {"data": {"n": str(number)}})
+        await context.patch("one", {"data": {"n": str(number)}})

@@ -143,7 +143,7 @@ def test_an_architecture_nobody_has_is_a_mistake() -> None:
 # Groups that stand still
 
 
-async def standing_still(management: ManagementCluster, group: str) -> str:
+async def frozen_reason(management: ManagementCluster, group: str) -> str:
     """Why the group is not scaled; and it is not, whatever is asked."""
     provider = await looked(management)
     (found,) = await provider.groups()
@@ -165,7 +165,7 @@ async def test_a_paused_group_stands_still(clock):
     management = ManagementCluster(clock)
     group = management.group("a", replicas=3, annotations={KEYS.paused: ""})
     management.machine("n1", owner="a")
-    reason = await standing_still(management, group)
+    reason = await frozen_reason(management, group)
     assert reason == "it is paused by annotation cluster.x-k8s.io/paused"
 
 
@@ -175,14 +175,14 @@ async def test_a_group_that_is_being_deleted_stands_still(clock):
     management.machine("n1", owner="a")
     management.change("MachineDeployment", "a", {"metadata": {"finalizers": ["x.io/wait"]}})
     management.remove("MachineDeployment", "a")
-    assert await standing_still(management, group) == "it is being deleted"
+    assert await frozen_reason(management, group) == "it is being deleted"
 
 
 async def test_the_groups_of_a_paused_cluster_stand_still(clock):
     management = ManagementCluster(clock)
     management.put("Cluster", "prod", spec={"paused": True})
     group = management.group("a", replicas=2)
-    assert await standing_still(management, group) == "its Cluster prod is paused"
+    assert await frozen_reason(management, group) == "its Cluster prod is paused"
 
 
 async def test_the_groups_of_a_cluster_that_is_being_deleted_stand_still(clock):
@@ -191,7 +191,7 @@ async def test_the_groups_of_a_cluster_that_is_being_deleted_stand_still(clock):
     management.change("Cluster", "prod", {"metadata": {"finalizers": ["x.io/wait"]}})
     management.remove("Cluster", "prod")
     group = management.group("a", replicas=2)
-    assert await standing_still(management, group) == "its Cluster prod is being deleted"
+    assert await frozen_reason(management, group) == "its Cluster prod is being deleted"
 
 
 async def test_a_group_whose_sizes_cannot_be_used_stands_still_and_the_others_do_not(clock):

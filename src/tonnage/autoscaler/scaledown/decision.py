@@ -77,7 +77,7 @@ class Decider:
                     out_of_time=lambda: self._clock.monotonic() >= end,
                 )
 
-        with self._world.standing_still():
+        with self._world.frozen():
             return await self._worker(decided)
 
     def _inputs(self, assessed: Assessment, state: ScaleDownState) -> ScaleDownInputs:

@@ -48,7 +48,7 @@ class Evictor:
         self,
         world: ClusterView,
         workloads: Workloads,
-        hands: Actuator,
+        actuator: Actuator,
         *,
         client: Client,
         clock: Clock,
@@ -56,7 +56,7 @@ class Evictor:
     ) -> None:
         self._world = world
         self._workloads = workloads
-        self._hands = hands
+        self._actuator = actuator
         self._client = client
         self._clock = clock
         self._metrics = metrics
@@ -89,7 +89,7 @@ class Evictor:
         """Evict pods that go with their node anyway: those who can still end in order do so."""
         going = []
         for pod in pods:
-            self._hands.check(f"evicting pod {node_pods.key(pod)}")
+            self._actuator.check(f"evicting pod {node_pods.key(pod)}")
             try:
                 await self._ask(pod, grace)
             except ClusterError as error:
@@ -117,7 +117,7 @@ class Evictor:
         name = node_pods.key(pod)
         end = self._clock.monotonic() + patience.eviction
         while not self._is_leaving(pod):
-            self._hands.check(f"evicting pod {name}")
+            self._actuator.check(f"evicting pod {name}")
             before(pod)
             try:
                 async with self._limit:
@@ -131,7 +131,7 @@ class Evictor:
                     raise RemovalFailed(f"pod {name} not evicted: {error}") from error
             else:
                 self._metrics.evicted(1, succeeded=True)
-                self._hands.tell(pod, "ScaleDown", "deleting pod for node scale down")
+                self._actuator.tell(pod, "ScaleDown", "deleting pod for node scale down")
                 break
             await self._clock.sleep(RETRY)
         longest = min(node_pods.grace(pod), grace) + _MARGIN
@@ -141,7 +141,7 @@ class Evictor:
     def _failed(self, pod: Pod, error: ClusterError) -> None:
         self._metrics.evicted(1, succeeded=False)
         message = f"failed to delete pod for ScaleDown: {error}"
-        self._hands.tell(pod, "ScaleDownFailed", message, warning=True)
+        self._actuator.tell(pod, "ScaleDownFailed", message, warning=True)
 
     async def _ask(self, pod: Pod, grace: int) -> None:
         own = node_pods.grace(pod)
@@ -194,7 +194,7 @@ class Evictor:
             if self._clock.monotonic() >= end:
                 return False
             await self._clock.sleep(_LOOK)
-            self._hands.check("waiting for pods")
+            self._actuator.check("waiting for pods")
         return True
 
 

@@ -45,7 +45,7 @@ class Places:
     def __init__(
         self,
         world: ClusterView,
-        hands: Actuator,
+        actuator: Actuator,
         *,
         client: Client,
         clock: Clock,
@@ -53,7 +53,7 @@ class Places:
         write_down: Callable[[], Awaitable[None]],
     ) -> None:
         self._world = world
-        self._hands = hands
+        self._actuator = actuator
         self._client = client
         self._clock = clock
         self._now = now
@@ -135,7 +135,7 @@ class Places:
                 "status": {"nominatedNodeName": node},
             }
             try:
-                self._hands.check(f"nominating pod {node_pods.key(pod)}")
+                self._actuator.check(f"nominating pod {node_pods.key(pod)}")
                 await self._client.patch(
                     Pod, meta.name, change, namespace=meta.namespace, subresource="status"
                 )

@@ -50,7 +50,7 @@ class NodeRemover:
     def __init__(
         self,
         world: ClusterView,
-        hands: Actuator,
+        actuator: Actuator,
         evictor: Evictor,
         changer: NodeChanger,
         *,
@@ -68,7 +68,7 @@ class NodeRemover:
         What is under way is written down before anything irrevocable happens.
         """
         self._world = world
-        self._hands = hands
+        self._actuator = actuator
         self._evictor = evictor
         self._changer = changer
         self._clock = clock
@@ -98,10 +98,10 @@ class NodeRemover:
     def start(self, removals: Sequence[Removal], config: AutoscalerConfig) -> None:
         """Begin to remove nodes, together: all of them go, or none."""
         self._config = config
-        self.removals.update({one.node: one for one in removals})
+        self.removals.update({removal.node: removal for removal in removals})
         task = asyncio.ensure_future(self._guarded(removals))
-        for one in removals:
-            self._tasks[one.node] = task
+        for removal in removals:
+            self._tasks[removal.node] = task
 
     async def attend(self, config: AutoscalerConfig, *, ours: Collection[str]) -> None:
         """Once a round: go on with what nobody works on, forget what is over.
@@ -133,9 +133,9 @@ class NodeRemover:
 
     async def release(self, name: str) -> None:
         """Take the marks off a node that stays."""
-        if self._hands.dry_run:
+        if self._actuator.dry_run:
             return
-        self._hands.check(f"releasing node {name}")
+        self._actuator.check(f"releasing node {name}")
         try:
             await self._changer.change(name, taints.not_deleted)
         except ClusterError as error:
@@ -163,8 +163,8 @@ class NodeRemover:
             _log.exception("removal failed")
             await self._roll_back(removals, f"{type(error).__name__}: {error}", failed=True)
         finally:
-            for one in removals:
-                self._tasks.pop(one.node, None)
+            for removal in removals:
+                self._tasks.pop(removal.node, None)
 
     async def _remove(self, removals: Sequence[Removal]) -> None:
         await self._write_down()
@@ -193,7 +193,7 @@ class NodeRemover:
             raise RemovalFailed(f"node {removal.node} not marked: {error.right}") from error
         if node is None or node.metadata.uid != removal.uid:
             raise RemovalCancelled("the node is gone")
-        self._hands.tell(node, "ScaleDown", "marked the node as toBeDeleted/unschedulable")
+        self._actuator.tell(node, "ScaleDown", "marked the node as toBeDeleted/unschedulable")
 
     async def _cleared(self, removal: Removal) -> None:
         """Bring the node to where it can be deleted without harm to anybody."""
@@ -257,7 +257,7 @@ class NodeRemover:
         self._metrics.detached(self._clock.monotonic() - began, all_of_them=not names)
         if names:
             message = f"still attached after {within:g} s, deleting the node anyway: {_some(names)}"
-            self._hands.tell(self._node(removal), "VolumesStillAttached", message, warning=True)
+            self._actuator.tell(self._node(removal), "VolumesStillAttached", message, warning=True)
 
     async def _evict_daemons(self, removal: Removal) -> None:
         """Pods that go with the node may end in order; those that serve volumes come last."""
@@ -289,9 +289,9 @@ class NodeRemover:
             self._reached(removal, Stage.DELETED)
         await self._write_down()
         try:
-            await self._hands.delete(group, names, reason=f"scale-down: {removals[0].reason}")
+            await self._actuator.delete(group, names, reason=f"scale-down: {removals[0].reason}")
         finally:
-            self.done, self._hands.done = [*self.done, *self._hands.done], []
+            self.done, self._actuator.done = [*self.done, *self._actuator.done], []
         now = self._now()
         self.deleted[group] = now
         for removal in removals:
@@ -301,23 +301,23 @@ class NodeRemover:
                 delay_reason=self._delay_reason(removal.node),
             )
             if removal.drain:
-                self._hands.tell(
+                self._actuator.tell(
                     self._about(),
                     "ScaleDown",
                     f"Scale-down: node {removal.node} removed with drain",
                 )
             else:
-                self._hands.tell(
+                self._actuator.tell(
                     self._about(),
                     "ScaleDownEmpty",
                     f"Scale-down: empty node {removal.node} removed",
                 )
         for node in nodes:
-            self._hands.tell(node, "ScaleDown", "nodes removed by cluster autoscaler")
+            self._actuator.tell(node, "ScaleDown", "nodes removed by cluster autoscaler")
 
     def _check(self, removal: Removal, *, cleared: bool = False) -> Node:
         """Look at the node anew, before every step; `cleared`, nobody may be on it any more."""
-        self._hands.check(f"removing node {removal.node}")
+        self._actuator.check(f"removing node {removal.node}")
         config = self._config
         trust = self._world.trust(csi_aware=config.csi_aware)
         if trust.hold:
@@ -341,10 +341,10 @@ class NodeRemover:
                 self.failed[removal.group] = self._now()
                 self.last_failure = f"node {removal.node}: {why}"
                 message = f"failed to remove the node: {why}"
-                self._hands.tell(self._node(removal), "ScaleDownFailed", message, warning=True)
+                self._actuator.tell(self._node(removal), "ScaleDownFailed", message, warning=True)
             else:
                 _log.info("node stays", extra={"node": removal.node, "why": why})
-                self._hands.tell(
+                self._actuator.tell(
                     self._node(removal), "ScaleDownCancelled", f"the node stays: {why}"
                 )
             try:

@@ -44,7 +44,7 @@ class ScaleDownDocument(Record, frozen=True, kw_only=True, omit_defaults=False):
 def document(given: ScaleDownReport, *, time: str) -> ScaleDownDocument:
     """The round for who asks about nodes; those that are going are told of also if it was held."""
     plan = given.plan or ScaleDownPlan()
-    decided = {one.node: one for one in plan.nodes}
+    decided = {node.node: node for node in plan.nodes}
     for name, removal in given.removals.items():
         decided.setdefault(
             name, NodeDecision(node=name, group=removal.group, candidate=True, action=Action.KEEP)

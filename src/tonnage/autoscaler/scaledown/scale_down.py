@@ -84,7 +84,7 @@ class ScaleDown:
     def __init__(
         self,
         world: ClusterView,
-        hands: Actuator,
+        actuator: Actuator,
         *,
         client: Client,
         clock: Clock,
@@ -95,7 +95,7 @@ class ScaleDown:
         worker: Worker,
     ) -> None:
         self._world = world
-        self._hands = hands
+        self._actuator = actuator
         self._now = now
         self._clock = clock
         self._about = about
@@ -109,15 +109,15 @@ class ScaleDown:
         self._podless_since: float | None = None
         self.report = ScaleDownReport()
         self._places = Places(
-            world, hands, client=client, clock=clock, now=now, write_down=write_down
+            world, actuator, client=client, clock=clock, now=now, write_down=write_down
         )
         changer = NodeChanger(client, world.cache(Node), clock=clock)
-        self._soft_taints = SoftTaints(world, hands, changer, clock=clock)
+        self._soft_taints = SoftTaints(world, actuator, changer, clock=clock)
         self._remover = NodeRemover(
             world,
-            hands,
+            actuator,
             Evictor(
-                world, self._workloads, hands, client=client, clock=clock, metrics=self._metrics
+                world, self._workloads, actuator, client=client, clock=clock, metrics=self._metrics
             ),
             changer,
             clock=clock,
@@ -257,17 +257,17 @@ class ScaleDown:
         drains = config.max_drain_parallelism - sum(one.drain for one in running)
         for unit in _units([one for one in going if _begins(one) == first], groups):
             removals = [self._removal(one, assessed, groups, now=now) for one in unit]
-            draining = sum(one.drain for one in removals)
+            draining = sum(removal.drain for removal in removals)
             # Where all have to go or none, the first may go beyond what is allowed at once.
             fits = len(unit) <= room or (removals[0].whole_group and not running)
             if not fits or draining > max(drains, draining if removals[0].whole_group else 0):
                 continue
-            if any(one.reason not in allowed for one in removals):
+            if any(removal.reason not in allowed for removal in removals):
                 continue
             room -= len(unit)
             drains -= draining
             self._tell_start(unit)
-            if self._hands.dry_run:
+            if self._actuator.dry_run:
                 _log.info("would remove nodes", extra={"nodes": [one.node for one in unit]})
             else:
                 self._remover.start(removals, config)
@@ -301,7 +301,7 @@ class ScaleDown:
         for one in unit:
             if one.action is Action.DELETE:
                 message = f"Scale-down: removing empty node {one.node!r}"
-                self._hands.tell(self._about(), "ScaleDownEmpty", message.replace("'", '"'))
+                self._actuator.tell(self._about(), "ScaleDownEmpty", message.replace("'", '"'))
                 continue
             used = one.utilisation
             told = f"{{{used.resource} {used.value:.3f}}}" if used is not None else "unknown"
@@ -310,7 +310,7 @@ class ScaleDown:
                 f"Scale-down: removing node {one.node}, utilization: {told}, "
                 f"pods to reschedule: {pods}"
             )
-            self._hands.tell(self._about(), "ScaleDown", message)
+            self._actuator.tell(self._about(), "ScaleDown", message)
 
     def _note(self, plan: ScaleDownPlan, state: ScaleDownState, *, now: float) -> None:
         """Remember what was decided, and why what could have gone stays meanwhile."""
@@ -321,9 +321,9 @@ class ScaleDown:
         self._delays = {
             **{name: why for name, why in self._delays.items() if name in self._unneeded},
             **{
-                one.node: one.reason
-                for one in plan.nodes
-                if one.node in self._unneeded and one.reason and one.reason not in _TIMERS
+                node.node: node.reason
+                for node in plan.nodes
+                if node.node in self._unneeded and node.reason and node.reason not in _TIMERS
             },
         }
 

@@ -21,10 +21,10 @@ class SoftTaints:
     """A few nodes in a round, those that are needed after all first."""
 
     def __init__(
-        self, world: ClusterView, hands: Actuator, changer: NodeChanger, *, clock: Clock
+        self, world: ClusterView, actuator: Actuator, changer: NodeChanger, *, clock: Clock
     ) -> None:
         self._world = world
-        self._hands = hands
+        self._actuator = actuator
         self._changer = changer
         self._clock = clock
 
@@ -37,7 +37,7 @@ class SoftTaints:
         now: float,
     ) -> str:
         """Bring the taints of `ours` to what is unneeded now; what could not be done is told."""
-        if self._hands.dry_run:
+        if self._actuator.dry_run:
             return ""
         nodes = self._world.cache(Node)
         needed = [
@@ -57,7 +57,7 @@ class SoftTaints:
         for name in (*needed, *fresh)[:left]:
             if self._clock.monotonic() >= end:
                 break
-            self._hands.check(f"soft taint of node {name}")
+            self._actuator.check(f"soft taint of node {name}")
             change = (
                 taints.no_candidate
                 if name in needed

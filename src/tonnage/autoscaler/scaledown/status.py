@@ -15,7 +15,7 @@ def scale_down_status(given: ScaleDownReport) -> dict[str, Any]:
     """Our part of the status that is about scale-down."""
     told: dict[str, Any] = {
         "held": given.held,
-        "removing": [_going(one) for one in given.removals.values()][:_MOST],
+        "removing": [_going(removal) for removal in given.removals.values()][:_MOST],
         "unneeded": [
             {"node": node, "since": _time(since)} for node, since in given.unneeded.items()
         ][:_MOST],
@@ -25,14 +25,14 @@ def scale_down_status(given: ScaleDownReport) -> dict[str, Any]:
     }
     plan = given.plan
     if plan is not None:
-        codes = Counter(one.code for one in plan.nodes if not one.goes and one.code)
+        codes = Counter(node.code for node in plan.nodes if not node.goes and node.code)
         told["coolDown"] = plan.cool_down or ""
         told["nodesNeededAtLeast"] = plan.bounds.nodes
         told["blocked"] = dict(sorted(codes.items()))
         told["blockedNodes"] = [
-            {"node": one.node, "code": one.code, "reason": one.reason, "frees": one.frees}
-            for one in plan.nodes
-            if not one.goes and one.frees
+            {"node": node.node, "code": node.code, "reason": node.reason, "frees": node.frees}
+            for node in plan.nodes
+            if not node.goes and node.frees
         ][:_MOST]
     return told
 

@@ -124,7 +124,9 @@ class Workloads:
             and (owner := other.metadata.controller) is not None
             and owner.uid == controller.uid
         ]
-        if any(not node_pods.is_ready(one) or one.metadata.deletion_timestamp for one in others):
+        if any(
+            not node_pods.is_ready(other) or other.metadata.deletion_timestamp for other in others
+        ):
             return False
         replicas = self._replicas(pod)
         return replicas is None or len(others) >= replicas - 1

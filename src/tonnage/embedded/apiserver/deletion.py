@@ -224,7 +224,7 @@ class Deletion:
             finalizers = owner.meta.get("finalizers") or []
             if FOREGROUND not in finalizers:
                 continue
-            left = [one for one in finalizers if one != FOREGROUND]
+            left = [finalizer for finalizer in finalizers if finalizer != FOREGROUND]
             assert place is not None
             tree = {**owner.tree, "metadata": {**owner.meta, "finalizers": left}}
             if self.vanishes(place[0], tree):

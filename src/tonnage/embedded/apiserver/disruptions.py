@@ -174,7 +174,10 @@ class Disruptions:
 
 def is_ready(pod: Tree) -> bool:
     conditions = pod.get("status", {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in conditions
+    )
 
 
 def _controller(pod: Stored) -> Owner:

@@ -62,7 +62,7 @@ def _described(type_: Any) -> Tree:
     waiting = [type_]
     while waiting:
         record = waiting.pop()
-        for inner in (one for hint in _fields(record).values() for one in _parts(hint)):
+        for inner in (part for hint in _fields(record).values() for part in _parts(hint)):
             name = _reference_name(inner)
             if name and name not in found:
                 found[name] = _mixed(name) if name in _MIXED else _record(inner)
@@ -74,7 +74,7 @@ def _described(type_: Any) -> Tree:
 
 
 def _record(type_: Any) -> Tree:
-    required = [one.encode_name for one in msgspec.structs.fields(type_) if one.required]
+    required = [field.encode_name for field in msgspec.structs.fields(type_) if field.required]
     return {
         "type": "object",
         "description": _READ,
@@ -131,4 +131,4 @@ def _without_none(hint: Any) -> Any:
 @cache
 def _fields(type_: Any) -> dict[str, Any]:
     hints = get_type_hints(type_)
-    return {one.encode_name: hints[one.name] for one in msgspec.structs.fields(type_)}
+    return {field.encode_name: hints[field.name] for field in msgspec.structs.fields(type_)}

@@ -77,8 +77,8 @@ def table(
 
 def _of(kind: ServedKind) -> tuple[list[Tree], Cells]:
     if kind.columns:
-        names = [(one.name, one.priority) for one in kind.columns]
-        return [_column("Name"), *(_column(*one) for one in names)], _custom(kind)
+        names = [(column.name, column.priority) for column in kind.columns]
+        return [_column("Name"), *(_column(*name) for name in names)], _custom(kind)
     headings, cells = _TABLES.get(kind.full_name, _GENERIC)
     return [_column(name.strip("+"), int(name.startswith("+"))) for name in headings], cells
 
@@ -103,15 +103,15 @@ def _custom(kind: ServedKind) -> Cells:
 
 def _pod(row: Row) -> list[object]:
     statuses = row.read("status.containerStatuses", [])
-    ready = sum(bool(one.get("ready")) for one in statuses)
+    ready = sum(bool(status.get("ready")) for status in statuses)
     containers = len(row.read("spec.containers", []))
     if not statuses and _condition(row, "Ready") == "True":
         ready = containers  # a kubelet that reports no containers one by one
-    restarts = sum(one.get("restartCount", 0) for one in statuses)
+    restarts = sum(status.get("restartCount", 0) for status in statuses)
     shown = row.read("status.reason") or row.read("status.phase", "Unknown")
-    for one in statuses:
+    for status in statuses:
         # What keeps a container is more than that the pod is Pending: stuck pods are known by it.
-        state = one.get("state") or {}
+        state = status.get("state") or {}
         for part in ("waiting", "terminated"):
             shown = (state.get(part) or {}).get("reason") or shown
     if row.read("metadata.deletionTimestamp"):
@@ -145,9 +145,9 @@ def _node(row: Row) -> list[object]:
 def _csi_node(row: Row) -> list[object]:
     drivers = row.read("spec.drivers", [])
     limits = []
-    for one in drivers:
-        count = (one.get("allocatable") or {}).get("count")
-        limits.append(f"{one['name']}={'unlimited' if count is None else count}")
+    for driver in drivers:
+        count = (driver.get("allocatable") or {}).get("count")
+        limits.append(f"{driver['name']}={'unlimited' if count is None else count}")
     return [row.read("metadata.name"), str(len(drivers)), row.age, ",".join(limits) or _NONE]
 
 

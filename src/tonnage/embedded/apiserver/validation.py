@@ -185,7 +185,7 @@ def _pod(tree: Tree) -> Iterator[Problem]:
     if not containers or not isinstance(containers, list):
         yield "spec.containers", "Required value"
         return
-    names = [one.get("name") for one in containers if isinstance(one, dict)]
+    names = [container.get("name") for container in containers if isinstance(container, dict)]
     for place, name in enumerate(names):
         if not name:
             yield f"spec.containers[{place}].name", "Required value"

@@ -50,7 +50,7 @@ class SimulatedCloud:
         self._client = client
         self._clock = clock
         self._behaviour = behaviour
-        self._fate = SeededChance(rng)
+        self._chance = SeededChance(rng)
         self._declared = {group.metadata.name: kwok_objects.check(group) for group in node_groups}
         self._groups = {
             group.id: group
@@ -67,7 +67,7 @@ class SimulatedCloud:
     async def run(self) -> None:
         """Once. Machines that were asked for before come as if it had been running."""
         await self.open()
-        chores = KeyedTasks(clock=self._clock, fate=self._fate)
+        chores = KeyedTasks(clock=self._clock, chance=self._chance)
         async with asyncio.TaskGroup() as tasks:
             chores.open(tasks)
             self._chores = chores
@@ -147,7 +147,7 @@ class SimulatedCloud:
 
     def _ask_for_machine(self, group: str) -> None:
         self._numbers[group] += 1
-        dice = self._fate.dice("name", group, self._numbers[group])
+        dice = self._chance.dice("name", group, self._numbers[group])
         # With the number in it, no two names are the same whatever the dice say.
         name = f"{group}-{self._numbers[group]}{''.join(dice.choices(_SUFFIX, k=4))}"
         now = self._clock.monotonic()
@@ -158,7 +158,7 @@ class SimulatedCloud:
             group=group,
             id=self._provider_id(group, name),
             asked_at=now,
-            due=now + self._fate.seconds(delay, "start", name),
+            due=now + self._chance.seconds(delay, "start", name),
             fails_with=error,
             registers=not self._never_registers(group, name),
         )
@@ -175,13 +175,13 @@ class SimulatedCloud:
                     code=shortage.error_code,
                     message=shortage.message or told,
                 )
-        if self._fate.befalls(self._behaviour.failure_chance, "fails", name):
+        if self._chance.befalls(self._behaviour.failure_chance, "fails", name):
             return InstanceError(code="LaunchFailed", message=f"machine {name} did not start")
         return None
 
     def _never_registers(self, group: str, name: str) -> bool:
         chance = self._behaviour.never_register_chance
-        return self._behaviour.never_registers(group) or self._fate.befalls(
+        return self._behaviour.never_registers(group) or self._chance.befalls(
             chance, "never registers", name
         )
 
@@ -203,7 +203,7 @@ class SimulatedCloud:
         if machine.state == "creating":
             self.machines.end(machine, now=now)
             return
-        due = now + self._fate.seconds(self._behaviour.stop, "stop", machine.name)
+        due = now + self._chance.seconds(self._behaviour.stop, "stop", machine.name)
         going = msgspec.structs.replace(machine, state="deleting", due=due)
         self.machines.put(going)
         self._carry_on(going)

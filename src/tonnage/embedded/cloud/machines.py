@@ -93,7 +93,9 @@ class CloudMachines:
     def bill(self, now: float) -> Bill:
         groups = {}
         for group, machines in self._by_group.items():
-            seconds = sum(now - one.asked_at for one in machines.values() if not one.fails_with)
+            seconds = sum(
+                now - machine.asked_at for machine in machines.values() if not machine.fails_with
+            )
             hours = self._ended_hours[group] + seconds / 3600
             groups[group] = GroupBill(machine_hours=hours, cost=hours * self._prices[group])
         return Bill(groups=groups)

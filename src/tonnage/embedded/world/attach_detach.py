@@ -29,34 +29,34 @@ class AttachDetach:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         storage: StorageIndex,
         uses: PodVolumes,
         index: AttachmentIndex,
         attachments: Cache[VolumeAttachment],
         pods: Cache[Pod],
-        complaints: EventWriter,
+        event_writer: EventWriter,
     ) -> None:
-        self._client = stage.client
+        self._client = context.client
         self._pods = pods
-        self._complaints = complaints
+        self._event_writer = event_writer
         self._storage = storage
         self._uses = uses
         self._index = index
         self._drivers: dict[str, str] = {}
-        self._desk = WorkQueue("attachments of", self._look, stage)
+        self._queue = WorkQueue("attachments of", self._look, context)
         uses.follow(self._use_changed)
         attachments.subscribe(self._attachment_changed)
 
     def _use_changed(self, used: Used) -> None:
         if self._storage.attaches(used.driver):
             self._drivers[used.volume] = used.driver
-            self._desk.note(used.volume)
+            self._queue.note(used.volume)
 
     def _attachment_changed(self, change: Change[VolumeAttachment]) -> None:
         volume = change.object.spec.source.persistent_volume_name or ""
-        self._desk.note(volume)
+        self._queue.note(volume)
         if change.type is not EventType.DELETED and change.object.status.attach_error is not None:
             self._complain(volume, change.object)
 
@@ -67,7 +67,7 @@ class AttachDetach:
             pod = self._pods.get(name, namespace=namespace)
             if pod is not None:
                 problem = f"volume {volume} is not attached to node {node}: {error.message}"
-                self._complaints.attach_failed(pod, problem)
+                self._event_writer.attach_failed(pod, problem)
 
     async def _look(self, volume: str) -> None:
         used_on, attached_to = self._uses.nodes_using(volume), dict(self._index.of(volume))

@@ -29,14 +29,14 @@ class ClaimBinder:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         pods: Cache[Pod],
         claims: Cache[PersistentVolumeClaim],
         volumes: Cache[PersistentVolume],
         classes: Cache[StorageClass],
     ) -> None:
-        self._client, self._clock, _, _, self._chores = stage
+        self._client, self._clock, _, _, self._chores = context
         self._claims = claims
         self._volumes = volumes
         self._classes = classes

@@ -60,7 +60,7 @@ async def change(client: Client, node: Node, change: Callable[[Drivers], Drivers
             return
         patch = {
             "metadata": {"resourceVersion": found.metadata.resource_version},
-            "spec": {"drivers": [msgspec.to_builtins(one) for one in drivers]},
+            "spec": {"drivers": [msgspec.to_builtins(driver) for driver in drivers]},
         }
         try:
             await client.patch(CSINode, node.metadata.name, patch)
@@ -72,7 +72,11 @@ async def change(client: Client, node: Node, change: Callable[[Drivers], Drivers
 
 def _of_a_former(csi_node: CSINode, node: Node) -> bool:
     """Whether it is left from another node of this name; one without an owner is anybody's."""
-    owners = [one.uid for one in csi_node.metadata.owner_references if one.kind == "Node"]
+    owners = [
+        reference.uid
+        for reference in csi_node.metadata.owner_references
+        if reference.kind == "Node"
+    ]
     return bool(owners) and node.metadata.uid not in owners
 
 

@@ -23,14 +23,14 @@ class DriverRegistrations:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         nodes: Cache[Node],
         csi_nodes: Cache[CSINode],
     ) -> None:
-        self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        self._client, self._clock, self._behaviour, self._chance, self._chores = context
         self._csi_nodes = csi_nodes
-        self._drivers = {driver.name: driver for driver in stage.behaviour.drivers}
+        self._drivers = {driver.name: driver for driver in context.behaviour.drivers}
         self._begun: set[tuple[str, str]] = set()
         self._limits: dict[tuple[str, str], int | None] = {}
         self._real_limits: dict[tuple[str, str], int | None] = {}
@@ -97,7 +97,7 @@ class DriverRegistrations:
             return behaviour.limit if hidden is None else hidden
         csi_node = self._csi_nodes.get(node)
         entries = csi_node.spec.drivers if csi_node is not None else ()
-        return next((one.limit for one in entries if one.name == driver), None)
+        return next((entry.limit for entry in entries if entry.name == driver), None)
 
     def _node_changed(self, change: Change[Node]) -> None:
         node, name = change.object, change.object.metadata.name
@@ -125,7 +125,7 @@ class DriverRegistrations:
         if not is_meant(node, driver.nodes) or is_meant(node, driver.never_on):
             return False
         about = ("never registers", driver.name, node.metadata.name)
-        return not self._fate.befalls(driver.never_chance, *about)
+        return not self._chance.befalls(driver.never_chance, *about)
 
     async def _live(self, played: Node, driver: DriverBehaviour) -> None:
         node = played.metadata.name
@@ -134,7 +134,9 @@ class DriverRegistrations:
         # that had registered with a limit of its own before would be told the usual one.
         registered = await csinodes.drivers_of(self._client, played)
         if all(one.name != driver.name for one in registered):
-            await self._clock.sleep(self._fate.seconds(driver.registers_after, "register", *about))
+            await self._clock.sleep(
+                self._chance.seconds(driver.registers_after, "register", *about)
+            )
             await self._chores.insist(partial(self.register, *about), "register", *about)
         for index, change in enumerate(driver.changes):
             if is_meant(played, change.nodes):
@@ -143,18 +145,18 @@ class DriverRegistrations:
         turn = 0
         while driver.crashes_after is not None:
             turn += 1
-            await self._clock.sleep(self._fate.seconds(driver.crashes_after, "up", *about, turn))
+            await self._clock.sleep(self._chance.seconds(driver.crashes_after, "up", *about, turn))
             await self._chores.insist(partial(self.unregister, *about), "crash", *about)
-            await self._clock.sleep(self._fate.seconds(driver.down_for, "down", *about, turn))
+            await self._clock.sleep(self._chance.seconds(driver.down_for, "down", *about, turn))
             await self._chores.insist(partial(self.register, *about), "register", *about)
 
     async def _change_limit(
         self, node: str, driver: str, change: DriverLimitChange, index: int
     ) -> None:
         about = (node, driver, index)
-        await self._clock.sleep(self._fate.seconds(change.after, "limit", *about))
+        await self._clock.sleep(self._chance.seconds(change.after, "limit", *about))
         self.set_real_limit(node, driver, change.limit)
-        await self._clock.sleep(self._fate.seconds(change.reported_after, "report", *about))
+        await self._clock.sleep(self._chance.seconds(change.reported_after, "report", *about))
         report = partial(self.report_limit, node, driver)
         await self._chores.insist(report, "report", *about)
 
@@ -176,4 +178,6 @@ def _without(drivers: Drivers, *, driver: str) -> Drivers:
 
 
 def _owned(csi_node: CSINode, node: Node) -> bool:
-    return any(one.uid == node.metadata.uid for one in csi_node.metadata.owner_references)
+    return any(
+        reference.uid == node.metadata.uid for reference in csi_node.metadata.owner_references
+    )

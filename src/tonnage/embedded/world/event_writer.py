@@ -27,14 +27,14 @@ _LIMITS = Limits(burst=2, seconds_per_event=300.0)
 class EventWriter:
     """Says each thing about an object once, then every five minutes for as long as it lasts."""
 
-    def __init__(self, stage: WorldContext) -> None:
+    def __init__(self, context: WorldContext) -> None:
         self._recorders = {
             component: Recorder(
-                stage.client,
+                context.client,
                 component=component,
                 instance="tonnage-world",
-                clock=stage.clock,
-                new_id=_ids(stage),
+                clock=context.clock,
+                new_id=_ids(context),
                 limits=_LIMITS,
             )
             for component in (_PROVISIONER, _ATTACHER, _KUBELET)
@@ -64,7 +64,7 @@ class EventWriter:
         )
 
 
-def _ids(stage: WorldContext) -> Callable[[], str]:
+def _ids(context: WorldContext) -> Callable[[], str]:
     """Names of events that differ from those of an earlier world on the same server."""
     numbers = count()
-    return lambda: f"{int(stage.clock.now().timestamp() * 1e6):x}{next(numbers):x}"
+    return lambda: f"{int(context.clock.now().timestamp() * 1e6):x}{next(numbers):x}"

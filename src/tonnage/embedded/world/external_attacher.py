@@ -25,13 +25,13 @@ class ExternalAttacher:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         attachments: Cache[VolumeAttachment],
         limit: Callable[[str, str], int | None],
     ) -> None:
         """`limit` says how many volumes a node can really have of a driver's."""
-        self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        self._client, self._clock, self._behaviour, self._chance, self._chores = context
         self._limit = limit
         self._taken: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         """Attachments that have a slot, by node and driver."""
@@ -40,7 +40,7 @@ class ExternalAttacher:
     def _changed(self, change: Change[VolumeAttachment]) -> None:
         attachment, uid = change.object, change.object.metadata.uid
         patterns = self._behaviour.storage_drivers
-        if not any(fnmatchcase(attachment.spec.attacher, one) for one in patterns):
+        if not any(fnmatchcase(attachment.spec.attacher, pattern) for pattern in patterns):
             return
         taken = self._taken[attachment.spec.node_name, attachment.spec.attacher]
         if attachment.status.attached:
@@ -64,9 +64,9 @@ class ExternalAttacher:
         while True:
             attempt += 1
             about = ("attach", name, attempt)
-            await self._clock.sleep(self._fate.seconds(self._behaviour.attach, *about))
+            await self._clock.sleep(self._chance.seconds(self._behaviour.attach, *about))
             error = self._refusal(attachment)
-            if not error and self._fate.befalls(
+            if not error and self._chance.befalls(
                 self._behaviour.attach_failure_chance, "failure", *about
             ):
                 error = {"message": "simulated"}
@@ -94,7 +94,7 @@ class ExternalAttacher:
 
     async def _detach(self, attachment: VolumeAttachment) -> None:
         name = attachment.metadata.name
-        await self._clock.sleep(self._fate.seconds(self._behaviour.detach, "detach", name))
+        await self._clock.sleep(self._chance.seconds(self._behaviour.detach, "detach", name))
         newest = await self._client.get(VolumeAttachment, name)
         if newest.metadata.uid != attachment.metadata.uid:
             return
@@ -118,4 +118,4 @@ def _finalizer(attachment: VolumeAttachment) -> str:
 
 def _others(attachment: VolumeAttachment) -> tuple[str, ...]:
     own = _finalizer(attachment)
-    return tuple(one for one in attachment.metadata.finalizers if one != own)
+    return tuple(finalizer for finalizer in attachment.metadata.finalizers if finalizer != own)

@@ -44,7 +44,7 @@ class ExternalProvisioner:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         nodes: Cache[Node],
         csi_nodes: Cache[CSINode],
@@ -52,16 +52,16 @@ class ExternalProvisioner:
         volumes: Cache[PersistentVolume],
         classes: Cache[StorageClass],
         space: LocalCapacity,
-        complaints: EventWriter,
+        event_writer: EventWriter,
     ) -> None:
-        self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        self._client, self._clock, self._behaviour, self._chance, self._chores = context
         self._nodes = nodes
         self._csi_nodes = csi_nodes
         self._claims = claims
         self._volumes = volumes
         self._classes = classes
         self._space = space
-        self._complaints = complaints
+        self._event_writer = event_writer
         self._drivers_on: dict[str, tuple[str, ...]] = {}
         self._registered: defaultdict[str, list[str]] = defaultdict(list)
         """Nodes by the drivers on them, in the order of their names."""
@@ -113,7 +113,9 @@ class ExternalProvisioner:
         found = self._classes.get(claim.class_name)
         if found is None or found.provisioner.startswith(_IN_TREE):
             return None
-        if not any(fnmatchcase(found.provisioner, one) for one in self._behaviour.storage_drivers):
+        if not any(
+            fnmatchcase(found.provisioner, driver) for driver in self._behaviour.storage_drivers
+        ):
             return None
         delayed = found.volume_binding_mode == "WaitForFirstConsumer"
         if delayed and not claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION):
@@ -121,7 +123,7 @@ class ExternalProvisioner:
         return found
 
     async def _provision(self, namespace: str, name: str, *, uid: str) -> None:
-        wait = self._fate.seconds(self._behaviour.provision, "provision", namespace, name)
+        wait = self._chance.seconds(self._behaviour.provision, "provision", namespace, name)
         while True:
             await self._clock.sleep(wait)
             wait = _LOOK_AGAIN
@@ -135,7 +137,7 @@ class ExternalProvisioner:
             place = self._place(claim, driver)
             if place is not None and self._space.has_room(driver, place, _size(claim)):
                 break
-            self._complaints.provisioning_failed(claim, self._problem(claim, driver, place))
+            self._event_writer.provisioning_failed(claim, self._problem(claim, driver, place))
             is_sent = SELECTED_NODE_ANNOTATION in claim.metadata.annotations
             if self._is_sent_nowhere(claim) or (is_sent and place is not None):
                 await self._send_back(claim)
@@ -185,7 +187,7 @@ class ExternalProvisioner:
                 everywhere = [one for one in everywhere if self._fits(claim, driver, node=one)]
             if not everywhere:
                 return None
-            name = self._fate.dice("place", meta.namespace, meta.name).choice(everywhere)
+            name = self._chance.dice("place", meta.namespace, meta.name).choice(everywhere)
         return self._topology(name, driver=driver)
 
     def _fits(self, claim: PersistentVolumeClaim, driver: str, *, node: str) -> bool:

@@ -24,9 +24,9 @@ class KeyedTasks:
     An object that is not there any more ends the chore: that is no failure.
     """
 
-    def __init__(self, *, clock: Clock, fate: SeededChance) -> None:
+    def __init__(self, *, clock: Clock, chance: SeededChance) -> None:
         self._clock = clock
-        self._fate = fate
+        self._chance = chance
         self._running: dict[Hashable, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup
 
@@ -60,7 +60,7 @@ class KeyedTasks:
                 raise
             except ClusterError as error:
                 if backoff is None:
-                    backoff = Backoff(self._fate.dice("retry", *about), first=0.1, most=10.0)
+                    backoff = Backoff(self._chance.dice("retry", *about), first=0.1, most=10.0)
                 wait = backoff.next()
                 _log.info("chore failed", extra={"chore": str(about), "error": str(error)})
             await self._clock.sleep(wait)
@@ -80,5 +80,5 @@ class WorldContext(NamedTuple):
     client: Client
     clock: Clock
     behaviour: WorldBehaviour
-    fate: SeededChance
+    chance: SeededChance
     chores: KeyedTasks

@@ -34,23 +34,23 @@ class Kubelets:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         nodes: Cache[Node],
         pods: Cache[Pod],
         on_nodes: PodsOnNodes,
-        complaints: EventWriter,
+        event_writer: EventWriter,
         mounts: MountChecks | None = None,
     ) -> None:
         """With `mounts`, pods wait for their volumes."""
-        self._client, self._clock, self._behaviour, self._fate, self._chores = stage
+        self._client, self._clock, self._behaviour, self._chance, self._chores = context
         self._nodes = nodes
         self._pods = pods
         self._started: set[str] = set()
         self._gone: set[str] = set()
         self._on_nodes = on_nodes
         self._mounts = mounts
-        self._complaints = complaints
+        self._event_writer = event_writer
         self._waiting: set[str] = set()
         if mounts is not None:
             mounts.follow(self._volumes_changed)
@@ -99,14 +99,14 @@ class Kubelets:
 
     def _never_starts(self, node: Node) -> bool:
         behaviour = self._behaviour
-        return is_meant(node, behaviour.never_start) or self._fate.befalls(
+        return is_meant(node, behaviour.never_start) or self._chance.befalls(
             behaviour.never_start_chance, "never start", node.metadata.name
         )
 
     async def _live(self, node: Node) -> None:
         name = node.metadata.name
         if not node_patches.is_ready(node):
-            await self._clock.sleep(self._fate.seconds(self._behaviour.start, "start", name))
+            await self._clock.sleep(self._chance.seconds(self._behaviour.start, "start", name))
             await self._chores.insist(partial(self._begin, node), "begin", name)
         self._started.add(name)
         if self._behaviour.heartbeat is not None:
@@ -132,9 +132,9 @@ class Kubelets:
             turn = 0
             while True:
                 turn += 1
-                await self._clock.sleep(self._fate.seconds(flapping.up, "up", name, turn))
+                await self._clock.sleep(self._chance.seconds(flapping.up, "up", name, turn))
                 await self._chores.insist(partial(self.report, name, ready=False), "report", name)
-                await self._clock.sleep(self._fate.seconds(flapping.down, "down", name, turn))
+                await self._clock.sleep(self._chance.seconds(flapping.down, "down", name, turn))
                 await self._chores.insist(partial(self.report, name, ready=True), "report", name)
 
     async def _beat(self, node: Node, every: float) -> None:
@@ -183,7 +183,7 @@ class Kubelets:
                 absent = self._mounts.absent_driver(pod)
                 if absent:
                     problem = f"driver {absent} is not registered on node {node}"
-                    self._complaints.mount_failed(pod, problem)
+                    self._event_writer.mount_failed(pod, problem)
                 return
             self._waiting.discard(uid)
             self._chores.start(("run", uid), partial(self._run, pod))
@@ -196,8 +196,8 @@ class Kubelets:
         waiting = {"waiting": {"reason": "ContainerCreating"}}
         status = {
             "containerStatuses": [
-                {**_container(one.name), "ready": False, "state": waiting}
-                for one in pod.spec.containers
+                {**_container(container.name), "ready": False, "state": waiting}
+                for container in pod.spec.containers
             ]
         }
         await self._client.patch(
@@ -221,12 +221,14 @@ class Kubelets:
             "phase": phase,
             "message": told or None,
             "conditions": [
-                msgspec.to_builtins(one) for one in pod.status.conditions if one.type not in _READY
+                msgspec.to_builtins(condition)
+                for condition in pod.status.conditions
+                if condition.type not in _READY
             ]
             + [{"type": type_, "status": "False", "lastTransitionTime": at} for type_ in _READY],
             "containerStatuses": [
                 {
-                    **_container(one.name),
+                    **_container(container.name),
                     "ready": False,
                     "state": {
                         "terminated": {
@@ -236,7 +238,7 @@ class Kubelets:
                         }
                     },
                 }
-                for one in pod.spec.containers
+                for container in pod.spec.containers
             ],
         }
         await self._client.patch(
@@ -246,7 +248,7 @@ class Kubelets:
     async def _run(self, pod: Pod) -> None:
         meta = pod.metadata
         about = (meta.namespace, meta.name)
-        await self._clock.sleep(self._fate.seconds(self._behaviour.pod_start, "run", *about))
+        await self._clock.sleep(self._chance.seconds(self._behaviour.pod_start, "run", *about))
         newest = await self._client.get(Pod, meta.name, namespace=meta.namespace)
         if newest.metadata.uid != meta.uid or newest.metadata.deletion_timestamp is not None:
             return
@@ -258,7 +260,7 @@ class Kubelets:
     async def _end(self, pod: Pod) -> None:
         meta = pod.metadata
         about = (meta.namespace, meta.name)
-        await self._clock.sleep(self._fate.seconds(self._behaviour.pod_stop, "end", *about))
+        await self._clock.sleep(self._chance.seconds(self._behaviour.pod_stop, "end", *about))
         try:
             await self._client.delete(
                 Pod, meta.name, namespace=meta.namespace, uid=meta.uid, grace_period=0
@@ -270,7 +272,11 @@ class Kubelets:
 def _running(pod: Pod, *, now: str) -> dict[str, object]:
     """The status of a pod all of whose containers run."""
     told = ("Initialized", "PodReadyToStartContainers", "ContainersReady", "Ready")
-    others = [msgspec.to_builtins(one) for one in pod.status.conditions if one.type not in told]
+    others = [
+        msgspec.to_builtins(condition)
+        for condition in pod.status.conditions
+        if condition.type not in told
+    ]
     address = _address(10, pod.metadata.uid)
     return {
         "phase": "Running",
@@ -281,12 +287,12 @@ def _running(pod: Pod, *, now: str) -> dict[str, object]:
         + [{"type": type_, "status": "True", "lastTransitionTime": now} for type_ in told],
         "containerStatuses": [
             {
-                **_container(one.name),
+                **_container(container.name),
                 "ready": True,
                 "started": True,
                 "state": {"running": {"startedAt": now}},
             }
-            for one in pod.spec.containers
+            for container in pod.spec.containers
         ],
     }
 

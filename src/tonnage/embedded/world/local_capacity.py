@@ -48,15 +48,17 @@ class LocalCapacity:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         nodes: Cache[Node],
         csi_nodes: Cache[CSINode],
         volumes: Cache[PersistentVolume],
         classes: Cache[StorageClass],
     ) -> None:
-        self._client, self._clock, behaviour, self._fate, _ = stage
-        self._drivers = {one.name: one for one in behaviour.drivers if one.capacity is not None}
+        self._client, self._clock, behaviour, self._chance, _ = context
+        self._drivers = {
+            driver.name: driver for driver in behaviour.drivers if driver.capacity is not None
+        }
         self._nodes = nodes
         self._csi_nodes = csi_nodes
         self._classes = classes
@@ -64,7 +66,7 @@ class LocalCapacity:
         """Bytes by volume; a volume takes them from when it is begun to be made."""
         self._segments: dict[tuple[str, str], Segment] = {}
         """By node and driver, from the driver's first registration there to the node's end."""
-        self._desk = WorkQueue("capacity", self._publish, stage)
+        self._queue = WorkQueue("capacity", self._publish, context)
         if self._drivers:
             nodes.subscribe(self._node_changed)
             csi_nodes.subscribe(self._csi_node_changed)
@@ -135,18 +137,18 @@ class LocalCapacity:
         name, driver = change.object.metadata.name, change.object.provisioner
         for (_, other), segment in self._segments.items():
             if other == driver:
-                self._desk.note(_Object(driver, name, segment))
+                self._queue.note(_Object(driver, name, segment))
 
     def _note(self, driver: str, segment: Segment) -> None:
-        for one in self._classes:
-            if one.provisioner == driver:
-                self._desk.note(_Object(driver, one.metadata.name, segment))
+        for storage_class in self._classes:
+            if storage_class.provisioner == driver:
+                self._queue.note(_Object(driver, storage_class.metadata.name, segment))
 
     # What is published
 
     async def _publish(self, about: _Object) -> None:
         driver = self._drivers[about.driver]
-        wait = self._fate.seconds(driver.published_after, "publish", *about)
+        wait = self._chance.seconds(driver.published_after, "publish", *about)
         await self._clock.sleep(wait)
         if not self._is_wanted(about):
             await self._remove(about)

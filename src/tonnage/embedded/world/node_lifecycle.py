@@ -30,8 +30,8 @@ _OWN = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE})
 class NodeLifecycle:
     """Keeps the taints of played nodes like their conditions, and carries out `NoExecute`."""
 
-    def __init__(self, stage: WorldContext, *, nodes: Cache[Node], on_nodes: PodsOnNodes) -> None:
-        self._client, self._clock, self._behaviour, _, self._chores = stage
+    def __init__(self, context: WorldContext, *, nodes: Cache[Node], on_nodes: PodsOnNodes) -> None:
+        self._client, self._clock, self._behaviour, _, self._chores = context
         self._nodes = nodes
         self._on_nodes = on_nodes
         nodes.subscribe(self._changed)
@@ -90,14 +90,16 @@ _EVICT_EVERY = 5.0
 
 
 def _must_go(pod: Pod, taint: Taint, *, waited: float) -> bool:
-    if any(tainting.tolerates(one, taint) for one in pod.spec.tolerations):
+    if any(tainting.tolerates(toleration, taint) for toleration in pod.spec.tolerations):
         return False
     return taint.key not in (NOT_READY, UNREACHABLE) or waited >= PATIENCE
 
 
 def _tainted(node: Node) -> tuple[Taint, ...]:
     """The node's taints with those of its state in place of what they were."""
-    ready = next((one.status for one in node.status.conditions if one.type == "Ready"), "")
+    ready = next(
+        (condition.status for condition in node.status.conditions if condition.type == "Ready"), ""
+    )
     wanted: list[Taint] = []
     match ready:
         case "True":

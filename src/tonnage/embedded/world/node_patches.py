@@ -19,7 +19,10 @@ def stamp(moment: datetime) -> str:
 
 
 def is_ready(node: Node) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in node.status.conditions
+    )
 
 
 async def change_taints(
@@ -64,7 +67,7 @@ def conditions(node: Node, *, ready: bool, now: datetime) -> list[Condition]:
         "PIDPressure": ("False", "KubeletHasSufficientPID"),
         "Ready": ("True", "KubeletReady") if ready else ("False", "KubeletNotReady"),
     }
-    before = {one.type: one for one in node.status.conditions}
+    before = {condition.type: condition for condition in node.status.conditions}
     reported = []
     for type_, (status, reason) in told.items():
         old = before.get(type_)
@@ -78,4 +81,6 @@ def conditions(node: Node, *, ready: bool, now: datetime) -> list[Condition]:
                 last_transition_time=old.last_transition_time if old and unchanged else at,
             )
         )
-    return [one for one in node.status.conditions if one.type not in told] + reported
+    return [
+        condition for condition in node.status.conditions if condition.type not in told
+    ] + reported

@@ -25,7 +25,10 @@ def is_active(pod: Pod) -> bool:
 
 
 def is_ready(pod: Pod) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for condition in pod.status.conditions
+    )
 
 
 class PodsOnNodes:

@@ -16,20 +16,20 @@ class WorkQueue(Generic[K]):
     """Whatever is noted is looked at once more after that; a look that fails is repeated."""
 
     def __init__(
-        self, name: str, look: Callable[[K], Awaitable[None]], stage: WorldContext
+        self, name: str, look: Callable[[K], Awaitable[None]], context: WorldContext
     ) -> None:
         self._name = name
         self._look = look
-        self._stage = stage
+        self._context = context
         self._noted: set[K] = set()
 
     def note(self, key: K) -> None:
         self._noted.add(key)
-        self._stage.chores.start((self._name, key), partial(self._work, key))
+        self._context.chores.start((self._name, key), partial(self._work, key))
 
     async def _work(self, key: K) -> None:
         while key in self._noted:
-            await self._stage.clock.sleep(_GATHER)
+            await self._context.clock.sleep(_GATHER)
             self._noted.discard(key)
             try:
                 await self._look(key)

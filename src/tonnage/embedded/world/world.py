@@ -40,11 +40,11 @@ class EmbeddedWorld:
     def __init__(
         self, client: Client, clock: Clock, behaviour: WorldBehaviour, rng: random.Random
     ) -> None:
-        fate = SeededChance(rng)
-        self._chores = KeyedTasks(clock=clock, fate=fate)
+        chance = SeededChance(rng)
+        self._chores = KeyedTasks(clock=clock, chance=chance)
         self._mirror = mirror = Mirror(client, clock=clock, rng=rng)
-        self._stage = stage = WorldContext(client, clock, behaviour, fate, self._chores)
-        self._complaints = complaints = EventWriter(stage)
+        self._context = context = WorldContext(client, clock, behaviour, chance, self._chores)
+        self._event_writer = event_writer = EventWriter(context)
         self._nodes, self._csi_nodes = mirror.add(Node), mirror.add(CSINode)
         self._pods, self._on_nodes = (pods := mirror.add(Pod)), PodsOnNodes(pods)
         claims, volumes = mirror.add(PersistentVolumeClaim), mirror.add(PersistentVolume)
@@ -60,59 +60,61 @@ class EmbeddedWorld:
             )
             mounts = self._control(storage, attachments)
         self.kubelets = Kubelets(
-            stage,
+            context,
             nodes=self._nodes,
             pods=pods,
             on_nodes=self._on_nodes,
-            complaints=complaints,
+            event_writer=event_writer,
             mounts=mounts,
         )
-        self.drivers = DriverRegistrations(stage, nodes=self._nodes, csi_nodes=self._csi_nodes)
+        self.drivers = DriverRegistrations(context, nodes=self._nodes, csi_nodes=self._csi_nodes)
         # The others need no orders: they live on what their caches tell them.
         space = LocalCapacity(
-            stage, nodes=self._nodes, csi_nodes=self._csi_nodes, volumes=volumes, classes=classes
+            context, nodes=self._nodes, csi_nodes=self._csi_nodes, volumes=volumes, classes=classes
         )
         ExternalProvisioner(
-            stage,
+            context,
             nodes=self._nodes,
             csi_nodes=self._csi_nodes,
             claims=claims,
             volumes=volumes,
             classes=classes,
             space=space,
-            complaints=complaints,
+            event_writer=event_writer,
         )
-        ExternalAttacher(stage, attachments=attachments, limit=self.drivers.real_limit)
+        ExternalAttacher(context, attachments=attachments, limit=self.drivers.real_limit)
 
     async def run(self) -> None:
         """Once; a world that goes on after a pause is a new one, and finds what is there."""
         async with asyncio.TaskGroup() as tasks:
             self._chores.open(tasks)
             tasks.create_task(self._mirror.run())
-            tasks.create_task(self._complaints.run())
+            tasks.create_task(self._event_writer.run())
 
     def _control(self, storage: StorageIndex, attachments: Cache[VolumeAttachment]) -> MountChecks:
         """The kube-controller-manager's part."""
-        stage, pods = self._stage, self._pods
+        context, pods = self._context, self._pods
         uses, index = PodVolumes(storage, pods=pods), AttachmentIndex(attachments)
         AttachDetach(
-            stage,
+            context,
             storage=storage,
             uses=uses,
             index=index,
             attachments=attachments,
             pods=pods,
-            complaints=self._complaints,
+            event_writer=self._event_writer,
         )
         ClaimBinder(
-            stage,
+            context,
             pods=pods,
             claims=storage.claims,
             volumes=storage.volumes,
             classes=storage.classes,
         )
-        NodeLifecycle(stage, nodes=self._nodes, on_nodes=self._on_nodes)
-        controllers.begin(stage, self._mirror, nodes=self._nodes, pods=pods, claims=storage.claims)
+        NodeLifecycle(context, nodes=self._nodes, on_nodes=self._on_nodes)
+        controllers.begin(
+            context, self._mirror, nodes=self._nodes, pods=pods, claims=storage.claims
+        )
         return MountChecks(
             storage,
             uses=uses,

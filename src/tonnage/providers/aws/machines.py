@@ -73,7 +73,7 @@ def _ebs_slots(name: str, told: Any) -> int | None:
     row = AwsType(
         kind=kind,
         attachments=attachments,
-        nvme=sum(one.get("Count", 0) for one in disks),
+        nvme=sum(disk.get("Count", 0) for disk in disks),
         enis=told.get("NetworkInfo", {}).get("MaximumNetworkInterfaces", 1),
     )
     return formulas.aws_ebs(name, row, enis=1, reserved=0).number

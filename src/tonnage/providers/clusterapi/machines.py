@@ -42,11 +42,11 @@ def leaving(machines: Sequence[ApiMachine], replicas: int, *, keys: Keys) -> set
     A mark alone does not count: only so many of the marked machines go as there are too many.
     That can be seen from outside, so it is true after a restart too.
     """
-    gone = {key_of(one) for one in machines if is_deleting(one)}
+    gone = {key_of(machine) for machine in machines if is_deleting(machine)}
     marked = [
-        one
-        for one in machines
-        if key_of(one) not in gone and keys.delete_machine in one.metadata.annotations
+        machine
+        for machine in machines
+        if key_of(machine) not in gone and keys.delete_machine in machine.metadata.annotations
     ]
     marked.sort(key=lambda one: (one.metadata.annotations[keys.delete_machine], key_of(one)))
     surplus = max(0, len(machines) - len(gone) - replicas)
@@ -122,7 +122,11 @@ def _error(machine: ApiMachine, *, going: bool) -> InstanceError | None:
 
 def _told(machine: ApiMachine) -> str:
     """What the conditions say of a failure."""
-    bad = {one.type: one.message for one in machine.status.conditions if one.status == "False"}
+    bad = {
+        condition.type: condition.message
+        for condition in machine.status.conditions
+        if condition.status == "False"
+    }
     return next((bad[one] for one in _TELLING if bad.get(one)), "")
 
 

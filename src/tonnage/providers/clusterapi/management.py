@@ -61,7 +61,7 @@ class Management:
             failure = self._following.exception()
             self._following = None
             raise ProviderError(f"management cluster: no longer followed: {failure}")
-        while any(not one.synced and one.obstacle is None for one in self._caches):
+        while any(not cache.synced and cache.obstacle is None for cache in self._caches):
             await self._clock.sleep(_POLL)
         self._check()
 

@@ -143,7 +143,9 @@ class ClusterApiProvider:
 
     async def delete(self, group: str, nodes: Sequence[str]) -> None:
         async with self._changing(group) as found:
-            sizes.check_own(found.group, nodes, instances=[one.id for one in found.instances])
+            sizes.check_own(
+                found.group, nodes, instances=[instance.id for instance in found.instances]
+            )
             chosen = {machines.key_of(one): one for one in _chosen(found, nodes)}
             going = [one for key, one in chosen.items() if key not in found.going]
             sizes.check_deletion(found.group, [one.metadata.name for one in going])
@@ -157,11 +159,11 @@ class ClusterApiProvider:
 
     async def decrease_target(self, group: str, delta: int) -> None:
         async with self._changing(group) as found:
-            there = sum(one.state == "running" for one in found.instances)
+            there = sum(instance.state == "running" for instance in found.instances)
             sizes.check_decrease(found.group, delta, there=there)
             _check_choosable(found)
             self._check_all_read(found)
-            creating = [one.id for one in found.instances if one.state == "creating"]
+            creating = [instance.id for instance in found.instances if instance.state == "creating"]
             pending = [found.machine_of[one] for one in creating if one in found.machine_of]
             # What has no Machine yet goes first; beyond that it is said which ones are meant.
             marked = pending[: max(0, delta - _not_made(found))]
@@ -180,8 +182,8 @@ class ClusterApiProvider:
         """The group with the size it has now, while nobody else of us changes anything."""
         async with self._one_at_a_time:
             found = self._found(group)
-            if found.standing_still:
-                raise ProviderError(f"group {group}: not scaled: {found.standing_still}")
+            if found.frozen_reason:
+                raise ProviderError(f"group {group}: not scaled: {found.frozen_reason}")
             with _failures(group):
                 await self._read_size(found)
                 yield self._found(group)
@@ -388,7 +390,8 @@ def _check_all_made(found: SurveyedGroup) -> None:
 
 def _not_made(found: SurveyedGroup) -> int:
     return sum(
-        one.state == "creating" and one.id not in found.machine_of for one in found.instances
+        instance.state == "creating" and instance.id not in found.machine_of
+        for instance in found.instances
     )
 
 

@@ -34,7 +34,7 @@ _Owner: TypeAlias = tuple[str, str, str]
 class SurveyedGroup(NamedTuple):
     """A group with all that is known of it.
 
-    `standing_still` says why it may not be scaled, `unchoosable` why none of its machines may be
+    `frozen_reason` says why it may not be scaled, `unchoosable` why none of its machines may be
     chosen for deletion; both are empty as a rule. `machine_of` has the names and ids by which
     machines are meant, `going` those on their way out.
     """
@@ -42,7 +42,7 @@ class SurveyedGroup(NamedTuple):
     kind: str
     scalable: Scalable
     group: Group
-    standing_still: str
+    frozen_reason: str
     unchoosable: str
     instances: tuple[Instance, ...]
     machine_of: Mapping[str, ApiMachine]
@@ -145,7 +145,7 @@ class Survey:
                 price_per_hour=price,
                 problems=tuple(f"group {name}: {problem}" for problem in problems),
             ),
-            standing_still=still,
+            frozen_reason=still,
             unchoosable=self._unchoosable(kind, scalable),
             instances=tuple(instances),
             machine_of=machine_of,
@@ -205,7 +205,7 @@ class Survey:
 
     def _listed(self, pool: Scalable, members: Iterable[ApiMachine]) -> Iterator[str]:
         """The ids of a MachinePool that no Machine stands for."""
-        stood_for = {states.normalized(one.spec.provider_id) for one in members}
+        stood_for = {states.normalized(member.spec.provider_id) for member in members}
         for provider_id in pool.spec.provider_id_list:
             if states.normalized(provider_id) not in stood_for:
                 yield provider_id
@@ -222,7 +222,9 @@ def _scalables(management: Management) -> Iterator[tuple[str, Scalable]]:
 
 
 def _owner(meta: ObjectMeta, kind: str) -> str:
-    return next((one.name for one in meta.owner_references if one.kind == kind), "")
+    return next(
+        (reference.name for reference in meta.owner_references if reference.kind == kind), ""
+    )
 
 
 def _revision(machine_set: Scalable) -> int:

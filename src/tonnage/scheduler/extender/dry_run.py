@@ -62,10 +62,12 @@ def simulate(body: bytes, verbs: Verbs, snapshot: Snapshot) -> Reply:
     claims = [_object(claim, PersistentVolumeClaim) for claim in asked.claims]
     templates = [
         (
-            _object(one.node, Node),
-            _object(one.csi_node, CSINode) if bytes(one.csi_node) not in (b"", b"null") else None,
+            _object(template.node, Node),
+            _object(template.csi_node, CSINode)
+            if bytes(template.csi_node) not in (b"", b"null")
+            else None,
         )
-        for one in asked.templates
+        for template in asked.templates
     ]
     for node, _ in templates:
         told = (node.metadata.labels, node.spec.taints, node.status.allocatable)
@@ -136,7 +138,7 @@ def _verdict(verdict: pipeline.Verdict, refused: str, hopeless: bool) -> NodeVer
         code=str(verdict.code),
         plugin=verdict.plugin,
         reasons=tuple(verdict.texts),
-        causes=tuple({"cause": one.cause, **one.facts} for one in verdict.reasons),
+        causes=tuple({"cause": reason.cause, **reason.facts} for reason in verdict.reasons),
     )
 
 

@@ -174,7 +174,7 @@ class ExtenderProgram:
         if trust.hold:
             return trust.hold
         needed = {kind.__name__ for kind in NEEDED}
-        blocked = [one for one in trust.obstacles if one.kind in needed]
+        blocked = [obstacle for obstacle in trust.obstacles if obstacle.kind in needed]
         return "; ".join(f"{one.kind} objects cannot be read: {one.message}" for one in blocked)
 
     async def _simulate(self, body: bytes) -> Reply:

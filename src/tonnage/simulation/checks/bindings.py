@@ -161,7 +161,7 @@ class BindingCheck:
 
     def _check_attachment(self, node: str, attached: Volume) -> None:
         """An attachment takes a slot of its own only if no pod of the node has the volume."""
-        if any(attached in one.volumes for one in self._accounts.pods.values() if one.node == node):
+        if any(attached in pod.volumes for pod in self._accounts.pods.values() if pod.node == node):
             return
         driver = attached.driver
         told, used = self._told[node, driver][-1], self._accounts.slots.used(node, driver)

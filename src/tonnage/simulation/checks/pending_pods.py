@@ -140,14 +140,14 @@ def _touched(kind: str, occurrence: Occurrence) -> Iterator[str]:
     versions = [one for one in (occurrence.before, occurrence.after) if one is not None]
     if kind in ("nodes", "csinodes"):
         yield occurrence.subject.name
-    for one in versions:
+    for version in versions:
         if kind == "pods":
-            yield one.tree["spec"].get("nodeName", "")
+            yield version.tree["spec"].get("nodeName", "")
         elif kind == "volumeattachments":
-            yield one.tree["spec"]["nodeName"]
+            yield version.tree["spec"]["nodeName"]
         elif kind == "persistentvolumeclaims":
-            yield _key(one)
-            yield one.meta.get("annotations", {}).get(SELECTED, "")
+            yield _key(version)
+            yield version.meta.get("annotations", {}).get(SELECTED, "")
 
 
 def _key(one: Stored) -> str:

@@ -302,8 +302,8 @@ class Places:
                 stored[volume.driver] += disks.size_of(claim)
         conditions = pod.tree.get("status", {}).get("conditions") or ()
         refused = any(
-            one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable"
-            for one in conditions
+            condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable"
+            for condition in conditions
         )
         return PodDemand(
             f"{pod.namespace}/{pod.name}",
@@ -318,12 +318,15 @@ class Places:
 
 def _matches(term: dict[str, Any], labels: Labels) -> bool:
     expressions = term.get("matchExpressions") or ()
-    assert all(one["operator"] == "In" for one in expressions)
-    return all(labels.get(one["key"]) in one["values"] for one in expressions)
+    assert all(expression["operator"] == "In" for expression in expressions)
+    return all(labels.get(expression["key"]) in expression["values"] for expression in expressions)
 
 
 def takes_pods(node: Stored) -> bool:
     """Whether a node is Ready and keeps nobody off."""
     spec, conditions = node.tree.get("spec", {}), node.tree.get("status", {}).get("conditions")
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions or ())
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in conditions or ()
+    )
     return ready and not spec.get("taints") and not spec.get("unschedulable") and not node.deleting

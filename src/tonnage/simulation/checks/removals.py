@@ -100,7 +100,7 @@ class Removals:
 
     def _note_marks(self, occurrence: Occurrence) -> None:
         name, after = occurrence.subject.name, occurrence.after
-        if after is None or not any(one["key"] == TO_BE_DELETED for one in _taints(after)):
+        if after is None or not any(taint["key"] == TO_BE_DELETED for taint in _taints(after)):
             self._marked.pop(name, None)
             self._emptied.pop(name, None)
         elif name not in self._marked:
@@ -178,4 +178,6 @@ def _runs(pod: Stored) -> bool:
 
 def _is_ready(pod: Stored) -> bool:
     conditions = pod.tree.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )

@@ -110,7 +110,7 @@ class RepeatCheck:
             counted_on = dict(self._places.counted_on())
             self._last = _Round(
                 at=now,
-                pods=frozenset(one.key for one in wishes if one.refused and not one.promised),
+                pods=frozenset(wish.key for wish in wishes if wish.refused and not wish.promised),
                 machines=len(counted_on),
                 counted_on=counted_on,
                 in_trouble=frozenset(self._in_trouble()),
@@ -193,10 +193,10 @@ def _replacing(lost: Slots, new: NodeRoom) -> float:
 
 def _for_pods(pods: list[PodDemand], new: NodeRoom) -> float:
     """New nodes that are surely enough for the pods: if each driver's volumes had their own."""
-    slots = sum((one.needs for one in pods), Counter[str]())
+    slots = sum((pod.needs for pod in pods), Counter[str]())
     by_slots = sum(_nodes(slots, new))
-    on_disks = [one for one in pods if one.stored]
-    fewest = min((new.times(one) for one in on_disks), default=1)
+    on_disks = [pod for pod in pods if pod.stored]
+    fewest = min((new.times(disk) for disk in on_disks), default=1)
     return max(by_slots + math.ceil(len(on_disks) / fewest), 1 if pods else 0)
 
 

@@ -153,8 +153,8 @@ def staged(
     @wraps(test)
     def run(self: C) -> None:
         async def main() -> None:
-            async with self.connected() as (client, clock), _stage(client, clock) as stage:
-                await test(self, stage)
+            async with self.connected() as (client, clock), _context(client, clock) as context:
+                await test(self, context)
 
         self.run(main)
 
@@ -164,14 +164,14 @@ def staged(
 
 
 @asynccontextmanager
-async def _stage(client: Client, clock: Clock) -> AsyncIterator[ContractContext]:
+async def _context(client: Client, clock: Clock) -> AsyncIterator[ContractContext]:
     meta = ObjectMeta(generate_name="contract-")
     namespace = (await client.create(Namespace, Namespace(metadata=meta))).metadata.name
-    stage = ContractContext(client, clock, namespace)
+    context = ContractContext(client, clock, namespace)
     try:
-        yield stage
+        yield context
     finally:
-        for kind, name in (*stage.made, (Namespace, namespace)):
+        for kind, name in (*context.made, (Namespace, namespace)):
             with suppress(errors.NotFound, errors.Conflict):
                 await client.delete(kind, name)
 
@@ -186,7 +186,7 @@ class Contract:
     def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         asyncio.run(main())
 
-    async def forget(self, stage: ContractContext) -> None:
+    async def forget(self, context: ContractContext) -> None:
         """Make the server forget what happened to config maps up to now."""
         raise NotImplementedError
 

@@ -20,83 +20,85 @@ from tonnage.testing.cluster_contract.context import (
 class DeleteContract(Contract):
     @staged
     async def test_a_finalizer_holds_an_object_until_it_is_removed(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        await stage.config_map("held", finalizers=(FINALIZER,))
-        await stage.delete("held")
-        assert (await stage.get("held")).metadata.deletion_timestamp is not None
-        await stage.patch("held", {"metadata": {"finalizers": None}})
-        await refused(stage.get("held"), errors.NotFound)
+        await context.config_map("held", finalizers=(FINALIZER,))
+        await context.delete("held")
+        assert (await context.get("held")).metadata.deletion_timestamp is not None
+        await context.patch("held", {"metadata": {"finalizers": None}})
+        await refused(context.get("held"), errors.NotFound)
 
     @staged
-    async def test_nothing_new_holds_what_is_being_deleted(self, stage: ContractContext) -> None:
-        await stage.config_map("held", finalizers=(FINALIZER,))
-        await stage.delete("held")
+    async def test_nothing_new_holds_what_is_being_deleted(self, context: ContractContext) -> None:
+        await context.config_map("held", finalizers=(FINALIZER,))
+        await context.delete("held")
         more = {"metadata": {"finalizers": [FINALIZER, f"{FINALIZER}-too"]}}
-        error = await refused(stage.patch("held", more), errors.Invalid)
+        error = await refused(context.patch("held", more), errors.Invalid)
         assert error.status == 422
-        await stage.patch("held", {"metadata": {"finalizers": None}})
+        await context.patch("held", {"metadata": {"finalizers": None}})
 
     @staged
-    async def test_a_pod_without_a_node_goes_at_once(self, stage: ContractContext) -> None:
-        await stage.pod("waits")
-        await stage.client.delete(Pod, "waits", namespace=stage.namespace)
-        await refused(stage.client.get(Pod, "waits", namespace=stage.namespace), errors.NotFound)
+    async def test_a_pod_without_a_node_goes_at_once(self, context: ContractContext) -> None:
+        await context.pod("waits")
+        await context.client.delete(Pod, "waits", namespace=context.namespace)
+        await refused(
+            context.client.get(Pod, "waits", namespace=context.namespace), errors.NotFound
+        )
 
     @staged
     async def test_a_pod_on_a_node_stays_until_its_kubelet_lets_it_go(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        node = (await stage.node("n")).metadata.name
-        await stage.pod("runs", nodeName=node, tolerations=[{"operator": "Exists"}])
-        where: dict[str, Any] = {"namespace": stage.namespace}
-        await stage.client.delete(Pod, "runs", **where)
-        going = await stage.client.get(Pod, "runs", **where)
+        node = (await context.node("n")).metadata.name
+        await context.pod("runs", nodeName=node, tolerations=[{"operator": "Exists"}])
+        where: dict[str, Any] = {"namespace": context.namespace}
+        await context.client.delete(Pod, "runs", **where)
+        going = await context.client.get(Pod, "runs", **where)
         assert going.metadata.deletion_timestamp is not None
-        await stage.client.delete(Pod, "runs", grace_period=0, **where)
-        await refused(stage.client.get(Pod, "runs", **where), errors.NotFound)
+        await context.client.delete(Pod, "runs", grace_period=0, **where)
+        await refused(context.client.get(Pod, "runs", **where), errors.NotFound)
 
     @staged
-    async def test_what_is_owned_goes_with_its_owner(self, stage: ContractContext) -> None:
-        owner = await stage.config_map("owner")
-        await stage.config_map("owned", owner_references=(owned_by(owner),))
-        await stage.delete("owner")
-        await stage.eventually_gone(ConfigMap, "owned", namespace=stage.namespace)
+    async def test_what_is_owned_goes_with_its_owner(self, context: ContractContext) -> None:
+        owner = await context.config_map("owner")
+        await context.config_map("owned", owner_references=(owned_by(owner),))
+        await context.delete("owner")
+        await context.eventually_gone(ConfigMap, "owned", namespace=context.namespace)
 
     @staged
-    async def test_what_has_another_owner_stays(self, stage: ContractContext) -> None:
-        first, second = await stage.config_map("first"), await stage.config_map("second")
+    async def test_what_has_another_owner_stays(self, context: ContractContext) -> None:
+        first, second = await context.config_map("first"), await context.config_map("second")
         both = (owned_by(first), owned_by(second))
-        await stage.config_map("owned", owner_references=both)
-        await stage.delete("first")
+        await context.config_map("owned", owner_references=both)
+        await context.delete("first")
 
         async def released() -> bool:
-            owners = (await stage.get("owned")).metadata.owner_references
-            return [one.name for one in owners] == ["second"]
+            owners = (await context.get("owned")).metadata.owner_references
+            return [owner.name for owner in owners] == ["second"]
 
-        await stage.eventually(released)
+        await context.eventually(released)
 
     @staged
     async def test_what_is_made_for_an_owner_that_is_gone_goes_too(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        owner = await stage.config_map("owner")
-        await stage.delete("owner")
-        await stage.config_map("late", owner_references=(owned_by(owner),))
-        await stage.eventually_gone(ConfigMap, "late", namespace=stage.namespace)
+        owner = await context.config_map("owner")
+        await context.delete("owner")
+        await context.config_map("late", owner_references=(owned_by(owner),))
+        await context.eventually_gone(ConfigMap, "late", namespace=context.namespace)
 
     @staged
-    async def test_a_namespace_takes_along_what_is_in_it(self, stage: ContractContext) -> None:
+    async def test_a_namespace_takes_along_what_is_in_it(self, context: ContractContext) -> None:
         meta = ObjectMeta(generate_name="contract-inner-")
-        inner = (await stage.client.create(Namespace, Namespace(metadata=meta))).metadata.name
-        held = ContractContext(stage.client, stage.clock, inner)
+        inner = (await context.client.create(Namespace, Namespace(metadata=meta))).metadata.name
+        held = ContractContext(context.client, context.clock, inner)
         await held.config_map("held", finalizers=(FINALIZER,))
-        await stage.client.delete(Namespace, inner)
+        await context.client.delete(Namespace, inner)
         await refused(held.config_map("late"), errors.Forbidden)
 
         async def going() -> bool:
             return (await held.get("held")).metadata.deletion_timestamp is not None
 
-        await stage.eventually(going)
+        await context.eventually(going)
         await held.patch("held", {"metadata": {"finalizers": None}})
-        await stage.eventually_gone(Namespace, inner)
+        await context.eventually_gone(Namespace, inner)

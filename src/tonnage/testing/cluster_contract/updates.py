@@ -28,25 +28,25 @@ class UpdateContract(Contract):
 
     @staged
     async def test_a_patch_of_any_style_leaves_alone_what_it_does_not_name(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
         for style in (PatchStyle.MERGE, PatchStyle.STRATEGIC, PatchStyle.APPLY):
             name = style.name.lower()
-            await stage.config_map(name, data={"kept": "1", "changed": "1"})
+            await context.config_map(name, data={"kept": "1", "changed": "1"})
             change = {"metadata": {"name": name}, "data": {"changed": "2"}}
-            await stage.patch(name, change, style=style, force=True)
-            assert (await stage.get(name)).data == {"kept": "1", "changed": "2"}
+            await context.patch(name, change, style=style, force=True)
+            assert (await context.get(name)).data == {"kept": "1", "changed": "2"}
 
     @staged
-    async def test_null_in_a_merge_removes(self, stage: ContractContext) -> None:
-        await stage.config_map("one", data={"a": "1", "b": "2"})
-        assert (await stage.patch("one", {"data": {"a": None}})).data == {"b": "2"}
+    async def test_null_in_a_merge_removes(self, context: ContractContext) -> None:
+        await context.config_map("one", data={"a": "1", "b": "2"})
+        assert (await context.patch("one", {"data": {"a": None}})).data == {"b": "2"}
 
     @staged
     async def test_a_strategic_merge_knows_conditions_by_type_and_a_merge_does_not(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        name = (await stage.node("n")).metadata.name
+        name = (await context.node("n")).metadata.name
         for style, type_, expected in (
             (PatchStyle.MERGE, "A", ["A"]),
             (PatchStyle.STRATEGIC, "B", ["A", "B"]),
@@ -54,31 +54,33 @@ class UpdateContract(Contract):
             (PatchStyle.MERGE, "C", ["C"]),
         ):
             change = {"status": {"conditions": [{"type": type_, "status": "True"}]}}
-            node = await stage.client.patch(NODES, name, change, style=style, subresource="status")
+            node = await context.client.patch(
+                NODES, name, change, style=style, subresource="status"
+            )
             assert sorted(one["type"] for one in node.status["conditions"]) == expected
 
     @staged
-    async def test_a_strategic_merge_deletes_by_key(self, stage: ContractContext) -> None:
-        name = (await stage.node("n")).metadata.name
+    async def test_a_strategic_merge_deletes_by_key(self, context: ContractContext) -> None:
+        name = (await context.node("n")).metadata.name
         both = {"status": {"conditions": [{"type": one, "status": "True"} for one in "AB"]}}
-        await stage.client.patch(NODES, name, both, subresource="status")
+        await context.client.patch(NODES, name, both, subresource="status")
         drop = {"status": {"conditions": [{"$patch": "delete", "type": "A"}]}}
-        node = await stage.client.patch(
+        node = await context.client.patch(
             NODES, name, drop, style=PatchStyle.STRATEGIC, subresource="status"
         )
         assert [one["type"] for one in node.status["conditions"]] == ["B"]
 
     @staged
-    async def test_a_strategic_merge_adds_finalizers(self, stage: ContractContext) -> None:
-        await stage.config_map("one", finalizers=(FINALIZER,))
+    async def test_a_strategic_merge_adds_finalizers(self, context: ContractContext) -> None:
+        await context.config_map("one", finalizers=(FINALIZER,))
         more = {"metadata": {"finalizers": [f"{FINALIZER}-too"]}}
-        found = await stage.patch("one", more, style=PatchStyle.STRATEGIC)
+        found = await context.patch("one", more, style=PatchStyle.STRATEGIC)
         assert set(found.metadata.finalizers) == {FINALIZER, f"{FINALIZER}-too"}
-        await stage.patch("one", {"metadata": {"finalizers": None}})
+        await context.patch("one", {"metadata": {"finalizers": None}})
 
     @staged
-    async def test_a_json_patch_is_done_in_order(self, stage: ContractContext) -> None:
-        await stage.config_map("one", data={"a": "1"}, annotations={"b.io/c": "2"})
+    async def test_a_json_patch_is_done_in_order(self, context: ContractContext) -> None:
+        await context.config_map("one", data={"a": "1"}, annotations={"b.io/c": "2"})
         operations = [
             {"op": "test", "path": "/data/a", "value": "1"},
             {"op": "replace", "path": "/data/a", "value": "3"},
@@ -87,134 +89,134 @@ class UpdateContract(Contract):
             {"op": "add", "path": "/data/e", "value": "5"},
             {"op": "move", "from": "/data/e", "path": "/data/f"},
         ]
-        found = await stage.patch("one", operations, style=PatchStyle.JSON)
+        found = await context.patch("one", operations, style=PatchStyle.JSON)
         assert (found.data, found.metadata.annotations) == ({"a": "3", "d": "3", "f": "5"}, {})
 
     @staged
     async def test_a_json_patch_with_a_failed_test_changes_nothing(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        await stage.config_map("one", data={"a": "1"})
+        await context.config_map("one", data={"a": "1"})
         operations = [
             {"op": "replace", "path": "/data/a", "value": "3"},
             {"op": "test", "path": "/data/a", "value": "1"},
         ]
-        await refused(stage.patch("one", operations, style=PatchStyle.JSON), errors.Invalid)
-        assert (await stage.get("one")).data == {"a": "1"}
+        await refused(context.patch("one", operations, style=PatchStyle.JSON), errors.Invalid)
+        assert (await context.get("one")).data == {"a": "1"}
 
     @staged
-    async def test_apply_makes_what_is_missing(self, stage: ContractContext) -> None:
+    async def test_apply_makes_what_is_missing(self, context: ContractContext) -> None:
         wanted = {"metadata": {"name": "new"}, "data": {"a": "1"}}
-        await stage.patch("new", wanted, style=PatchStyle.APPLY)
-        assert (await stage.get("new")).data == {"a": "1"}
+        await context.patch("new", wanted, style=PatchStyle.APPLY)
+        assert (await context.get("new")).data == {"a": "1"}
 
     @staged
-    async def test_a_patch_of_what_is_missing_isrefused(self, stage: ContractContext) -> None:
-        await refused(stage.patch("absent", {"data": {"a": "1"}}), errors.NotFound)
+    async def test_a_patch_of_what_is_missing_isrefused(self, context: ContractContext) -> None:
+        await refused(context.patch("absent", {"data": {"a": "1"}}), errors.NotFound)
 
     @staged
     async def test_a_patch_that_changes_nothing_makes_no_version(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        made = await stage.config_map("one", data={"a": "1"})
-        again = await stage.patch("one", {"data": {"a": "1"}})
+        made = await context.config_map("one", data={"a": "1"})
+        again = await context.patch("one", {"data": {"a": "1"}})
         assert again.metadata.resource_version == made.metadata.resource_version
 
     # Being faster or slower than others.
 
     @staged
-    async def test_replacing_an_old_version_is_a_conflict(self, stage: ContractContext) -> None:
-        old = await stage.config_map("contended", data={"a": "1"})
-        await stage.client.replace(ConfigMap, msgspec.structs.replace(old, data={"a": "2"}))
-        late = stage.client.replace(ConfigMap, msgspec.structs.replace(old, data={"a": "3"}))
+    async def test_replacing_an_old_version_is_a_conflict(self, context: ContractContext) -> None:
+        old = await context.config_map("contended", data={"a": "1"})
+        await context.client.replace(ConfigMap, msgspec.structs.replace(old, data={"a": "2"}))
+        late = context.client.replace(ConfigMap, msgspec.structs.replace(old, data={"a": "3"}))
         error = await refused(late, errors.Conflict)
         assert not error.already_exists
-        assert (await stage.get("contended")).data == {"a": "2"}
+        assert (await context.get("contended")).data == {"a": "2"}
 
     @staged
     async def test_a_patch_that_names_an_old_version_is_a_conflict(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        version = (await stage.config_map("one")).metadata.resource_version
+        version = (await context.config_map("one")).metadata.resource_version
         change = {"metadata": {"resourceVersion": version}, "data": {"a": "1"}}
-        await stage.patch("one", change)
-        await refused(stage.patch("one", {**change, "data": {"a": "2"}}), errors.Conflict)
+        await context.patch("one", change)
+        await refused(context.patch("one", {**change, "data": {"a": "2"}}), errors.Conflict)
 
     @staged
-    async def test_a_lease_is_not_replaced_unseen(self, stage: ContractContext) -> None:
-        lease = Lease(metadata=stage.named("one"), spec=LeaseSpec(holder_identity="me"))
-        await stage.client.create(Lease, lease)
-        error = await refused(stage.client.replace(Lease, lease), errors.Invalid)
+    async def test_a_lease_is_not_replaced_unseen(self, context: ContractContext) -> None:
+        lease = Lease(metadata=context.named("one"), spec=LeaseSpec(holder_identity="me"))
+        await context.client.create(Lease, lease)
+        error = await refused(context.client.replace(Lease, lease), errors.Invalid)
         assert error.status == 422
 
     @staged
     async def test_deleting_another_of_the_same_name_is_a_conflict(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        await stage.config_map("kept")
-        await refused(stage.delete("kept", uid="another"), errors.Conflict)
-        await refused(stage.delete("kept", resource_version="1"), errors.Conflict)
-        assert await stage.get("kept")
+        await context.config_map("kept")
+        await refused(context.delete("kept", uid="another"), errors.Conflict)
+        await refused(context.delete("kept", resource_version="1"), errors.Conflict)
+        assert await context.get("kept")
 
     @staged
-    async def test_one_candidate_at_a_time_holds_a_lease(self, stage: ContractContext) -> None:
+    async def test_one_candidate_at_a_time_holds_a_lease(self, context: ContractContext) -> None:
         order: list[str] = []
 
         async def lead(name: str) -> None:
             order.append(name)
-            await stage.clock.sleep(0.2)
+            await context.clock.sleep(0.2)
             order.append(name)
 
         def candidate(name: str) -> LeaderLease:
             return LeaderLease(
-                stage.client, name="leader", namespace=stage.namespace, identity=name,
-                clock=stage.clock, rng=random.Random(name),
+                context.client, name="leader", namespace=context.namespace, identity=name,
+                clock=context.clock, rng=random.Random(name),
                 timing=Timing(retry_period=0.5),
             )  # fmt: skip
 
         one, two = candidate("one"), candidate("two")
         await asyncio.gather(one.lead(lambda: lead("one")), two.lead(lambda: lead("two")))
         assert order in (["one", "one", "two", "two"], ["two", "two", "one", "one"])
-        freed = await stage.client.get(Lease, "leader", namespace=stage.namespace)
+        freed = await context.client.get(Lease, "leader", namespace=context.namespace)
         assert not freed.spec.holder_identity
 
     # Status and generation.
 
     @staged
-    async def test_status_is_changed_by_its_own_path_only(self, stage: ContractContext) -> None:
-        name = (await stage.node("n")).metadata.name
+    async def test_status_is_changed_by_its_own_path_only(self, context: ContractContext) -> None:
+        name = (await context.node("n")).metadata.name
         change = {
             "status": {"capacity": {"example.com/disks": "2"}},
             "spec": {"providerID": "contract://n"},
         }
-        by_status = await stage.client.patch(NODES, name, change, subresource="status")
+        by_status = await context.client.patch(NODES, name, change, subresource="status")
         assert by_status.status["capacity"] == {"example.com/disks": "2"}
         assert "providerID" not in by_status.spec
         change["status"] = {"capacity": {"example.com/disks": "3"}}
-        by_main = await stage.client.patch(NODES, name, change)
+        by_main = await context.client.patch(NODES, name, change)
         assert by_main.status["capacity"] == {"example.com/disks": "2"}
         assert by_main.spec["providerID"] == "contract://n"
 
     @staged
     async def test_a_generation_counts_what_is_wanted_and_nothing_else(
-        self, stage: ContractContext
+        self, context: ContractContext
     ) -> None:
-        await stage.budget("one", least=1, labels={"app": "x"})
-        where: dict[str, Any] = {"namespace": stage.namespace}
+        await context.budget("one", least=1, labels={"app": "x"})
+        where: dict[str, Any] = {"namespace": context.namespace}
         for change, subresource, expected in (
             ({"metadata": {"labels": {"a": "b"}}}, "", 1),
             ({"status": {"expectedPods": 7}}, "status", 1),
             ({"spec": {"minAvailable": 2}}, "", 2),
         ):
-            found = await stage.client.patch(
+            found = await context.client.patch(
                 BUDGETS, "one", change, subresource=subresource, **where
             )
             assert found.metadata.generation == expected
 
     @staged
-    async def test_the_spec_of_a_pod_stays_as_it_is(self, stage: ContractContext) -> None:
-        await stage.pod("one")
+    async def test_the_spec_of_a_pod_stays_as_it_is(self, context: ContractContext) -> None:
+        await context.pod("one")
         change = {"spec": {"nodeName": "elsewhere"}}
-        moved = stage.client.patch(Pod, "one", change, namespace=stage.namespace)
+        moved = context.client.patch(Pod, "one", change, namespace=context.namespace)
         error = await refused(moved, errors.Invalid)
         assert error.status == 422

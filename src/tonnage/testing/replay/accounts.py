@@ -12,29 +12,29 @@ GIB = 2**30
 UNLIMITED = 2**60
 
 
-def of_pods(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
+def of_pods(context: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     """Every pod that waits is in exactly one list, and steps and nodes name the same pods."""
     in_steps = Counter(pod for step in plan.steps for pod in step.pods)
     on_nodes = Counter(pod for one in plan.scale_ups for node in one.nodes for pod in node.pods)
     on_nodes.update(fit.pod for step in plan.steps for fit in step.fit_on_existing)
     listed = in_steps + Counter(fit.pod for fit in plan.fit_on_existing)
     listed.update(left.pod for left in plan.not_helped)
-    for pod in stage.waiting:
+    for pod in context.waiting:
         if listed[pod] != 1:
             yield _violation("every pod once", pod, f"is listed {listed[pod]} times")
     for pod, count in listed.items():
-        if pod not in stage.waiting and (pod not in stage.optional or count > 1):
+        if pod not in context.waiting and (pod not in context.optional or count > 1):
             yield _violation("every pod once", pod, "is listed and does not wait")
     for pod in (in_steps - on_nodes) + (on_nodes - in_steps):
         detail = f"in {in_steps[pod]} steps and on {on_nodes[pod]} nodes"
         yield _violation("steps and nodes agree", pod, detail)
 
 
-def of_nodes(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
+def of_nodes(context: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     """Steps add up to the purchases, which stay within every limit and above every bound."""
     in_steps: Counter[str] = Counter()
     for number, step in enumerate(plan.steps, 1):
-        yield from _step_size(stage, plan, number)
+        yield from _step_size(context, plan, number)
         in_steps.update({one.group: one.delta for one in step.scale_ups})
     bought = {one.group: one.delta for one in plan.scale_ups}
     for group in {**in_steps, **bought}:
@@ -42,28 +42,28 @@ def of_nodes(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
             detail = f"steps buy {in_steps[group]}, the plan {bought.get(group, 0)}"
             yield _violation("steps add up", group, detail)
     for one in plan.scale_ups:
-        yield from _group_size(stage, one)
+        yield from _group_size(context, one)
     if plan.scale_ups:
-        yield from _totals(stage, plan)
-    yield from _bounds(stage, plan)
+        yield from _totals(context, plan)
+    yield from _bounds(context, plan)
 
 
-def room(stage: ReplayContext, plan: Plan, group: str) -> int:
+def room(context: ReplayContext, plan: Plan, group: str) -> int:
     """Nodes of the group that could still be bought after the plan; 0 for a group that may not be.
 
     An all-or-nothing group has room for all of it or none.
     """
-    if not stage.may_be_scaled(group):
+    if not context.may_be_scaled(group):
         return 0
-    found = stage.groups[group]
+    found = context.groups[group]
     left = found.max_size - found.target
     left -= sum(one.delta for one in plan.scale_ups if one.group == group)
     rooms = [left]
-    nodes, cores, memory = _after(stage, plan)
-    options = stage.options
+    nodes, cores, memory = _after(context, plan)
+    options = context.options
     if options.max_nodes_total:
         rooms.append(options.max_nodes_total - nodes)
-    own_cores, own_memory = _size(stage.templates[group].node)
+    own_cores, own_memory = _size(context.templates[group].node)
     if own_cores:
         rooms.append((options.cores.most - cores) // own_cores)
     if own_memory:
@@ -73,14 +73,14 @@ def room(stage: ReplayContext, plan: Plan, group: str) -> int:
     return max(min(rooms), 0)
 
 
-def _step_size(stage: ReplayContext, plan: Plan, number: int) -> Iterator[PlanViolation]:
+def _step_size(context: ReplayContext, plan: Plan, number: int) -> Iterator[PlanViolation]:
     step = plan.steps[number - 1]
-    most = stage.options.max_nodes_per_scale_up or UNLIMITED
+    most = context.options.max_nodes_per_scale_up or UNLIMITED
     size = sum(one.delta for one in step.scale_ups)
     whole = any(
-        stage.groups[one.group].all_or_nothing
+        context.groups[one.group].all_or_nothing
         for one in step.scale_ups
-        if one.group in stage.groups
+        if one.group in context.groups
     )
     # A group that grows all at once cannot do so in smaller steps.
     if size > most and not whole:
@@ -89,12 +89,12 @@ def _step_size(stage: ReplayContext, plan: Plan, number: int) -> Iterator[PlanVi
         yield _violation("steps do something", f"step {number}", f"{len(step.pods)} pods")
 
 
-def _group_size(stage: ReplayContext, one: ScaleUp) -> Iterator[PlanViolation]:
+def _group_size(context: ReplayContext, one: ScaleUp) -> Iterator[PlanViolation]:
     if one.delta != len(one.nodes):
         detail = f"buys {one.delta} and lists {len(one.nodes)} nodes"
         yield _violation("steps add up", one.group, detail)
-    group = stage.groups.get(one.group)
-    if group is None or not stage.may_be_scaled(one.group):
+    group = context.groups.get(one.group)
+    if group is None or not context.may_be_scaled(one.group):
         yield _violation("groups that may be scaled", one.group, "is unknown, or is not healthy")
         return
     size = group.target + one.delta
@@ -109,9 +109,9 @@ def _group_size(stage: ReplayContext, one: ScaleUp) -> Iterator[PlanViolation]:
             yield _violation("nodes are needed", node.name, "is bought and stays empty")
 
 
-def _totals(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
-    nodes, cores, memory = _after(stage, plan)
-    options = stage.options
+def _totals(context: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
+    nodes, cores, memory = _after(context, plan)
+    options = context.options
     for rule, found, most in (
         ("nodes in all", nodes, options.max_nodes_total or UNLIMITED),
         ("cores in all", cores, options.cores.most),
@@ -121,7 +121,7 @@ def _totals(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
             yield _violation(rule, "plan", f"the cluster grows to {found}, at most {most}")
 
 
-def _bounds(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
+def _bounds(context: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     bought = sum(one.delta for one in plan.scale_ups)
     least = plan.bounds.nodes
     if least > bought:
@@ -130,9 +130,9 @@ def _bounds(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     if abs(plan.bounds.gap - gap) > 1e-3:
         yield _violation("bounds", "gap", f"{plan.bounds.gap}, should be {gap}")
     prices = [
-        (one.delta, stage.groups[one.group].price_per_hour)
+        (one.delta, context.groups[one.group].price_per_hour)
         for one in plan.scale_ups
-        if one.group in stage.groups
+        if one.group in context.groups
     ]
     cost = sum(count * (price or 0.0) for count, price in prices)
     bound = plan.bounds.cost_per_hour
@@ -140,14 +140,14 @@ def _bounds(stage: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
         yield _violation("bounds", "cost", f"at least {bound} an hour, {cost} is spent")
 
 
-def _after(stage: ReplayContext, plan: Plan) -> tuple[int, int, int]:
+def _after(context: ReplayContext, plan: Plan) -> tuple[int, int, int]:
     """Nodes, cores and bytes of memory once everything is bought."""
     bought = [
-        (stage.templates[one.group].node, one.delta)
+        (context.templates[one.group].node, one.delta)
         for one in plan.scale_ups
-        if one.group in stage.templates
+        if one.group in context.templates
     ]
-    return _sum([*((node, 1) for node in stage.starting_nodes), *bought])
+    return _sum([*((node, 1) for node in context.starting_nodes), *bought])
 
 
 def _sum(nodes: Iterable[tuple[Node, int]]) -> tuple[int, int, int]:

@@ -177,7 +177,7 @@ class ReplayContext:
 
 
 def _of(objects: Iterable[object], kind: type[T]) -> Iterator[T]:
-    return (one for one in objects if isinstance(one, kind))
+    return (obj for obj in objects if isinstance(obj, kind))
 
 
 def _counted_pods(pods: Iterable[Pod], options: Options) -> Iterator[Pod]:

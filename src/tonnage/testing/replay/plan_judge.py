@@ -40,12 +40,12 @@ def violations(
     The arguments are those the plan was made with. The old accounting of in-tree volumes
     (`legacy_attach_limits`) is not modelled.
     """
-    stage = ReplayContext(objects, options=options, features=features, now=now, memory=memory)
-    judge = _Judge(stage, plan)
+    context = ReplayContext(objects, options=options, features=features, now=now, memory=memory)
+    judge = _Judge(context, plan)
     return [
         *judge.never_fitting(),
-        *accounts.of_pods(stage, plan),
-        *accounts.of_nodes(stage, plan),
+        *accounts.of_pods(context, plan),
+        *accounts.of_nodes(context, plan),
         *judge.placements(),
     ]
 
@@ -65,8 +65,8 @@ def missed(
     """
     if plan.partial:
         return []
-    stage = ReplayContext(objects, options=options, features=features, now=now, memory=memory)
-    judge = _Judge(stage, plan)
+    context = ReplayContext(objects, options=options, features=features, now=now, memory=memory)
+    judge = _Judge(context, plan)
     for _ in judge.placements():
         pass
     return list(judge.left_out())
@@ -75,15 +75,15 @@ def missed(
 class _Judge:
     """Replays a plan on a stage, which afterwards is the cluster the plan leads to."""
 
-    def __init__(self, stage: ReplayContext, plan: Plan) -> None:
-        self._stage = stage
-        self._cluster = stage.cluster
+    def __init__(self, context: ReplayContext, plan: Plan) -> None:
+        self._context = context
+        self._cluster = context.cluster
         self._plan = plan
-        self._pods = {**stage.waiting, **stage.optional}
+        self._pods = {**context.waiting, **context.optional}
         self._existing = {
             name
-            for name, hosted in stage.cluster.nodes.items()
-            if not (stage.options.as_upstream and hosted.node.spec.unschedulable)
+            for name, hosted in context.cluster.nodes.items()
+            if not (context.options.as_upstream and hosted.node.spec.unschedulable)
         }
         self._node_of = {
             pod: node.name for one in plan.scale_ups for node in one.nodes for pod in node.pods
@@ -94,7 +94,7 @@ class _Judge:
         for left in self._plan.not_helped:
             pod = self._pods.get(left.pod)
             if left.never_fits and pod is not None:
-                for group in self._stage.templates:
+                for group in self._context.templates:
                     found = self._on_empty(pod, group)
                     if found.code == SUCCESS or found.plugin in DEPENDING_ON_OTHERS:
                         detail = f"a node of {group} says {_said(found)}"
@@ -106,7 +106,7 @@ class _Judge:
         Before anything is bought, nodes that are on their way may be there or not: those that
         nobody was placed on yet may come later.
         """
-        idle = set(self._stage.upcoming)
+        idle = set(self._context.upcoming)
         for fit in self._plan.fit_on_existing:
             if fit.node in self._existing:
                 idle.discard(fit.node)
@@ -135,8 +135,8 @@ class _Judge:
                 if node.name in self._cluster.nodes:
                     detail = f"step {number} adds a node of a name that is taken"
                     yield PlanViolation(rule="new names", subject=node.name, detail=detail)
-                elif one.group in self._stage.templates:
-                    self._stage.add(one.group, node.name)
+                elif one.group in self._context.templates:
+                    self._context.add(one.group, node.name)
         existing = {fit.pod: fit.node for fit in step.fit_on_existing}
         for pod in step.pods:
             node_name = existing.get(pod) or self._node_of.get(pod)
@@ -160,7 +160,7 @@ class _Judge:
         if found.code != SUCCESS:
             detail = f"{where}{node} says {_said(found)}"
             yield PlanViolation(rule="placement", subject=name, detail=detail)
-        self._stage.stores.take(pod, node)
+        self._context.stores.take(pod, node)
         self._cluster.place(pod, node, assume_volumes=False)
 
     def _help_for(self, pod: Pod) -> str | None:
@@ -170,8 +170,8 @@ class _Judge:
             takes_pods = node in self._existing or node in bought
             if takes_pods and self._verdict(pod, node).code == SUCCESS:
                 return node
-        for group in self._stage.templates:
-            room = accounts.room(self._stage, self._plan, group)
+        for group in self._context.templates:
+            room = accounts.room(self._context, self._plan, group)
             if room > 0 and self._on_empty(pod, group).code == SUCCESS:
                 return f"one more node of {group}"
         return None
@@ -181,7 +181,7 @@ class _Judge:
         found = verdict(self._cluster, pod, node)
         if found.code != SUCCESS and found.plugin not in DEPENDING_ON_OTHERS:
             return found
-        for plugin, judge in ((STORAGE, self._stage.stores), (POOLS, self._stage.shared_slots)):
+        for plugin, judge in ((STORAGE, self._context.stores), (POOLS, self._context.shared_slots)):
             refusal = judge.refusal(pod, node)
             if refusal is not None:
                 return _refused(found, plugin, refusal)
@@ -198,9 +198,9 @@ class _Judge:
         return found
 
     def _on_empty(self, pod: Pod, group: str) -> ReferenceVerdict:
-        self._stage.add(group, _PROBE)
+        self._context.add(group, _PROBE)
         found = self._verdict(pod, _PROBE)
-        self._stage.remove(_PROBE)
+        self._context.remove(_PROBE)
         return found
 
 

@@ -65,7 +65,7 @@ class ReplayStores:
         self._pool: dict[str, str] = {}
         for name in self._classes:
             pools = dict.fromkeys(self._pool.values())
-            self._pool[name] = next((one for one in pools if self._share(one, name)), name)
+            self._pool[name] = next((pool for pool in pools if self._share(pool, name)), name)
         self._take_for_placed()
 
     def _take_for_placed(self) -> None:
@@ -173,16 +173,17 @@ class ReplayStores:
     def _is_alone(self, capacity: CSIStorageCapacity) -> bool:
         """Whether the object speaks of one node that exists, and of no node that may be added."""
         nodes = self._cluster.nodes.values()
-        return sum(_matches(capacity, one.labels) for one in nodes) == 1 and not any(
-            _matches(capacity, one.node.metadata.labels) for one in self._templates.values()
+        return sum(_matches(capacity, node.labels) for node in nodes) == 1 and not any(
+            _matches(capacity, template.node.metadata.labels)
+            for template in self._templates.values()
         )
 
     def _published(self, name: str) -> list[CSIStorageCapacity]:
         return [
-            one
-            for one in self._cluster.storage.capacities.values()
-            if one.storage_class_name == name
-            and (one.capacity is not None or one.maximum_volume_size is not None)
+            capacity
+            for capacity in self._cluster.storage.capacities.values()
+            if capacity.storage_class_name == name
+            and (capacity.capacity is not None or capacity.maximum_volume_size is not None)
         ]
 
     def _publish(self, node: str, name: str) -> None:
@@ -252,14 +253,15 @@ def _matches(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
 
 def _joined(capacities: list[CSIStorageCapacity]) -> ReplayStore:
     amounts = [
-        UNTOLD if one.capacity is None else quantities.value(one.capacity) for one in capacities
+        UNTOLD if capacity.capacity is None else quantities.value(capacity.capacity)
+        for capacity in capacities
     ]
     sizes = [
-        one.capacity if one.maximum_volume_size is None else one.maximum_volume_size
-        for one in capacities
+        capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+        for capacity in capacities
     ]
     return ReplayStore(
         min(sum(min(amount, UNTOLD) for amount in amounts), UNTOLD),
         min(max(quantities.value(size) for size in sizes if size is not None), UNTOLD),
-        frozenset(selectors.canonical(one.node_topology) for one in capacities),
+        frozenset(selectors.canonical(capacity.node_topology) for capacity in capacities),
     )

@@ -22,7 +22,7 @@ __all__ = ["begin"]
 
 
 def begin(
-    stage: WorldContext,
+    context: WorldContext,
     mirror: Mirror,
     *,
     nodes: Cache[Node],
@@ -30,11 +30,13 @@ def begin(
     claims: Cache[PersistentVolumeClaim],
 ) -> None:
     """Let all of them live on the mirror's caches; before it runs."""
-    owned = OwnedPods(pods, stage.clock)
+    owned = OwnedPods(pods, context.clock)
     replica_sets = mirror.add(workload_records.REPLICA_SETS)
-    ReplicaSets(stage, owned=owned, replica_sets=replica_sets)
+    ReplicaSets(context, owned=owned, replica_sets=replica_sets)
     deployments = mirror.add(workload_records.DEPLOYMENTS)
-    Deployments(stage, owned=owned, replica_sets=replica_sets, deployments=deployments)
-    StatefulSets(stage, owned=owned, claims=claims, sets=mirror.add(workload_records.STATEFUL_SETS))
-    DaemonSets(stage, owned=owned, nodes=nodes, sets=mirror.add(workload_records.DAEMON_SETS))
-    Jobs(stage, owned=owned, jobs=mirror.add(workload_records.JOBS))
+    Deployments(context, owned=owned, replica_sets=replica_sets, deployments=deployments)
+    StatefulSets(
+        context, owned=owned, claims=claims, sets=mirror.add(workload_records.STATEFUL_SETS)
+    )
+    DaemonSets(context, owned=owned, nodes=nodes, sets=mirror.add(workload_records.DAEMON_SETS))
+    Jobs(context, owned=owned, jobs=mirror.add(workload_records.JOBS))

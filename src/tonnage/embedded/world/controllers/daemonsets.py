@@ -35,13 +35,13 @@ class DaemonSets:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         owned: OwnedPods,
         nodes: Cache[Node],
         sets: Cache[DaemonSetObject],
     ) -> None:
-        self._client = stage.client
+        self._client = context.client
         self._owned = owned
         self._nodes = nodes
         self._sets = sets
@@ -53,8 +53,8 @@ class DaemonSets:
         """Pods by the uid of their DaemonSet and the node they are for."""
         self._made: set[tuple[str, str]] = set()
         """Of the same, those just made and not seen yet."""
-        self._places: WorkQueue[Place] = WorkQueue("daemon pod", self._look, stage)
-        self._counts: WorkQueue[Key] = WorkQueue("daemon set", self._tell, stage)
+        self._places: WorkQueue[Place] = WorkQueue("daemon pod", self._look, context)
+        self._counts: WorkQueue[Key] = WorkQueue("daemon set", self._tell, context)
         sets.subscribe(self._set_changed)
         nodes.subscribe(self._node_changed)
         owned.follow("DaemonSet", self._pod_changed)
@@ -176,7 +176,7 @@ def _node_of(pod: Pod) -> str:
 def _pod(found: DaemonSetObject, node: str, *, tolerations: tuple[Toleration, ...]) -> NewPod:
     spec = found.spec.template.spec
     own: list[Tree] = spec.get("tolerations") or []
-    given = [msgspec.to_builtins(one) for one in tolerations[len(own) :]]
+    given = [msgspec.to_builtins(toleration) for toleration in tolerations[len(own) :]]
     return pod_control.pod(
         found.spec.template,
         pod_control.owner(DAEMON_SETS, found.metadata),

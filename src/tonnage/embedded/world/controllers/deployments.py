@@ -34,25 +34,25 @@ class Deployments:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         owned: OwnedPods,
         replica_sets: Cache[ReplicaSetObject],
         deployments: Cache[DeploymentObject],
     ) -> None:
-        self._client = stage.client
+        self._client = context.client
         self._pods = owned
         self._sets = replica_sets
         self._deployments = deployments
         self._owned: defaultdict[str, dict[str, ReplicaSetObject]] = defaultdict(dict)
-        self._desk: WorkQueue[Key] = WorkQueue("deployment", self._look, stage)
+        self._queue: WorkQueue[Key] = WorkQueue("deployment", self._look, context)
         deployments.subscribe(self._deployment_changed)
         replica_sets.subscribe(self._set_changed)
         owned.follow("ReplicaSet", self._pod_changed)
 
     def _deployment_changed(self, change: Change[DeploymentObject]) -> None:
         meta = change.object.metadata
-        self._desk.note((meta.namespace, meta.name))
+        self._queue.note((meta.namespace, meta.name))
 
     def _set_changed(self, change: Change[ReplicaSetObject]) -> None:
         meta = change.object.metadata
@@ -63,7 +63,7 @@ class Deployments:
             self._owned[owner.uid].pop(meta.name, None)
         else:
             self._owned[owner.uid][meta.name] = change.object
-        self._desk.note((meta.namespace, owner.name))
+        self._queue.note((meta.namespace, owner.name))
 
     def _pod_changed(self, pod: Pod) -> None:
         """Who recreates waits for pods that no ReplicaSet counts any more."""
@@ -72,7 +72,7 @@ class Deployments:
         by = found.metadata.controller if found is not None else None
         deployment = self._deployments.get(by.name, namespace=namespace) if by is not None else None
         if deployment is not None and deployment.spec.strategy.type == RECREATE:
-            self._desk.note((namespace, deployment.metadata.name))
+            self._queue.note((namespace, deployment.metadata.name))
 
     async def _look(self, key: Key) -> None:
         found = self._deployments.get(key[1], namespace=key[0])

@@ -19,13 +19,13 @@ from tonnage.objects.pods import Pod
 class Jobs:
     """Counts each pod that ended once, also after it is gone; one that vanished ended nowhere."""
 
-    def __init__(self, stage: WorldContext, *, owned: OwnedPods, jobs: Cache[JobObject]) -> None:
-        self._client, self._clock, _, _, self._chores = stage
+    def __init__(self, context: WorldContext, *, owned: OwnedPods, jobs: Cache[JobObject]) -> None:
+        self._client, self._clock, _, _, self._chores = context
         self._owned = owned
         self._jobs = jobs
         self._ended: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """How each pod of a Job ended, by uids."""
-        self._desk: WorkQueue[Key] = WorkQueue("job", self._look, stage)
+        self._queue: WorkQueue[Key] = WorkQueue("job", self._look, context)
         jobs.subscribe(self._job_changed)
         owned.follow("Job", self._pod_changed)
 
@@ -35,7 +35,7 @@ class Jobs:
             self._ended.pop(meta.uid, None)
             self._chores.stop(("job over", meta.uid))
             return
-        self._desk.note((meta.namespace, meta.name))
+        self._queue.note((meta.namespace, meta.name))
 
     def _pod_changed(self, pod: Pod) -> None:
         owner = pod.metadata.controller
@@ -43,7 +43,7 @@ class Jobs:
             return
         if pod.status.phase in FINISHED:
             self._ended[owner.uid][pod.metadata.uid] = pod.status.phase
-        self._desk.note((pod.metadata.namespace, owner.name))
+        self._queue.note((pod.metadata.namespace, owner.name))
 
     async def _look(self, key: Key) -> None:
         found = self._jobs.get(key[1], namespace=key[0])
@@ -119,7 +119,7 @@ class Jobs:
 def _over(found: JobObject) -> list[Tree]:
     """The conditions that say that nothing more is to be done."""
     conditions: list[Tree] = found.status.get("conditions") or []
-    return [one for one in conditions if one["type"] in ("Complete", "Failed")]
+    return [condition for condition in conditions if condition["type"] in ("Complete", "Failed")]
 
 
 def _outcome(found: JobObject, *, succeeded: int, failed: int, active: int) -> str:

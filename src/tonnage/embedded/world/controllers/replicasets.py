@@ -14,23 +14,23 @@ class ReplicaSets:
     """Makes what is missing and deletes what is too much, those first that do least."""
 
     def __init__(
-        self, stage: WorldContext, *, owned: OwnedPods, replica_sets: Cache[ReplicaSetObject]
+        self, context: WorldContext, *, owned: OwnedPods, replica_sets: Cache[ReplicaSetObject]
     ) -> None:
-        self._client = stage.client
+        self._client = context.client
         self._owned = owned
         self._sets = replica_sets
-        self._desk: WorkQueue[Key] = WorkQueue("replica set", self._look, stage)
+        self._queue: WorkQueue[Key] = WorkQueue("replica set", self._look, context)
         replica_sets.subscribe(self._set_changed)
         owned.follow("ReplicaSet", self._pod_changed)
 
     def _set_changed(self, change: Change[ReplicaSetObject]) -> None:
         meta = change.object.metadata
-        self._desk.note((meta.namespace, meta.name))
+        self._queue.note((meta.namespace, meta.name))
 
     def _pod_changed(self, pod: Pod) -> None:
         owner = pod.metadata.controller
         if owner is not None:
-            self._desk.note((pod.metadata.namespace, owner.name))
+            self._queue.note((pod.metadata.namespace, owner.name))
 
     async def _look(self, key: Key) -> None:
         found = self._sets.get(key[1], namespace=key[0])

@@ -28,28 +28,28 @@ class StatefulSets:
 
     def __init__(
         self,
-        stage: WorldContext,
+        context: WorldContext,
         *,
         owned: OwnedPods,
         claims: Cache[PersistentVolumeClaim],
         sets: Cache[StatefulSetObject],
     ) -> None:
-        self._client = stage.client
+        self._client = context.client
         self._owned = owned
         self._claims = claims
         self._sets = sets
-        self._desk: WorkQueue[Key] = WorkQueue("stateful set", self._look, stage)
+        self._queue: WorkQueue[Key] = WorkQueue("stateful set", self._look, context)
         sets.subscribe(self._set_changed)
         owned.follow("StatefulSet", self._pod_changed)
 
     def _set_changed(self, change: Change[StatefulSetObject]) -> None:
         meta = change.object.metadata
-        self._desk.note((meta.namespace, meta.name))
+        self._queue.note((meta.namespace, meta.name))
 
     def _pod_changed(self, pod: Pod) -> None:
         owner = pod.metadata.controller
         if owner is not None:
-            self._desk.note((pod.metadata.namespace, owner.name))
+            self._queue.note((pod.metadata.namespace, owner.name))
 
     async def _look(self, key: Key) -> None:
         found = self._sets.get(key[1], namespace=key[0])
@@ -155,8 +155,11 @@ def _pod(found: StatefulSetObject, ordinal: int, revision: str) -> NewPod:
     name = f"{meta.name}-{ordinal}"
     spec = found.spec.template.spec
     own: list[Tree] = [
-        {"name": one.metadata.name, "persistentVolumeClaim": {"claimName": _claim(one, name)}}
-        for one in found.spec.volume_claim_templates
+        {
+            "name": template.metadata.name,
+            "persistentVolumeClaim": {"claimName": _claim(template, name)},
+        }
+        for template in found.spec.volume_claim_templates
     ]
     names = {volume["name"] for volume in own}
     rest = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
@@ -185,14 +188,14 @@ def _claims(found: StatefulSetObject, ordinal: int) -> list[NewClaim]:
     return [
         NewClaim(
             metadata=ObjectMeta(
-                name=_claim(one, f"{meta.name}-{ordinal}"),
+                name=_claim(template, f"{meta.name}-{ordinal}"),
                 namespace=meta.namespace,
-                labels={**one.metadata.labels, **selector.match_labels},
-                annotations=one.metadata.annotations,
+                labels={**template.metadata.labels, **selector.match_labels},
+                annotations=template.metadata.annotations,
             ),
-            spec=one.spec,
+            spec=template.spec,
         )
-        for one in found.spec.volume_claim_templates
+        for template in found.spec.volume_claim_templates
     ]
 
 
