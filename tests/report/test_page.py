@@ -249,3 +249,24 @@ def levels(chart: Chart) -> list[str]:
 
 def _chart(series: ChartSeries, *, top: float | None = None) -> Chart:
     return Chart(title="t", description="d", series=[series], end=100.0, top=top)
+
+
+def test_it_says_which_version_command_and_date_made_it() -> None:
+    origin = page.Origin("1.2.3", "tonnage simulate <x>", "2026-01-31 12:00 UTC")
+    made = "Made by Tonnage 1.2.3 on 2026-01-31 12:00 UTC with: tonnage simulate &lt;x&gt;"
+    assert made in page.page(ONE, origin=origin)
+
+
+def test_it_says_what_a_run_without_awareness_is() -> None:
+    without = msgspec.structs.replace(TWO[1], options={"csiAware": False})
+    assert "cluster-autoscaler itself was not run" in page.page([TWO[0], without])
+    assert "cluster-autoscaler itself was not run" not in page.page(TWO)
+
+
+def test_slots_over_the_limit_are_marked() -> None:
+    slots = (SlotSample(driver=DRIVER, used=9, free=1, limit=5),)
+    over = msgspec.structs.replace(sample(0.0), slots=slots)
+    text = page.page([msgspec.structs.replace(timeline(), samples=(over,))])
+    assert f"up to 5 volumes of {DRIVER} over the limit of their node" in text
+    assert "over the limit of a node" in text
+    assert "over the limit" not in page.page(ONE)

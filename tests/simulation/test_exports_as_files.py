@@ -104,3 +104,8 @@ def test_the_pods_of_a_set_stay_its_pods(tmp_path: Path) -> None:
     export = {**EXPORT, "spec": {"objects": [replica, NODE, database]}}
     summary = json.loads(play(tmp_path, "x.json", json.dumps(export).encode()).stdout)["summary"]
     assert (summary["podsCreated"], summary["podsRan"]) == (1, 1)
+
+
+def test_why_nothing_was_decided_is_said(tmp_path: Path) -> None:
+    problems = json.loads(play(tmp_path, "x.json", json.dumps(EXPORT).encode()).stdout)["problems"]
+    assert any("nothing was decided: there are no node groups" in one for one in problems)

@@ -46,6 +46,7 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
     """
     import asyncio
 
+    from tonnage.cli import report_origin
     from tonnage.errors import InputError
     from tonnage.report.page import page
     from tonnage.simulation import demo_story
@@ -61,7 +62,7 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
         runs.append(asyncio.run(_played(act, number=number, of=len(chosen), plain=plain)))
     _print_summary(runs)
     try:
-        html_file.write_text(page(runs), encoding="utf-8")
+        html_file.write_text(page(runs, origin=report_origin.origin()), encoding="utf-8")
     except OSError as error:
         raise InputError(f"--html {html_file}: {error.strerror or error}") from error
     printing.echo()

@@ -167,11 +167,14 @@ def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline,
 
 
 def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> None:
-    from tonnage.report import csvtext, figures, page, text, timeline
+    from tonnage.cli import report_origin
+    from tonnage.report import csvtext, figures, page, timeline
+    from tonnage.report import text as tables
 
     if html_file is not None:
         try:
-            html_file.write_text(page.page(runs), encoding="utf-8")
+            text = page.page(runs, origin=report_origin.origin())
+            html_file.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"--html {html_file}: {error.strerror or error}") from None
         printing.echo(f"The report is in {html_file}.", err=True)
@@ -181,7 +184,7 @@ def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> 
     elif form == "csv":
         printing.print_lines(csvtext.text(runs))
     else:
-        printing.print_lines(text.text(runs))
+        printing.print_lines(tables.text(runs))
 
 
 def _explore(count: int, first: int) -> None:

@@ -2,10 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from typing import NamedTuple
 
 from tonnage.report import figures, panels, style, tables
 from tonnage.report.figures import FIGURES, run_name
-from tonnage.report.timeline import Timeline
+from tonnage.report.timeline import Timeline, drivers
+
+WITHOUT_AWARENESS = (
+    "attach slots of new nodes are not counted (csiAware: false). This is Tonnage's own planner"
+    " with the rules of cluster-autoscaler, in simulation; cluster-autoscaler itself was not run"
+)
 
 _CARDS = (
     "podsRan", "pendingAtEnd", "stuckAtEnd", "podHoursPending",
@@ -13,7 +19,15 @@ _CARDS = (
 )  # fmt: skip
 
 
-def page(runs: Sequence[Timeline]) -> str:
+class Origin(NamedTuple):
+    """What made a page: which version, called how, and when."""
+
+    version: str
+    command: str
+    date: str
+
+
+def page(runs: Sequence[Timeline], *, origin: Origin | None = None) -> str:
     """The whole page, for one run or two of the same scenario."""
     return "\n".join(
         [
@@ -33,6 +47,7 @@ def page(runs: Sequence[Timeline]) -> str:
             *tables.happened(runs),
             *tables.all_figures(runs),
             *tables.samples(runs),
+            *_foot(origin),
             "</main>",
             "</body>",
             "</html>",
@@ -56,9 +71,25 @@ def _head(runs: Sequence[Timeline]) -> Iterator[str]:
         ),
     ]
     yield f'<p class="facts">{escape(" · ".join(facts))}</p>'
+    for run in runs:
+        if run.options.get("csiAware") is False:
+            name = f'"{run_name(run)}"' if len(runs) > 1 else "This run"
+            yield f'<p class="facts">{escape(f"{name}: {WITHOUT_AWARENESS}")}</p>'
+        for driver in drivers([run]):
+            worst = max((sample.slots_of(driver).over for sample in run.samples), default=0)
+            if worst:
+                prefix = f"{run_name(run)}: " if len(runs) > 1 else ""
+                told = f"{prefix}up to {worst:,} volumes of {driver} over the limit of their node"
+                yield f'<p class="facts worse">{escape(told)}</p>'
     for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
         yield f'<p class="facts">Note: {escape(problem)}</p>'
     yield "</header>"
+
+
+def _foot(origin: Origin | None) -> Iterator[str]:
+    if origin is not None:
+        made = f"Made by Tonnage {origin.version} on {origin.date} with: {origin.command}"
+        yield f'<footer><p class="facts">{escape(made)}</p></footer>'
 
 
 def _cards(runs: Sequence[Timeline]) -> Iterator[str]:

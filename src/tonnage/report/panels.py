@@ -144,6 +144,10 @@ def _slots(runs: Sequence[Timeline]) -> Iterator[_Topic]:
         found = [_slots_of(run, driver) for run in runs]
         if not any(value for series in found for _, value in series[1].points):
             found = [series[:1] for series in found]  # no node gives a number, which is not 0
+        if any(sample.slots_of(driver).over for run in runs for sample in run.samples):
+            for run, series in zip(runs, found, strict=True):
+                over = _over(run, lambda s, driver=driver: s.slots_of(driver).over)  # type: ignore[misc]
+                series.append(ChartSeries("over the limit of a node", "c-stuck", over, "line"))
         yield _Topic(f"Volume slots of {driver}", "slots", found)
 
 

@@ -41,6 +41,11 @@ class SlotSample(_Whole, frozen=True, kw_only=True):
     free: int
     limit: int
 
+    @property
+    def over(self) -> int:
+        """Volumes beyond what single nodes can attach; none where no node gives a number."""
+        return max(self.used - (self.limit - self.free), 0) if self.limit else 0
+
 
 class StorageUse(_Whole, frozen=True, kw_only=True):
     """A driver's local storage over all nodes where it is registered; a shared disk counts once."""

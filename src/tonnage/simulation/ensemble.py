@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -168,8 +168,27 @@ class Ensemble:
                 cost=last.cost,
                 changes=accounts.changes,
             ),
-            problems=() if any(self._prices.values()) else ("no node group has a price",),
+            problems=tuple(self._problems(decisions)),
         )
+
+    def _problems(self, decisions: list[Decided]) -> Iterator[str]:
+        if not any(self._prices.values()):
+            yield "no node group has a price"
+        if not decisions:
+            yield f"nothing was decided: {self._why_nothing()}"
+
+    def _why_nothing(self) -> str:
+        """Why the autoscaler asked for nothing in all this time."""
+        if not self.accounts.pending_peak:
+            return "no pod ever waited for a node"
+        if not self.simulation.groups:
+            return "there are no node groups to grow; give NodeGroups among objects or files"
+        report = self.autoscaler.autoscaler.report if self.autoscaler is not None else None
+        left = report.plan.not_helped if report is not None and report.plan is not None else ()
+        reasons = dict.fromkeys(text for one in left for why in one.reasons for text in why.reasons)
+        if reasons:
+            return f"no node group helps the pods that wait: {', '.join(list(reasons)[:3])}"
+        return "pods that waited found a place on nodes that were there"
 
     def sample(self, *, last: bool = False) -> None:
         """Look, and keep what is seen if it differs from before, or is the last there is."""
