@@ -1,7 +1,6 @@
 """Manual pages and shell completion, made from the commands themselves."""
 
 import inspect
-import os
 import re
 import subprocess
 import sys
@@ -28,8 +27,7 @@ def write(directory: Path, *, version: str, time: int) -> None:
     completions.mkdir()
     for shell, name in SHELLS.items():
         made = subprocess.run(
-            [Path(sys.executable).with_name("tonnage")],
-            env={**os.environ, "_TONNAGE_COMPLETE": f"{shell}_source"},
+            [sys.executable, "-m", "tonnage", "completion", shell],
             capture_output=True,
             text=True,
             check=True,

@@ -44,7 +44,11 @@ GROUP = {
     },
 }
 VALUES: dict[str, Any] = {
-    "autoscaler": {"provider": "kwok", "nodeGroups": [GROUP]},
+    "autoscaler": {
+        "provider": "kwok",
+        "nodeGroups": [GROUP],
+        "config": {"scaleDownEnabled": True, "removeStartupTaints": True},
+    },
     "scheduler": {"enabled": True, "schedulerName": "chart"},
     "extender": {"enabled": True},
     "capacityTemplates": {"enabled": True},
