@@ -12,6 +12,7 @@ from tonnage.clock.virtual import VirtualClock
 from tonnage.embedded.apiserver.store import Collection, Stored
 from tonnage.embedded.cloud import CloudMachine
 from tonnage.embedded.world import DriverBehaviour, WorldBehaviour
+from tonnage.groups.passing_taints import TO_BE_DELETED
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.providers.protocol import InstanceError
 from tonnage.report.timeline import Decided
@@ -180,6 +181,57 @@ class Stage:
         source = {"persistentVolumeName": volume}
         spec = {"attacher": driver, "nodeName": node, "source": source}
         self._put("volumeattachments", volume, namespace="", spec=spec)
+
+    # Nodes that go
+
+    def mark(self, name: str) -> None:
+        """As scale-down does with a node that is going."""
+        nodes = self._collection("nodes")
+        found = nodes.get("", name)
+        assert found is not None
+        taint = {"key": TO_BE_DELETED, "effect": "NoSchedule"}
+        spec = {**found.tree["spec"], "taints": [taint]}
+        self._store.put(nodes, {**found.tree, "spec": spec}, found)
+
+    def replica(self, name: str, node: str) -> None:
+        """A pod of a StatefulSet that is ready on a node, in place of one of its name before."""
+        owner = name.rpartition("-")[0]
+        self._put("statefulsets", owner, spec={"replicas": 9})
+        owned_by = self._collection("statefulsets").get("default", owner)
+        assert owned_by is not None
+        before = self._collection("pods").get("default", name)
+        if before is not None:
+            self._store.remove(self._collection("pods"), before)
+        self._uids += 1
+        controller = {"kind": "StatefulSet", "name": owner, "controller": True}
+        meta: Tree = {
+            "name": name,
+            "namespace": "default",
+            "uid": str(self._uids),
+            "labels": {"app": owner},
+            "ownerReferences": [{**controller, "apiVersion": "apps/v1", "uid": owned_by.uid}],
+        }
+        ready = {"type": "Ready", "status": "True"}
+        self._store.put(
+            self._collection("pods"),
+            {
+                "metadata": meta,
+                "spec": {"nodeName": node},
+                "status": {"phase": "Running", "conditions": [ready]},
+            },
+            None,
+        )
+
+    def evict(self, name: str) -> None:
+        pods = self._collection("pods")
+        found = pods.get("default", name)
+        assert found is not None
+        meta = {**found.meta, "deletionTimestamp": "2030-01-01T00:00:00Z"}
+        self._store.put(pods, {**found.tree, "metadata": meta}, found)
+
+    def budget(self, name: str, **spec: Any) -> None:
+        selector = {"matchLabels": {"app": name}}
+        self._put("poddisruptionbudgets", name, spec={"selector": selector, **spec})
 
     def buy(self, group: str, nodes: int, *, refused: bool = False) -> None:
         """As the autoscaler does, and the machines are on their way from then on."""

@@ -249,6 +249,8 @@ class AutoscalerMetrics:
             for blame, pods in (report.because_of_volumes or {}).items():
                 self._blamed.labels(blame).set(pods)
             self._take_plan(report)
+        if report.scale_down.plan is not None:
+            self.active("scaleDown", now=report.now)
         if report.slots is not None:
             slots = report.slots.items()
             self._used.replace({labels: one.used for labels, one in slots})

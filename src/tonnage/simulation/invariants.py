@@ -10,6 +10,7 @@ from typing import Any
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.cluster import resources
 from tonnage.embedded.apiserver.store import Collection, Occurrence
+from tonnage.embedded.cloud.behaviour import ZONE, label
 from tonnage.groups import node_group_objects
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -39,6 +40,8 @@ __all__ = ["Invariants", "Violation"]
 _DECIDED_BY: tuple[type[Any], ...] = (
     Pod, Node, CSINode, PersistentVolumeClaim, PersistentVolume, VolumeAttachment,
 )  # fmt: skip
+_LASTS = 300.0
+"""Seconds after which what a script does is surely over."""
 _REJOINING = 60.0
 """Seconds after a cut within which everything is watched again: the longest backoff, and more."""
 _PLURALS = frozenset(resources.of(kind).plural for kind in _DECIDED_BY)
@@ -84,6 +87,7 @@ class Invariants:
             store,
             findings,
             detach_timeout=config.volume_detach_timeout,
+            zones={label(group, ZONE) for group in ensemble.simulation.groups},
             behind=self._is_behind,
         )
         self._waiting = PendingPodCheck(places, accounts, cloud, drivers, groups, findings)
@@ -94,7 +98,11 @@ class Invariants:
             if action.cut is not None
             for at in action.times(spec.duration)
         ]
-        cloud.before_increase = purchases.check
+        self._places, self._purchases = places, purchases
+        self._quiet_since = max(
+            (at + _LASTS for one in spec.script for at in one.times(spec.duration)), default=0.0
+        )
+        cloud.before_increase = self._before_increase
         cloud.before_delete = self._before_delete
         accounts.listeners.append(self._changed)
 
@@ -111,6 +119,10 @@ class Invariants:
         self._bounds.check()
         self._waiting.at_the_end(settled=self._settled)
         self.removals.at_the_end()
+
+    def _before_increase(self, group: str, delta: int) -> None:
+        self._purchases.check(group, delta)
+        self.removals.check_purchase(group, self._places.wishes(), quiet_since=self._quiet_since)
 
     def _before_delete(self, group: str, nodes: Sequence[str]) -> None:
         given_back = [name for name in nodes if self.removals.is_marked(name)]

@@ -126,6 +126,7 @@ def play(
     prepare: Callable[[Ensemble], None] = lambda _: None,
     when_marked: Callable[[Ensemble, Stored], None] = lambda *_: None,
     decider: type[ScriptedDecider] = ScriptedDecider,
+    whole: bool = False,
 ) -> tuple[Ensemble, Course]:
     """Play it with so many pods of a StatefulSet with a volume each, and of a Deployment."""
     monkeypatch.setattr(scale_down, "Decider", decider)
@@ -144,7 +145,7 @@ def play(
             world=world,
             script=script,
         ),
-        groups=(_group(),),
+        groups=(_group(whole=whole),),
         objects=(
             *random_scenarios.storage(DRIVER),
             _replicated(random_scenarios.workload("db", {DRIVER: "1Gi"}), sets),
@@ -184,13 +185,19 @@ def running_pods(ensemble: Ensemble) -> int:
     return sum(one.state == "running" for one in ensemble.accounts.pods.values())
 
 
-def _group() -> Any:
+def _group(*, whole: bool) -> Any:
     made = random_scenarios.by_chance(1).groups[0]
     replace = msgspec.structs.replace
     return replace(
         made,
         metadata=replace(made.metadata, name="g"),
-        spec=replace(made.spec, min_size=1, max_size=3, target_size=3),
+        spec=replace(
+            made.spec,
+            min_size=0 if whole else 1,
+            max_size=3,
+            target_size=3,
+            scaling="zeroOrMax" if whole else "any",
+        ),
     )
 
 

@@ -3,20 +3,26 @@
 What is evicted is told by the marks of its node; what was decided is not asked.
 """
 
+import json
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
+from tonnage.embedded.cloud.behaviour import ZONE
 from tonnage.groups.passing_taints import TO_BE_DELETED
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.places import PodDemand
 
 OVER_BUDGET = "evicted beyond a disruption budget"
 TWO_REPLICAS = "two replicas of a set on their way at once"
 STILL_USED = "removed with pods on it"
 STILL_ATTACHED = "removed with volumes attached to it"
 NOT_CLEANED = "a node left marked"
+BOUGHT_FOR_MOVED = "bought for pods that were only moved"
+STRANDED = "removed the last node of a zone that volumes need, and nobody can bring another"
 
 NOT_HEARD = "removed before the autoscaler could hear of the latest changes"
 DETACHED_LATE = "removed with volumes attached that were waited for long enough"
@@ -24,6 +30,7 @@ DETACHED_LATE = "removed with volumes attached that were waited for long enough"
 _CLEANED_WITHIN = 400.0
 """Seconds after which a node is no longer marked, or gone: a drain, its waits and its roll-back."""
 _SLACK = 5.0
+_HOUR = 3600.0
 
 
 class Removals:
@@ -36,13 +43,17 @@ class Removals:
         findings: Findings,
         *,
         detach_timeout: float,
+        zones: Collection[str],
         behind: Callable[[], bool],
     ) -> None:
         self._accounts = accounts
         self._findings = findings
         self._behind = behind
         self._detach_timeout = detach_timeout
+        self._zones = zones
+        """Those that some group can have nodes in."""
         self._nodes = store.built_in("nodes")
+        self._volumes = store.built_in("persistentvolumes")
         self._pods = store.built_in("pods")
         self._sets = store.collections["apps", "v1", "statefulsets"]
         self._budgets = store.collections["policy", "v1", "poddisruptionbudgets"]
@@ -51,6 +62,7 @@ class Removals:
         self._emptied: dict[str, float] = {}
         self._moving: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """By set: pods that were evicted and do not run again, with the UID they had."""
+        self._evicted_at: dict[str, float] = {}
         self.evicted = 0
         self.removed = 0
 
@@ -85,6 +97,39 @@ class Removals:
                 self._findings.excuse(DETACHED_LATE)
             elif left:
                 self._breach(STILL_ATTACHED, f"{name}: {len(left)} volumes")
+            self._check_zone(name)
+
+    def _check_zone(self, name: str) -> None:
+        """Volumes that can be used in one zone alone need a node there, or a group that has one."""
+        node = self._nodes.get("", name)
+        zone = (node.meta.get("labels") or {}).get(ZONE, "") if node is not None else ""
+        others = [
+            one
+            for one in self._nodes.within()
+            if one.name != name and (one.meta.get("labels") or {}).get(ZONE) == zone
+        ]
+        if not zone or others or zone in self._zones:
+            return
+        pinned = [
+            one.name
+            for one in self._volumes.within()
+            if zone in json.dumps(one.tree["spec"].get("nodeAffinity", {}))
+        ]
+        if pinned:
+            self._findings.violated(STRANDED, f"{name}, {zone}: {len(pinned)} volumes")
+
+    def check_purchase(
+        self, group: str, wishes: Iterable[PodDemand], *, quiet_since: float
+    ) -> None:
+        """Just before nodes are bought: not for pods that were only moved, when all is quiet."""
+        now = self._accounts.now
+        moved = [
+            one.key
+            for one in wishes
+            if self._evicted_at.get(one.key, -math.inf) > max(quiet_since, now - _HOUR)
+        ]
+        if moved:
+            self._breach(BOUGHT_FOR_MOVED, f"{group}: {moved[0]} and {len(moved) - 1} more")
 
     def at_the_end(self) -> None:
         now = self._accounts.now
@@ -133,6 +178,7 @@ class Removals:
         if kind == "StatefulSet" and others:
             self._findings.violated(TWO_REPLICAS, f"{key} beside {min(others)}")
         self._moving[controller][key] = pod.uid
+        self._evicted_at[key] = self._accounts.now
         if not _is_ready(pod):
             return
         for budget in self._covering(pod):

@@ -1,0 +1,120 @@
+"""A round of scale-down: when removals begin, when not, and what is said of it."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.autoscaler.scaledown.stage import BEGIN, ScriptedDecider, nodes, play
+from tonnage.autoscaler.program import AutoscalerSettings
+from tonnage.embedded.apiserver.store import Stored
+from tonnage.groups.passing_taints import DELETION_CANDIDATE
+from tonnage.scaledown.decision import ScaleDownDecision
+from tonnage.scaledown.plan import ScaleDownPlan
+from tonnage.scaledown.state import ScaleDownState
+from tonnage.service.leader_election import Leadership
+from tonnage.simulation import ensemble as ensembles
+from tonnage.simulation.ensemble import Ensemble
+
+Patch = pytest.MonkeyPatch
+
+NOON = {"start": "0 12 * * *", "lasts": 3600}
+MIDNIGHT = {"start": "0 0 * * *", "lasts": 3600}
+
+
+class Unneeded(ScriptedDecider):
+    """The first node could go, and its time has not come; after a while it is needed again."""
+
+    async def decide(self, assessed: Any, state: ScaleDownState, **_: Any) -> ScaleDownDecision:
+        idle = BEGIN <= self._clock.monotonic() < BEGIN + 100
+        names = sorted(assessed.inputs.groups[0].nodes)[: int(idle)]
+        since = {name: state.unneeded.get(name, assessed.inputs.now) for name in names}
+        return ScaleDownDecision(ScaleDownPlan(), ScaleDownState(unneeded=since))
+
+
+def soft_taints(ensemble: Ensemble) -> list[dict[str, Any]]:
+    return [
+        taint
+        for node in nodes(ensemble)
+        for taint in node["spec"].get("taints") or ()
+        if taint["key"] == DELETION_CANDIDATE
+    ]
+
+
+def test_a_node_that_could_go_is_tainted_softly(monkeypatch: Patch) -> None:
+    ensemble, _ = play(monkeypatch, pods=1, decider=Unneeded, duration=BEGIN + 20)
+    (taint,) = soft_taints(ensemble)
+    assert (taint["effect"], taint["value"].isdecimal()) == ("PreferNoSchedule", True)
+
+
+def test_a_node_that_is_needed_again_loses_its_soft_taint(monkeypatch: Patch) -> None:
+    ensemble, _ = play(monkeypatch, pods=1, decider=Unneeded, duration=BEGIN + 120)
+    assert soft_taints(ensemble) == []
+
+
+def test_candidates_are_in_the_status(monkeypatch: Patch) -> None:
+    ensemble, _ = play(monkeypatch, pods=1, decider=Unneeded, duration=BEGIN + 20)
+    assert ensemble.autoscaler is not None
+    told = ensemble.autoscaler.autoscaler.document
+    assert told["clusterWide"]["scaleDown"]["status"] == "CandidatesPresent"
+    assert told["clusterWide"]["scaleDown"]["candidates"] == 1
+    assert told["tonnage"]["scaleDown"]["unneededCount"] == 1
+
+
+def test_outside_of_its_windows_no_node_goes(monkeypatch: Patch) -> None:
+    _, course = play(monkeypatch, pods=1, options={"scaleDownWindows": [NOON]}, duration=200)
+    assert course.words() == []
+
+
+def test_within_a_window_nodes_go(monkeypatch: Patch) -> None:
+    _, course = play(monkeypatch, pods=1, options={"scaleDownWindows": [MIDNIGHT]}, duration=200)
+    assert "gone" in course.words()
+
+
+def test_a_window_for_empty_nodes_leaves_others_alone(monkeypatch: Patch) -> None:
+    windows = [MIDNIGHT | {"reasons": ["empty"]}, NOON | {"reasons": ["underutilized"]}]
+    _, course = play(monkeypatch, pods=1, options={"scaleDownWindows": windows}, duration=200)
+    assert course.words() == []
+
+
+def test_off_nothing_goes(monkeypatch: Patch) -> None:
+    _, course = play(monkeypatch, pods=1, options={"scaleDownEnabled": False}, duration=200)
+    assert course.words() == []
+
+
+def test_a_dry_run_says_what_would_go_and_touches_nothing(
+    monkeypatch: Patch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ensembles, "AutoscalerSettings", partial(AutoscalerSettings, dry_run=True))
+    caplog.set_level("INFO")
+    ensemble, course = play(monkeypatch, pods=1, duration=150)
+    assert course.words() == []
+    assert soft_taints(ensemble) == []
+    assert any("Scale-down: removing node" in one.message for one in caplog.records)
+
+
+def test_who_no_longer_leads_stops_at_the_next_step(monkeypatch: Patch) -> None:
+    leads = [True]
+    monkeypatch.setattr(Leadership, "leading", lambda _: leads[0])
+
+    def lose(_: Ensemble, __: Stored) -> None:
+        leads[0] = False
+
+    _, course = play(monkeypatch, sets=3, when_marked=lose, duration=200)
+    assert course.words() == ["marked"]
+
+
+def test_a_group_that_has_all_or_none_goes_as_a_whole(monkeypatch: Patch) -> None:
+    class Whole(ScriptedDecider):
+        async def decide(self, assessed: Any, state: ScaleDownState, **_: Any) -> ScaleDownDecision:
+            going = []
+            if self._clock.monotonic() >= BEGIN and not state.removing:
+                names = sorted(assessed.inputs.groups[0].nodes)
+                going = [self._gone(name, to=name) for name in names]
+            return ScaleDownDecision(ScaleDownPlan(nodes=tuple(going)), ScaleDownState())
+
+    ensemble, course = play(
+        monkeypatch, decider=Whole, whole=True, options={"maxScaleDownParallelism": 1}
+    )
+    assert [one.nodes for one in ensemble.decisions if one.deed == "delete"] == [3]
+    assert course.words()[:3] == ["marked"] * 3
