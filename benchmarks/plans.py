@@ -22,7 +22,7 @@ from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.rules import features
-from tonnage.scaleup import assessment, decision, planning
+from tonnage.scaleup import assessment, decision, planner
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders, reference
 
@@ -84,7 +84,7 @@ class _Timed:
         self.seconds = once(self._core)
 
     def _core(self) -> None:
-        self.plan = planning.plan(self._request)
+        self.plan = planner.plan(self._request)
 
 
 def _plain(objects: list[KubeObject], plan: Plan) -> float:

@@ -32,7 +32,7 @@ from tonnage.scheduler.extender import node_verdicts
 from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.snapshot.bulk_pods import Footprint
-from tonnage.snapshot.counting import Scope
+from tonnage.snapshot.pod_counters import Scope
 from tonnage.snapshot.rows import Ints, Rows
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.testing import builders as make

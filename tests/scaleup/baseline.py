@@ -14,10 +14,10 @@ import numpy as np
 
 from tonnage.rules import pipeline, registry
 from tonnage.rules.framework import Ask
-from tonnage.scaleup import balancing, expanders, explaining, orders, weighing
+from tonnage.scaleup import balancing, expanders, option_estimates, orders, refusals
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools
@@ -56,7 +56,7 @@ class _Estimate(NamedTuple):
 
     def option(self) -> expanders.Option:
         pods = [pod for pod, _, _ in self.placed]
-        return weighing.option(
+        return option_estimates.option(
             self.candidate,
             nodes=self.nodes,
             pods=len(pods),
@@ -118,7 +118,7 @@ class _Run:
         self._pods = left
 
     def _scale_up(self) -> None:
-        pods = [pod for pod in self._pods if not explaining.is_daemon(pod.sample)]
+        pods = [pod for pod in self._pods if not refusals.is_daemon(pod.sample)]
         estimates = {}
         for candidate in self._candidates:
             if (limit := self._limit(candidate)) > 0:

@@ -12,7 +12,7 @@ from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod, PodAffinityTerm
 from tonnage.rules import features
-from tonnage.scaleup import assessment, decision, planning
+from tonnage.scaleup import assessment, decision, planner
 from tonnage.scaleup.attempts import Attempt, Attempts, Unlucky
 from tonnage.scaleup.request import Request
 from tonnage.testing import builders as make
@@ -60,7 +60,7 @@ def test_the_same_question_has_the_same_answer() -> None:
     scenario = scarce_scenario(10)
     first, second = (asked(scenario.objects, scenario.options) for _ in range(2))
 
-    assert planning.plan(first) == planning.plan(second)
+    assert planner.plan(first) == planner.plan(second)
 
 
 def asked(objects: tuple[KubeObject, ...], options: dict[str, object]) -> Request:
@@ -140,7 +140,7 @@ def test_plans_for_scarce_clusters_are_no_worse_than_upstreams_way(start: int) -
         scenario = scarce_scenario(seed)
         options = settings.of(scenario.options)
         request = asked(scenario.objects, scenario.options)
-        plan = planning.plan(request)
+        plan = planner.plan(request)
         held = {"options": options, "features": features.of_version(), "now": NOW}
         assert violations(scenario.objects, plan, **held) == [], seed  # type: ignore[arg-type]
         assert missed(scenario.objects, plan, **held) == [], seed  # type: ignore[arg-type]

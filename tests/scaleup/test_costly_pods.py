@@ -18,7 +18,7 @@ from tonnage.objects.pods import (
     TopologySpreadConstraint,
 )
 from tonnage.rules import features
-from tonnage.scaleup import assessment, decision, planning
+from tonnage.scaleup import assessment, decision, planner
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders as make
@@ -39,7 +39,7 @@ def plan(
         assessment.assess(Inputs.of_objects(objects, options=chosen, features=FEATURES, now=0.0)),
         out_of_time=out_of_time,
     )
-    found = planning.plan(request._replace(own_time=own_time or OwnTime()))
+    found = planner.plan(request._replace(own_time=own_time or OwnTime()))
     assert replay.violations(objects, found, options=chosen, features=FEATURES, now=0.0) == []
     return found
 

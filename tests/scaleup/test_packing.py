@@ -15,9 +15,9 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.storage import CSINode
 from tonnage.rules import features
-from tonnage.scaleup import packing, podgroups
+from tonnage.scaleup import packing, pod_groups
 from tonnage.scaleup.packing import Packing
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
@@ -73,7 +73,7 @@ def pack(template: Template, objects: Sequence[KubeObject], *, limit: int = 100)
         snapshot, template.node("template"), template.csinode("template"), []
     )
     pending = sorted(snapshot.pending_pods(), key=lambda record: record.order)
-    groups = podgroups.group(snapshot, pending)
+    groups = pod_groups.group(snapshot, pending)
     made = packing.pack(snapshot, row, groups, GATES, limit=limit, prefix="new-")
     return Packed(made, groups, snapshot)
 
@@ -85,7 +85,7 @@ def repack(template: Template, objects: Sequence[KubeObject], *, nodes: int) -> 
         snapshot, template.node("template"), template.csinode("template"), []
     )
     pending = sorted(snapshot.pending_pods(), key=lambda record: record.order)
-    groups = podgroups.group(snapshot, pending)
+    groups = pod_groups.group(snapshot, pending)
     with snapshot.trial():
         first = packing.pack(snapshot, row, groups, GATES, limit=nodes, prefix="new-")
     made = packing.repack(first, groups, GATES, nodes=nodes, keep_empty=True)
@@ -339,7 +339,7 @@ def test_spread_over_hosts_depends_on_how_many_nodes_there_are() -> None:
 def test_nodes_that_stay_empty_are_not_kept() -> None:
     snapshot = Snapshot.of(minding("spread over hosts", 2))
     row = imagined.add_template(snapshot, make.node("template", cpu="4"), None, [])
-    groups = podgroups.group(snapshot, snapshot.pending_pods())
+    groups = pod_groups.group(snapshot, snapshot.pending_pods())
     with snapshot.trial():
         first = packing.pack(snapshot, row, groups, GATES, limit=9, prefix="new-")
     again = packing.repack(first, groups, GATES, nodes=5)
@@ -352,7 +352,7 @@ def test_a_reverted_packing_leaves_no_trace() -> None:
     snapshot = Snapshot.of([CLASS, make.node("n1"), *stateful("db", 3)])
     template = Template(cpu=1000, slots=2)
     row = imagined.add_template(snapshot, template.node("t"), template.csinode("t"), [])
-    groups = podgroups.group(snapshot, list(snapshot.pending_pods()))
+    groups = pod_groups.group(snapshot, list(snapshot.pending_pods()))
     before = (snapshot.table.size, sorted(snapshot.nodes), snapshot.columns.used[0].data.copy())
     with snapshot.trial():
         packing.pack(snapshot, row, groups, GATES, limit=9, prefix="new-")

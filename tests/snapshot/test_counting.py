@@ -7,8 +7,8 @@ from hypothesis import given
 from tests.snapshot.dumping import miscounted
 from tests.snapshot.histories import lean, lived_through, seeds
 from tonnage.objects.meta import LabelRequirement, LabelSelector
-from tonnage.snapshot import counting
-from tonnage.snapshot.counting import Scope
+from tonnage.snapshot import pod_counters
+from tonnage.snapshot.pod_counters import Scope
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing.builders import node, pod, selecting
 
@@ -96,7 +96,7 @@ def test_many_pods_are_added_at_once() -> None:
 
 def test_counters_that_are_forgotten_count_again(monkeypatch) -> None:
     """Only so many questions are kept; one more and all are asked anew."""
-    monkeypatch.setattr(counting, "_COUNTERS_LIMIT", 2)
+    monkeypatch.setattr(pod_counters, "_COUNTERS_LIMIT", 2)
     snapshot = cluster()
     for app in ("db", "web", "none", "db", "web"):
         scope = Scope(HERE, selecting({"app": app}))

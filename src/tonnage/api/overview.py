@@ -6,7 +6,7 @@ import msgspec
 
 from tonnage.rules import pipeline
 from tonnage.rules.features import Features
-from tonnage.scaleup import podgroups
+from tonnage.scaleup import pod_groups
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
@@ -58,7 +58,7 @@ def overview(
 def alike(snapshot: Snapshot, records: Iterable[PodRecord]) -> list[tuple[str, ...]]:
     """Pending pods in groups that every node answers the same, in the order of the first."""
     found: dict[tuple[int, str, str | None], list[str]] = {}
-    for number, group in enumerate(podgroups.group(snapshot, records)):
+    for number, group in enumerate(pod_groups.group(snapshot, records)):
         for member in group.members:
             found.setdefault((number, member.nominated, member.pin), []).append(member.key)
     return [tuple(pods) for pods in found.values()]

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Aspect
-from tonnage.scaleup import podgroups
+from tonnage.scaleup import pod_groups
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 Blame: TypeAlias = Literal["true", "false", "unknown"]
@@ -39,7 +39,7 @@ def because_of_volumes(
             with_volumes.append(record)
         else:
             found["false"] += 1
-    groups = podgroups.group(snapshot, with_volumes) if with_volumes else []
+    groups = pod_groups.group(snapshot, with_volumes) if with_volumes else []
     for number, group in enumerate(groups):
         blame: Blame = "unknown"
         simple = group.sample.complexity <= simpler_than

@@ -9,7 +9,7 @@ from tonnage.cli import printing
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
-    from tonnage.scaleup.comparing import PlanDiff
+    from tonnage.scaleup.plan_diff import PlanDiff
 
 Format: TypeAlias = Literal["table", "json", "yaml"]
 
@@ -53,11 +53,11 @@ def diff(ctx: click.Context, before: str, after: str, form: Format, fail_on: str
       tonnage diff main.json branch.json --fail-on unhelped
     """
     from tonnage.cli import diff_table, plan_files
-    from tonnage.scaleup import comparing
+    from tonnage.scaleup import plan_diff
 
     if before == after == "-":
         raise InputError("A and B are both standard input (-): only one of them can be")
-    found = comparing.compare(plan_files.read_plan(before), plan_files.read_plan(after))
+    found = plan_diff.compare(plan_files.read_plan(before), plan_files.read_plan(after))
     if form == "table":
         diff_table.print_diff(found)
     else:

@@ -3,7 +3,7 @@
 from tonnage.cli import podlists, printing
 from tonnage.cli.plan_table import money
 from tonnage.cli.podlists import counted, listed
-from tonnage.scaleup.comparing import LimitValue, Place, PlanDiff
+from tonnage.scaleup.plan_diff import LimitValue, Place, PlanDiff
 
 
 def in_one_line(found: PlanDiff) -> str:

@@ -13,8 +13,8 @@ from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION, NodeGroup, Scenario
 from tonnage.report.timeline import Comparison, Timeline
 from tonnage.scaledown.plan import ScaleDownPlan
-from tonnage.scaleup.comparing import PlanDiff
 from tonnage.scaleup.plan import GroupReason, Plan, ScaleUp
+from tonnage.scaleup.plan_diff import PlanDiff
 
 
 class Document(Record, frozen=True, kw_only=True, omit_defaults=False):

@@ -264,11 +264,11 @@ def _print_document(made: "Decision", form: printing.Format) -> None:
 
 def _print_table(made: "Decision", before: "Decision | None", *, wide: bool) -> None:
     from tonnage.cli import diff_table, plan_table
-    from tonnage.scaleup import comparing
+    from tonnage.scaleup import plan_diff
 
     plan_table.print_plan(made, wide=wide)
     if before is not None:
-        found = comparing.compare(before.plan, made.plan)
+        found = plan_diff.compare(before.plan, made.plan)
         printing.echo()
         printing.echo(f"Against the cluster as it is: {diff_table.in_one_line(found)}.")
     plan_table.print_warnings(made.plan, wide=wide)

@@ -8,9 +8,9 @@ from tonnage.cli.podlists import counted, listed
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
 from tonnage.rules.storage_tally import storage_resource
-from tonnage.scaleup import filling
+from tonnage.scaleup import node_fill
 from tonnage.scaleup.decision import Decision
-from tonnage.scaleup.filling import Filling
+from tonnage.scaleup.node_fill import Filling
 from tonnage.scaleup.plan import GroupLimit, GroupReason, Nearest, NotHelped, Plan, ScaleUp
 
 _ROWS = 20
@@ -77,7 +77,7 @@ def _nodes(plan: Plan) -> int:
 
 
 def _print_purchases(made: Decision, prices: Mapping[str, float | None]) -> None:
-    plan, full = made.plan, filling.fillings(made)
+    plan, full = made.plan, node_fill.fillings(made)
     priced = any(prices.get(one.group) is not None for one in plan.scale_ups)
     headings = ["BUY", "NODES", "PODS", "FULLEST", *(["PRICE/H"] if priced else []), "WHY"]
     rows = []

@@ -29,7 +29,7 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolume, StorageClass
 from tonnage.snapshot import storage_ledger
-from tonnage.snapshot.openvolumes import affinity_of
+from tonnage.snapshot.open_volumes import affinity_of
 from tonnage.snapshot.storage import StorageState
 from tonnage.snapshot.storage_ledger import POOL_ANNOTATION, Room
 

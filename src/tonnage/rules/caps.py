@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from tonnage.rules.framework import Ask
-from tonnage.snapshot.counting import Scope
 from tonnage.snapshot.imagined import TemplateRow
+from tonnage.snapshot.pod_counters import Scope
 from tonnage.snapshot.rows import Ints
 
 PLENTY = np.iinfo(np.int64).max // 4

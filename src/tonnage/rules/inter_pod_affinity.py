@@ -27,9 +27,9 @@ from tonnage.rules.framework import (
 )
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.counting import Scope, selects
 from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.labels import ABSENT
+from tonnage.snapshot.pod_counters import Scope, selects
 from tonnage.snapshot.rows import Bools, RowIndex
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 

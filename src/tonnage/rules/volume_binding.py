@@ -32,7 +32,7 @@ from tonnage.rules.framework import (
 from tonnage.rules.storage_tally import Tally, storage_resource
 from tonnage.rules.volume_matching import Matching
 from tonnage.snapshot.bulk_pods import Footprint
-from tonnage.snapshot.openvolumes import affinity_of, size_wanted
+from tonnage.snapshot.open_volumes import affinity_of, size_wanted
 from tonnage.snapshot.rows import Bools, Ints, RowIndex, Rows
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot

@@ -7,7 +7,7 @@ import numpy as np
 from tonnage.objects.pods import NodeSelector
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.rules.framework import Ask
-from tonnage.snapshot.openvolumes import Form, affinity_of, size_of, size_wanted
+from tonnage.snapshot.open_volumes import Form, affinity_of, size_of, size_wanted
 from tonnage.snapshot.rows import Bools, Ints
 
 _ClaimKey: TypeAlias = tuple[str, str]

@@ -40,7 +40,7 @@ from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaledown.timers import CoolDown
 from tonnage.scaledown.volume_zones import VolumeZones
 from tonnage.scaledown.waves import ScheduledRemoval
-from tonnage.scaleup import placing, podgroups
+from tonnage.scaleup import placement, pod_groups
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.slot_pools import set_pools
@@ -170,9 +170,9 @@ class _DecisionRound:
         last = {one.facts.row for one in contenders}
         usable = np.flatnonzero(self._usable)
         order = np.array(sorted(usable.tolist(), key=lambda row: row in last), dtype=np.intp)
-        fits, _ = placing.place(
+        fits, _ = placement.place(
             self._snapshot,
-            podgroups.group(self._snapshot, pending),
+            pod_groups.group(self._snapshot, pending),
             self._inputs.features,
             rows=self._usable,
             order=order,

@@ -15,7 +15,7 @@ from tonnage.objects.volumes import PodVolume
 from tonnage.rules import inter_pod_affinity, node_volume_limits, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Rejection
-from tonnage.scaleup import podgroups
+from tonnage.scaleup import pod_groups
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools
@@ -143,7 +143,7 @@ class PodKinds:
         )
 
     def _kind(self, record: PodRecord) -> PodKind:
-        footprint = Footprint(record.pod_class, podgroups.slots_of(self._snapshot, record))
+        footprint = Footprint(record.pod_class, pod_groups.slots_of(self._snapshot, record))
         return PodKind(footprint, self._lasting_rows(record), self.size_of(record))
 
     def _lasting_rows(self, record: PodRecord) -> Bools:

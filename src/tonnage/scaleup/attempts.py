@@ -21,7 +21,7 @@ from tonnage.rules.features import Features
 from tonnage.scaleup import orders
 from tonnage.scaleup.candidates import Candidates
 from tonnage.scaleup.plan import Bounds
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.purchases import Purchases
 from tonnage.scaleup.request import Request
 from tonnage.snapshot.rows import RowIndex

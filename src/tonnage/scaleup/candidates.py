@@ -14,10 +14,10 @@ from tonnage.objects.storage import CSINode
 from tonnage.rules import inter_pod_affinity, pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code, Measure
-from tonnage.scaleup import balancing, expanders, podgroups
+from tonnage.scaleup import balancing, expanders, pod_groups
 from tonnage.scaleup.bounds import Supply
 from tonnage.scaleup.orders import Shares
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import Footprint, TemplateRow
 from tonnage.snapshot.rows import Bools, Ints
@@ -199,7 +199,7 @@ class Candidates:
 
     def _add(self, group: Group, template: Template, options: Options) -> None:
         starting = [
-            (pod, podgroups.slots_of_template_pod(self._snapshot, pod))
+            (pod, pod_groups.slots_of_template_pod(self._snapshot, pod))
             for pod in template.daemon_pods
         ]
         capacity = template.node.status.capacity
@@ -213,7 +213,7 @@ class Candidates:
                 _seen_csinode(template, options),
                 starting,
                 host_keys=(imagined.HOSTNAME, *template.host_keys),
-                storage=lambda pod: podgroups.storage_of_template_pod(pod, self._ledger),
+                storage=lambda pod: pod_groups.storage_of_template_pod(pod, self._ledger),
             ),
             cpu_milli=quantities.milli(capacity.get("cpu", 0)),
             memory=quantities.value(capacity.get("memory", 0)),

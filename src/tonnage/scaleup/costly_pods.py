@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tonnage.groups.options import Options
 from tonnage.scaleup.plan import GroupReason, NotHelped, SetApart
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.pod_groups import PodGroup
 
 TIME_OVER = "the timeBudget of the round was over before its turn"
 

@@ -14,7 +14,7 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
-from tonnage.scaleup import assessment, planning, podgroups, underway
+from tonnage.scaleup import assessment, planner, pod_groups, underway
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
@@ -57,7 +57,7 @@ def decide_on(
     """The same for who has assessed the cluster already."""
     with assessed.inputs.cluster.snapshot.trial():
         asked = request(assessed, out_of_time=out_of_time, own_time=own_time, outside=outside)
-        plan = planning.plan(asked)
+        plan = planner.plan(asked)
     return Decision(plan, assessed.templates, assessed.readiness, assessed.inputs)
 
 
@@ -91,7 +91,7 @@ def request(
     features = as_decided(inputs.features, options)
     return Request(
         snapshot=snapshot,
-        pending=podgroups.group(
+        pending=pod_groups.group(
             snapshot,
             assessed.pending,
             ledger=() if options.as_upstream else storage_ledger.tracked(snapshot.storage),

@@ -12,7 +12,7 @@ from tonnage.scaleup import bounds
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.expanders import Option
 from tonnage.scaleup.plan import Bounds, GroupLimit, GroupStorage, NewNode, ScaleUp
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot.rows import Ints
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import PodRecord, Snapshot

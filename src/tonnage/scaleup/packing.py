@@ -14,7 +14,7 @@ from tonnage.rules import pipeline, registry
 from tonnage.rules.caps import PLENTY, Caps
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask
-from tonnage.scaleup.podgroups import Placed, PodGroup
+from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.rows import Ints

@@ -18,7 +18,7 @@ import msgspec
 
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.storage import CSINode
-from tonnage.scaleup import explaining
+from tonnage.scaleup import refusals
 from tonnage.scaleup.plan import Bounds, GroupReason, NotHelped, Placement, Plan
 from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
@@ -97,7 +97,7 @@ def _like_new(request: Request) -> Iterator[tuple[str, str]]:
             if key not in own_names
         )
         alike &= _limits(request.snapshot.csinodes.get(name)) == _limits(template.csinode)
-        if alike and all(explaining.is_daemon(pod) for pod in request.snapshot.pods_on(name)):
+        if alike and all(refusals.is_daemon(pod) for pod in request.snapshot.pods_on(name)):
             yield name, group
 
 

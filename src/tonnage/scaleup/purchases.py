@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from tonnage.scaleup.plan import GroupDelta, Placement, Step
-from tonnage.scaleup.podgroups import Placed
+from tonnage.scaleup.pod_groups import Placed
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 

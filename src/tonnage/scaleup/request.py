@@ -9,7 +9,7 @@ from tonnage.groups.options import Options
 from tonnage.rules.features import Features
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.underway import Promise
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 

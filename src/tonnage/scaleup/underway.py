@@ -21,8 +21,8 @@ from tonnage.objects.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from tonnage.scaleup import podgroups
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup import pod_groups
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot.imagined import HOSTNAME
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -57,7 +57,7 @@ def is_awaited(snapshot: Snapshot, group: PodGroup) -> bool:
     """Whether volumes of the pods are to be made for one certain node."""
     return any(
         SELECTED_NODE_ANNOTATION in claim.metadata.annotations
-        for claim in podgroups.unbound_claims(snapshot, group.sample)
+        for claim in pod_groups.unbound_claims(snapshot, group.sample)
     )
 
 

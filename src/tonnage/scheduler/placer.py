@@ -15,8 +15,8 @@ from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code
 from tonnage.rules.pipeline import Verdicts
-from tonnage.scaleup import podgroups
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup import pod_groups
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scheduler import node_scores, volumes
 from tonnage.scheduler.config import Weights
 from tonnage.scheduler.scheduler_cache import SchedulerCache, VolumeChoice
@@ -87,7 +87,7 @@ class Placer:
             own = [record for record in records if _has_own_node(record)]
             others = [record for record in records if not _has_own_node(record)]
             counted = tuple(self._snapshot.storage_ledger.class_names)
-            groups = podgroups.group(self._snapshot, others, ledger=counted)
+            groups = pod_groups.group(self._snapshot, others, ledger=counted)
             return [*map(_alone, own), *groups]
         return [_alone(record) for record in records]
 

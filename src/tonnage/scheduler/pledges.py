@@ -15,7 +15,7 @@ import msgspec
 
 from tonnage.objects import quantities
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolumeClaim
-from tonnage.scaleup import podgroups
+from tonnage.scaleup import pod_groups
 from tonnage.snapshot import published_storage, storage_ledger
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -135,7 +135,7 @@ def _asked_for(snapshot: Snapshot, records: Iterable[PodRecord]) -> tuple[frozen
     for record in records:
         wanted = {
             tracked[claim.class_name].provisioner
-            for claim in podgroups.unbound_claims(snapshot, record)
+            for claim in pod_groups.unbound_claims(snapshot, record)
             if claim.class_name in tracked
         }
         drivers |= wanted

@@ -9,7 +9,7 @@ from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Rejection
 from tonnage.rules.volume_matching import Matching
 from tonnage.scheduler.scheduler_cache import NOTHING_TO_BIND, VolumeChoice
-from tonnage.snapshot.openvolumes import size_wanted
+from tonnage.snapshot.open_volumes import size_wanted
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 

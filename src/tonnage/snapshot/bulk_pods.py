@@ -12,9 +12,9 @@ import numpy as np
 
 from tonnage.errors import InputError
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.counting import PodCounters
-from tonnage.snapshot.hostports import HostPorts
+from tonnage.snapshot.host_ports import HostPorts
 from tonnage.snapshot.nodes import PODS, NodeColumns
+from tonnage.snapshot.pod_counters import PodCounters
 from tonnage.snapshot.rows import Ints, RowIndex
 from tonnage.snapshot.slots import SlotLedger
 from tonnage.snapshot.storage_ledger import StorageLedger

@@ -25,7 +25,7 @@ from tonnage.objects.pods import (
 )
 
 if TYPE_CHECKING:
-    from tonnage.snapshot.counting import PodCounter, Refusals
+    from tonnage.snapshot.pod_counters import PodCounter, Refusals
 
 ANY_IP = "0.0.0.0"
 IDENTITY_LABELS = frozenset(

@@ -9,7 +9,7 @@ from tonnage.objects import selectors
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.storage import TopologyTerm
-from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.interner import Interner
 from tonnage.snapshot.rows import Bools, Column, Ints, Rows, RowTable
 
 ABSENT = 0

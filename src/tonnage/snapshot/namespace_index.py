@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.nodes import Namespace
-from tonnage.snapshot.counting import selects
+from tonnage.snapshot.pod_counters import selects
 
 
 class NamespaceIndex:

@@ -11,7 +11,7 @@ import numpy as np
 from tonnage.objects import resources, taints
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.pods import Toleration
-from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.interner import Interner
 from tonnage.snapshot.labels import NodeLabels
 from tonnage.snapshot.rows import Bools, Column, Rows, RowTable
 

@@ -4,9 +4,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from tonnage.objects import volumes
-from tonnage.snapshot.counting import PodCounters
-from tonnage.snapshot.hostports import HostPorts
+from tonnage.snapshot.host_ports import HostPorts
 from tonnage.snapshot.nodes import PODS, NodeColumns
+from tonnage.snapshot.pod_counters import PodCounters
 from tonnage.snapshot.records import NOWHERE, PodRecord
 from tonnage.snapshot.slots import SlotLedger
 from tonnage.snapshot.storage import StorageState

@@ -6,7 +6,7 @@ import numpy as np
 
 from tonnage.objects import selectors
 from tonnage.objects.storage import CSIStorageCapacity
-from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.interner import Interner
 from tonnage.snapshot.rows import Bools, Ints, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.snapshot.storage_ledger import (

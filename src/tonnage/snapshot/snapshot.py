@@ -30,13 +30,13 @@ from tonnage.snapshot import classes, limits
 from tonnage.snapshot.arrivals import Arrivals
 from tonnage.snapshot.attachments import Attachments
 from tonnage.snapshot.bulk_pods import BulkPods, Footprint
-from tonnage.snapshot.classifying import PodClasses
-from tonnage.snapshot.counting import AntiTerms, PodCounters
-from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.interner import Interner
 from tonnage.snapshot.journal import Journal, Trial
 from tonnage.snapshot.namespace_index import NamespaceIndex
 from tonnage.snapshot.nodes import NodeColumns
 from tonnage.snapshot.occupancy import Occupancy, discard, include
+from tonnage.snapshot.pod_classes import PodClasses
+from tonnage.snapshot.pod_counters import AntiTerms, PodCounters
 from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
 from tonnage.snapshot.rows import Facts, RowTable
 from tonnage.snapshot.slot_pools import SlotPools

@@ -12,7 +12,7 @@ from tonnage.objects.storage import (
     StorageClass,
 )
 from tonnage.snapshot.labels import ValueTable
-from tonnage.snapshot.openvolumes import OpenVolumes, is_open
+from tonnage.snapshot.open_volumes import OpenVolumes, is_open
 from tonnage.snapshot.waiting_claims import WaitingClaims
 
 NO_LIMIT = -(2**63)

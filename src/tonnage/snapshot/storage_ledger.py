@@ -15,7 +15,7 @@ import numpy as np
 
 from tonnage.objects import quantities
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolumeClaim, StorageClass
-from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.interner import Interner
 from tonnage.snapshot.rows import Bools, Column, Ints, RowIndex, Rows, RowTable
 from tonnage.snapshot.storage import StorageState, limit_of
 

@@ -15,7 +15,7 @@ from tonnage.objects.storage import (
     PersistentVolumeClaim,
 )
 from tonnage.objects.volumes import PodVolume
-from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.interner import Interner
 
 ClaimKey = tuple[str, str]
 

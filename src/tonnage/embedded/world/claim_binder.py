@@ -15,7 +15,7 @@ from tonnage.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from tonnage.snapshot.openvolumes import Form, is_open, size_of, size_wanted
+from tonnage.snapshot.open_volumes import Form, is_open, size_of, size_wanted
 
 _BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 _SETTLE = 0.1

@@ -18,7 +18,7 @@ from tonnage.objects import quantities
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, CSIStorageCapacity, PersistentVolume, StorageClass
-from tonnage.snapshot.openvolumes import affinity_of
+from tonnage.snapshot.open_volumes import affinity_of
 
 NAMESPACE = "kube-system"
 """Where the objects are: an external-provisioner publishes in its own namespace."""

@@ -8,7 +8,7 @@ from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask
 from tonnage.scaleup import packing
-from tonnage.scaleup.podgroups import Placed, PodGroup
+from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools, RowIndex
 from tonnage.snapshot.snapshot import Snapshot

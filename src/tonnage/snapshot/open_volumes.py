@@ -15,7 +15,7 @@ import numpy as np
 from tonnage.objects import quantities, selectors
 from tonnage.objects.pods import NodeSelector
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
-from tonnage.snapshot.interning import Interner
+from tonnage.snapshot.interner import Interner
 from tonnage.snapshot.labels import NodeLabels, ValueTable
 from tonnage.snapshot.rows import Bools, Ints
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from tonnage.objects.pods import Pod
 from tonnage.snapshot import classes
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.counting import AntiTerms, PodCounters
 from tonnage.snapshot.nodes import NodeColumns
+from tonnage.snapshot.pod_counters import AntiTerms, PodCounters
 
 
 class PodClasses:

@@ -7,8 +7,8 @@ import pytest
 from tests.scaleup.asking import CLASS, EBS, running, stateful
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod, PodAffinityTerm
-from tonnage.scaleup import podgroups
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup import pod_groups
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
 
@@ -22,7 +22,7 @@ def groups(*objects: KubeObject | Iterable[KubeObject]) -> list[PodGroup]:
             held.append(one)
     snapshot = Snapshot.of(held)
     pending = sorted(snapshot.pending_pods(), key=lambda record: record.order)
-    return podgroups.group(snapshot, pending)
+    return pod_groups.group(snapshot, pending)
 
 
 def sizes(*objects: KubeObject | Iterable[KubeObject]) -> list[int]:

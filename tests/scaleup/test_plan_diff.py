@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.scaleup.comparing import GroupChange, LimitValue, Place, PlanDiff, compare
 from tonnage.scaleup.plan import (
     Bounds,
     GroupDelta,
@@ -19,6 +18,7 @@ from tonnage.scaleup.plan import (
     ScaleUp,
     Step,
 )
+from tonnage.scaleup.plan_diff import GroupChange, LimitValue, Place, PlanDiff, compare
 
 
 def plan(

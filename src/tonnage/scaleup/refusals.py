@@ -13,7 +13,7 @@ from tonnage.scaleup.plan import GroupReason, Nearest, NotHelped
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 if TYPE_CHECKING:
-    from tonnage.scaleup.podgroups import PodGroup
+    from tonnage.scaleup.pod_groups import PodGroup
 
 _DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 

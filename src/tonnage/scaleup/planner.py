@@ -14,23 +14,22 @@ from tonnage.scaleup import (
     balancing,
     costly_pods,
     expanders,
-    explaining,
+    option_estimates,
     orders,
     outcome,
     packing,
-    placing,
-    pooling,
+    placement,
     prepaid,
-    storing,
+    refusals,
+    shared_capacity,
     underway,
-    weighing,
 )
 from tonnage.scaleup.attempts import Attempt, Attempts, Unlucky
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.costly_pods import Costly
 from tonnage.scaleup.plan import Bounds, GroupPool, Plan
-from tonnage.scaleup.podgroups import Placed, PodGroup
+from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.scaleup.purchases import Purchases
 from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
@@ -81,7 +80,7 @@ class _Planner:
         self._snapshot = request.snapshot
         self._options = request.options
         self._features = request.features
-        self._stored = storing.wanted(request.pending)
+        self._stored = shared_capacity.wanted(request.pending)
         self._candidates = Candidates(
             request.snapshot,
             request.groups,
@@ -90,7 +89,7 @@ class _Planner:
             request.features,
             ledger=self._stored,
         )
-        storing.open_ledger(
+        shared_capacity.open_ledger(
             request.snapshot,
             self._stored,
             self._candidates,
@@ -100,7 +99,7 @@ class _Planner:
         )
         self._pools: tuple[GroupPool, ...] = ()
         if not request.options.as_upstream:
-            self._pools = pooling.open_pools(
+            self._pools = shared_capacity.open_pools(
                 request.snapshot, request.groups, self._candidates, request.options.pools
             )
         self._purchases = Purchases(request.snapshot)
@@ -122,7 +121,7 @@ class _Planner:
             outside=self._request.outside(self._pods_of_option),
         )
         self._fit_existing()
-        self._left = [group for group in self._left if not explaining.is_daemon(group.sample)]
+        self._left = [group for group in self._left if not refusals.is_daemon(group.sample)]
         self._buy_for_all()
         if self._costly:
             self._help_costly()
@@ -147,7 +146,7 @@ class _Planner:
                 rows = [*self._existing, *self._purchases.rows]
                 fits, left = self._place([costly.group], rows)
                 self._purchases.add_without_buying(fits)
-                self._left = [group for group in left if not explaining.is_daemon(group.sample)]
+                self._left = [group for group in left if not refusals.is_daemon(group.sample)]
                 self._buy_for_all(late=costly.reason)
                 self._left = others + self._left
 
@@ -200,7 +199,7 @@ class _Planner:
             ),
         )
         order = self._attempt.arrange(self._existing, self._snapshot, self._features)
-        fits, self._left = placing.place(
+        fits, self._left = placement.place(
             self._snapshot,
             ordered,
             self._features,
@@ -218,7 +217,7 @@ class _Planner:
         if self._is_out_of_time():
             return False
         feasible = np.array([self._fits(group) for group in self._left])
-        options = weighing.options(
+        options = option_estimates.options(
             self._candidates,
             self._left,
             feasible,
@@ -262,7 +261,7 @@ class _Planner:
             nodes = self._budget.group_room(group)
         if not nodes:
             return None
-        return weighing.option(
+        return option_estimates.option(
             candidate,
             nodes=nodes,
             pods=packed.pod_count,
@@ -405,7 +404,7 @@ class _Planner:
                 rows[name] = list(range(added.start, added.stop))
         order = list({id(one.group): one.group for one in packed.placed}.values())
         mask = self._mask([row for found in rows.values() for row in found])
-        fits, left = placing.place(self._snapshot, order, self._features, rows=mask)
+        fits, left = placement.place(self._snapshot, order, self._features, rows=mask)
         used = np.unique([one.row for one in fits])
         if sum(len(one.pods) for one in fits) < packed.pod_count or len(used) < mask.sum():
             return False
@@ -444,7 +443,7 @@ class _Planner:
     def _place(
         self, groups: Sequence[PodGroup], rows: list[int]
     ) -> tuple[list[Placed], list[PodGroup]]:
-        return placing.place(
+        return placement.place(
             self._snapshot,
             groups,
             self._features,
@@ -467,7 +466,7 @@ class _Planner:
             fit_on_existing=tuple(purchases.on_existing),
             not_helped=(
                 *late,
-                *explaining.left_out(
+                *refusals.left_out(
                     self._snapshot,
                     self._left,
                     self._features,
@@ -496,4 +495,6 @@ class _Planner:
                 *costly_pods.warnings(apart),
             ),
         )
-        return storing.with_warnings(found, self._snapshot, self._request.pending, self._features)
+        return shared_capacity.with_warnings(
+            found, self._snapshot, self._request.pending, self._features
+        )

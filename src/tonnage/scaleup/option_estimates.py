@@ -14,7 +14,7 @@ import numpy as np
 from tonnage.objects import resources
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.expanders import Chain, Option, Prospect, Score
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot.rows import Bools
 
 TOO_MUCH_TO_PACK = 60_000

@@ -3,7 +3,7 @@
 import pytest
 
 from tonnage.snapshot.classes import ANY_IP, HostPort
-from tonnage.snapshot.hostports import HostPorts
+from tonnage.snapshot.host_ports import HostPorts
 
 HTTP = HostPort("TCP", 80, ANY_IP)
 LOCAL = HostPort("TCP", 80, "127.0.0.1")

@@ -1,27 +1,57 @@
-"""Storage in a plan: the ledger is opened, pods take of it, and what kube-scheduler would not see.
+"""What kube-scheduler does not count and a plan does: slots that drivers share, and storage.
 
-kube-scheduler checks each claim alone against what is published. Where a plan leaves a node alone
-because its storage is used up, kube-scheduler may still send a pod there: that is worth a warning.
+Both are set up for the trial of a plan and gone with it. kube-scheduler checks each claim alone
+against what is published: where a plan leaves a node alone because its storage is used up,
+kube-scheduler may still send a pod there, which is worth a warning.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from tonnage.groups.model import StorageRoom, Template
+from tonnage.groups import slot_pools
+from tonnage.groups.model import Group, StorageRoom, Template
+from tonnage.objects.scenarios import SlotPool
 from tonnage.rules import registry
 from tonnage.rules.features import Features
-from tonnage.scaleup import podgroups
+from tonnage.scaleup import pod_groups
 from tonnage.scaleup.candidates import Candidates
-from tonnage.scaleup.plan import Plan
-from tonnage.scaleup.podgroups import PodGroup
+from tonnage.scaleup.plan import GroupPool, Plan
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.underway import Promise
 from tonnage.snapshot import published_storage
 from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.slot_pools import Pool, set_pools
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage_ledger import Room, size_of
+
+
+def open_pools(
+    snapshot: Snapshot,
+    groups: Sequence[Group],
+    candidates: Candidates,
+    configured: Sequence[SlotPool],
+) -> tuple[GroupPool, ...]:
+    """Set the pools until the trial is over; gives those of new nodes, by group."""
+    if not configured and not any(group.pools for group in groups):
+        return ()
+    rows: dict[int, list[Pool]] = {}
+    nodes = [record.node for record in snapshot.nodes.values()]
+    for name, pools in slot_pools.by_node(nodes, snapshot.csinodes, groups, configured):
+        rows[snapshot.nodes[name].row] = pools
+    told = []
+    for one in candidates:
+        template = one.template
+        found = slot_pools.of_node(template.node, template.csinode, one.group, configured)
+        rows[one.row.row] = [each.pool for each in found]
+        told += [
+            GroupPool(group=one.name, pool=pool.name, free=pool.free, source=source)
+            for pool, source in found
+        ]
+    set_pools(snapshot, rows)
+    return tuple(told)
 
 
 def wanted(groups: Iterable[PodGroup]) -> frozenset[str]:
@@ -91,7 +121,7 @@ def _warnings(
         offered = rows & (registry.room(snapshot, plain, slice(0, len(rows)), features) > 0)
         claims = [
             claim
-            for claim in podgroups.unbound_claims(snapshot, group.sample)
+            for claim in pod_groups.unbound_claims(snapshot, group.sample)
             if claim.class_name in group.footprint.storage
         ]
         for claim in claims:

@@ -6,7 +6,7 @@ from tests.scaleup.asking import assessed
 from tests.scaleup.groups import DRIVER, group, owned_by
 from tonnage.objects.kinds import KubeObject
 from tonnage.scaleup.decision import Decision
-from tonnage.scaleup.filling import Filling, fillings
+from tonnage.scaleup.node_fill import Filling, fillings
 from tonnage.scaleup.plan import GroupLimit, NewNode, Plan, ScaleUp
 from tonnage.testing import builders as make
 
