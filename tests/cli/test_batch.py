@@ -251,7 +251,8 @@ def test_help_has_examples() -> None:
 
 def test_help_of_the_group_names_the_command() -> None:
     result = CliRunner().invoke(program, ["batch", "--help"])
-    assert "verdicts  Say what becomes of every pending pod on every node." in result.stdout
+    lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    assert ["verdicts", "Say what becomes of every pending pod on every node."] in lines
 
 
 def double(number: int) -> int:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.cli import upstream_flags
 from tonnage.cli.app import program
 from tonnage.cli.run import run as command
 from tonnage.cli.services import Service
@@ -104,9 +105,22 @@ def level(*words: str) -> str:
 )
 def test_spelling_is_as_upstream_takes_it(words: list[str]) -> None:
     with command.make_context("run", words) as context:
-        from tonnage.cli import upstream_flags
-
         assert upstream_flags.settings(context) == {"maxNodeProvisionTime": "20m"}
+
+
+@pytest.mark.parametrize(
+    ("word", "settings"),
+    [
+        ("--v=4", {}),
+        ("--scale-down-enabled", {"scaleDownEnabled": True}),
+        ("--scale-down-enabled=false", {"scaleDownEnabled": False}),
+    ],
+)
+def test_nodes_are_given_back_only_if_a_flag_says_so(
+    word: str, settings: dict[str, object]
+) -> None:
+    with command.make_context("run", [word]) as context:
+        assert upstream_flags.settings(context) == settings
 
 
 def test_a_switch_does_not_take_the_next_word() -> None:

@@ -92,7 +92,9 @@ def settings(ctx: click.Context) -> dict[str, Any]:
 def _settings(foreign: list[str]) -> dict[str, Any]:
     from tonnage.migration import cluster_autoscaler, flags
 
-    made = cluster_autoscaler.migrate(cluster_autoscaler.Command("command line", tuple(foreign)))
+    command = cluster_autoscaler.Command("command line", tuple(foreign))
+    # Flags override the configuration: one for the log must not give nodes back.
+    made = cluster_autoscaler.migrate(command, defaults=False)
     for one in made.followed:
         given = f"{one.setting}={one.value}"
         if one.setting == "--v":

@@ -55,14 +55,20 @@ def commands(documents: Iterable[Mapping[str, Any]]) -> Iterator[Command]:
                 yield Command(source, tuple(word for word in line if not _is_program(word)))
 
 
-def migrate(command: Command, documents: Iterable[Mapping[str, Any]] = ()) -> Migration:
-    """What means the same here; `documents` may have the priorities of the expander."""
+def migrate(
+    command: Command, documents: Iterable[Mapping[str, Any]] = (), *, defaults: bool = True
+) -> Migration:
+    """What means the same here; `documents` may have the priorities of the expander.
+
+    With `defaults`, also what upstream does without a flag.
+    """
     made = _Migrating(command.source)
     for name, value in given(command.arguments, source=command.source):
         made.take(name, value)
     if "priority" in str(made.config.get("expander", "")):
         made.take_priorities(documents)
-    made.take_defaults()
+    if defaults:
+        made.take_defaults()
     if "csiAware" not in made.config:
         made.warnings.append(_AWARENESS)
     return made.result()
