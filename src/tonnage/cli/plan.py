@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from tonnage.cli import group_discovery, plan_settings, printing, reading, waiting, watch
 from tonnage.errors import InputError
@@ -52,6 +53,11 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     help="Take the node groups that labels of nodes show, as tonnage groups discover does.",
 )
 @group_discovery.options
+@click.option(
+    "--scale-down",
+    is_flag=True,
+    help="Say which nodes can go instead, where their pods land, and what keeps the others.",
+)
 @reading.lenient_option
 @reading.version_option
 @reading.gates_option
@@ -70,7 +76,8 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     metavar="CHANGE",
     multiple=True,
     help="Plan for the cluster after a change: add-pods=FILE, limit=DRIVER:N, remove-node=NAME or "
-    "opt-in=DRIVER; repeatable.",
+    "opt-in=DRIVER; with --scale-down also ignore-pdb=NAMESPACE/NAME, and remove-node is a node "
+    "that is to go however busy it is; repeatable.",
 )
 @click.option(
     "--fail-on",
@@ -98,6 +105,7 @@ def plan(
     node_groups: tuple[str, ...],
     discover: bool,
     wanted: group_discovery.Wanted,
+    scale_down: bool,
     lenient: bool,
     kubernetes_version: str,
     feature_gates: dict[str, bool],
@@ -123,16 +131,28 @@ def plan(
       tonnage plan -f cluster/ --what-if limit=ebs.csi.aws.com:39 --what-if remove-node=node-7
       tonnage plan -f cluster/ --what-if add-pods=new-database.yaml
       tonnage plan -f cluster/ -o json --fail-on not-helped > plan.json
+      tonnage plan -f cluster/ --scale-down -o wide
+      tonnage plan -f cluster/ --scale-down --what-if ignore-pdb=shop/web
       kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns,ds -A -o json |
         tonnage plan -f - --node-groups groups.yaml
     """
+    from tonnage.cli import scale_down as downward
     from tonnage.scaleup import whatif
 
-    changes = [whatif.parse(one, read=_reader(lenient=lenient)) for one in what_ifs]
+    supposed = downward.supposed(what_ifs if scale_down else ())
+    changes = [
+        whatif.parse(one, read=_reader(lenient=lenient))
+        for one in (supposed.rest if scale_down else what_ifs)
+    ]
     # Reading a live cluster says itself what it is at; two lines would overwrite each other.
     with waiting.shown("reading") if filenames else contextlib.nullcontext():
         loaded = reading.read(
-            filenames, lenient=lenient, kubeconfig=kubeconfig, context=context, beside=node_groups
+            filenames,
+            lenient=lenient,
+            kubeconfig=kubeconfig,
+            context=context,
+            beside=node_groups,
+            workloads=scale_down,
         )
     if discover or wanted.source or wanted.label:
         found = group_discovery.discover(
@@ -154,6 +174,11 @@ def plan(
     if changes:
         asked = cluster.with_objects(_changed(cluster, loaded.objects, changes))
         memory = _memory(cluster.with_objects(_kept(loaded.objects, changes)), now)
+    if scale_down:
+        given = ctx.get_parameter_source("now") is not ParameterSource.DEFAULT
+        objects = _changed(cluster, loaded.objects, changes) if changes else loaded.objects
+        downward.run(asked, objects, supposed, now=now if given else None, form=form)
+        return
     made = _decided(asked, now, memory)
     if form in ("json", "yaml"):
         _print_document(made, form)

@@ -51,6 +51,9 @@ _JUDGED_ALONE = 300
 of a place is."""
 
 
+_MESSAGES = {Code.NOT_THIS_TIME: "pods that wait for a node need it, or time ran out"}
+
+
 class ScaleDownDecision(NamedTuple):
     """The plan, and what to remember for the next round."""
 
@@ -159,7 +162,9 @@ class _DecisionRound:
                 continue
             price = facts.group.price_per_hour if facts.group is not None else None
             value = known.utilisation.value if known.utilisation is not None else 0.0
-            found.append(Contender(facts, value, since.get(name, self._inputs.now), price or 0.0))
+            wanted = name in self._inputs.wanted
+            unneeded = since.get(name, self._inputs.now)
+            found.append(Contender(facts, value, unneeded, price or 0.0, wanted))
         return found
 
     def _place_pending(self, contenders: Sequence[Contender]) -> set[int]:
@@ -351,7 +356,7 @@ class _DecisionRound:
             code=code.value,
             pod=blocker.pod if blocker is not None else unplaced,
             pod_reason=blocker.reason if blocker is not None else None,
-            message=known.message or None,
+            message=known.message or _MESSAGES.get(code),
             since=_time(since) if since is not None else None,
             until=_time(until) if until is not None else None,
             frees=cures.of(

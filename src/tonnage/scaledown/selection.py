@@ -56,6 +56,8 @@ class Contender(NamedTuple):
     utilisation: float
     unneeded_since: float
     price: float
+    wanted: bool = False
+    """Whether it is to go before all others."""
 
     @property
     def cost(self) -> int:
@@ -163,10 +165,13 @@ class _Attempt:
         single = [one for one in self._order if not _is_whole(one.facts)]
         for members in _wholes(self._order):
             self._remove_whole(members)
+        first = [one for one in single if one.wanted]
+        for one in first:
+            self._remove(one.facts, self._destinations(first))
         for one in single:
-            if one.facts.is_empty:
+            if one.facts.is_empty and not one.wanted:
                 self._remove(one.facts, ())
-        drained = [one for one in single if not one.facts.is_empty]
+        drained = [one for one in single if not one.facts.is_empty and not one.wanted]
         destinations = self._destinations(drained)
         for one in drained:
             if self._question.out_of_time():

@@ -3,13 +3,12 @@
 Unless a group can bring another like it: its template says where that would be.
 """
 
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.groups.model import Group, Template
 from tonnage.objects import selectors
+from tonnage.objects.nodes import Node
 from tonnage.objects.pods import NodeSelector
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.inputs import ScaleDownInputs
@@ -106,23 +105,26 @@ def _reaches(inputs: ScaleDownInputs) -> list[Reach]:
             if selectors.node_matches(required, record.node.metadata.labels, record.name):
                 rows[record.row] = True
         if rows.any():
-            groups = _groups_with(required, inputs.groups, inputs.assessed.templates.by_group)
+            groups = _groups_with(required, inputs)
             reaches.append(Reach(name, count, rows, groups))
     return reaches
 
 
-def _groups_with(
-    required: NodeSelector, groups: Iterable[Group], templates: Mapping[str, Template]
-) -> tuple[str, ...]:
-    """Groups whose new nodes the volumes can be used on."""
+def _groups_with(required: NodeSelector, inputs: ScaleDownInputs) -> tuple[str, ...]:
+    """Groups whose new nodes the volumes can be used on, wherever the provider puts them."""
     found = []
-    for group in groups:
+    nodes, templates = inputs.inputs.nodes, inputs.assessed.templates.by_group
+    for group in inputs.groups:
         template = templates.get(group.id)
         if template is None or group.max_size <= 0:
             continue
-        labels = dict(template.node.metadata.labels)
-        # Its name would be another.
-        labels.pop(HOSTNAME, None)
-        if selectors.node_matches(required, labels, None):
+        alike = [template.node, *(nodes[name] for name in group.nodes if name in nodes)]
+        if all(_would_suit(required, node) for node in alike):
             found.append(group.id)
     return tuple(found)
+
+
+def _would_suit(required: NodeSelector, node: Node) -> bool:
+    """Whether a node like this one would do; its name would be another."""
+    labels = {key: value for key, value in node.metadata.labels.items() if key != HOSTNAME}
+    return selectors.node_matches(required, labels, None)

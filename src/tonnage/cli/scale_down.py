@@ -1,0 +1,85 @@
+"""`tonnage plan --scale-down`: which nodes can go, and what keeps the others."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tonnage.api import Cluster
+from tonnage.cli import printing, scale_down_table, waiting
+from tonnage.errors import InputError
+from tonnage.objects.codec import collector_paused
+from tonnage.objects.kinds import KubeObject
+from tonnage.objects.nodes import Node
+from tonnage.objects.workloads import PodDisruptionBudget
+from tonnage.scaledown.plan import ScaleDownPlan
+
+IGNORE_BUDGET = "ignore-pdb"
+REMOVE_NODE = "remove-node"
+
+
+class Supposed(NamedTuple):
+    """What is taken to be otherwise: budgets that are not there, nodes that are to go."""
+
+    ignored_budgets: tuple[str, ...]
+    wanted: tuple[str, ...]
+    rest: tuple[str, ...]
+    """Changes of the cluster itself."""
+
+
+def supposed(what_ifs: Iterable[str]) -> Supposed:
+    """Sort changes by whom they are for."""
+    budgets, nodes, rest = [], [], []
+    for text in what_ifs:
+        form, _, value = text.partition("=")
+        if form == IGNORE_BUDGET:
+            budgets.append(value if "/" in value else f"default/{value}")
+        elif form == REMOVE_NODE:
+            nodes.append(value)
+        else:
+            rest.append(text)
+    return Supposed(tuple(budgets), tuple(nodes), tuple(rest))
+
+
+def run(
+    cluster: Cluster,
+    objects: Sequence[KubeObject],
+    changes: Supposed,
+    *,
+    now: float | None,
+    form: printing.Format,
+) -> ScaleDownPlan:
+    """Decide and print."""
+    _check(objects, changes)
+    with waiting.shown("deciding"), collector_paused():
+        plan = cluster.scale_down(
+            now=now, ignored_budgets=changes.ignored_budgets, wanted=changes.wanted
+        )
+    if form in ("json", "yaml"):
+        fields = msgspec.to_builtins(plan)
+        del fields["apiVersion"]
+        printing.print_document(fields.pop("kind"), form=form, **fields)
+    else:
+        scale_down_table.print_plan(plan, wide=form == "wide")
+        for warning in plan.warnings:
+            printing.warn(warning)
+    return plan
+
+
+def _check(objects: Iterable[KubeObject], changes: Supposed) -> None:
+    """Refuse what-ifs about what is not there."""
+    budgets = {
+        f"{one.metadata.namespace}/{one.metadata.name}"
+        for one in objects
+        if isinstance(one, PodDisruptionBudget)
+    }
+    nodes = {one.metadata.name for one in objects if isinstance(one, Node)}
+    for name in changes.ignored_budgets:
+        if name not in budgets:
+            raise InputError(
+                f"what-if {IGNORE_BUDGET}={name}: no such PodDisruptionBudget;"
+                f" expected one of {', '.join(sorted(budgets)[:5]) or 'those that are there: none'}"
+            )
+    for name in changes.wanted:
+        if name not in nodes:
+            raise InputError(f"what-if {REMOVE_NODE}={name}: no such node")

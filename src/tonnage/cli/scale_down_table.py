@@ -1,0 +1,134 @@
+"""A scale-down plan for people: which nodes go, where pods land, and what keeps the others."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tonnage.cli import printing
+from tonnage.cli.podlists import counted, in_series, listed
+from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
+
+_ROWS = 20
+"""Lines of a section, unless all are asked for."""
+
+
+def print_plan(plan: ScaleDownPlan, *, wide: bool) -> None:
+    """Print a plan as tables; `wide` leaves nothing out."""
+    printing.echo(summary(plan))
+    if plan.partial:
+        printing.echo("The plan is partial: time ran out before all nodes were tried.", bold=True)
+    if plan.cool_down:
+        printing.echo(f"Nothing goes for now: {plan.cool_down}.")
+    _print_going(plan.going, wide=wide)
+    if wide:
+        _print_moves(plan.going)
+    _print_staying([node for node in plan.nodes if not node.goes], wide=wide)
+
+
+def summary(plan: ScaleDownPlan) -> str:
+    """The plan in one sentence."""
+    going = plan.going
+    bound = f"no fewer than {plan.bounds.nodes:,} can hold the pods"
+    if not going:
+        return f"None of {counted(len(plan.nodes), 'node')} can go; {bound}."
+    moved = sum(len(node.moves) for node in going)
+    parts = [
+        f"{len(going):,} of {counted(len(plan.nodes), 'node')} can go",
+        f"in {counted(max(node.wave or 1 for node in going), 'wave')}",
+    ]
+    if moved:
+        parts.append(f"{counted(moved)} moved")
+    if plan.saves_per_hour is not None:
+        parts.append(f"{plan.saves_per_hour} an hour saved")
+    return f"{', '.join(parts)}; {plan.bounds.remaining:,} stay, {bound}."
+
+
+def _print_going(going: Sequence[NodeDecision], *, wide: bool) -> None:
+    if not going:
+        return
+    ordered = sorted(going, key=lambda node: node.wave or 0)
+    shown = ordered if wide else ordered[:_ROWS]
+    printing.echo()
+    printing.print_table(
+        ("WAVE", "NODE", "GROUP", "ACTION", "USED", "PODS GO TO", "SAVES"),
+        [
+            (
+                str(node.wave),
+                node.node,
+                node.group or "-",
+                str(node.action),
+                _used(node),
+                _destinations(node),
+                node.saves or "-",
+            )
+            for node in shown
+        ],
+    )
+    _say_more(len(ordered) - len(shown), "node")
+
+
+def _destinations(node: NodeDecision) -> str:
+    if node.action is Action.DELETE:
+        return "-"
+    counts = Counter(move.to for move in node.moves)
+    return listed([f"{name} ({count})" for name, count in counts.most_common()])
+
+
+def _print_moves(going: Sequence[NodeDecision]) -> None:
+    rows = [
+        (str(move.wave), move.pod, node.node, move.to, ", ".join(move.detach) or "-")
+        for node in sorted(going, key=lambda node: node.wave or 0)
+        for move in node.moves
+    ]
+    if rows:
+        printing.echo()
+        printing.print_table(("WAVE", "POD", "FROM", "TO", "VOLUMES"), rows)
+
+
+def _print_staying(staying: Sequence[NodeDecision], *, wide: bool) -> None:
+    if not staying:
+        return
+    printing.echo()
+    if not wide:
+        _print_reasons(staying)
+        return
+    printing.print_table(
+        ("NODE", "GROUP", "USED", "STAYS BECAUSE", "POD", "SINCE", "UNTIL", "WOULD GO WITH"),
+        [
+            (
+                node.node,
+                node.group or "-",
+                _used(node),
+                node.code or "-",
+                node.pod or "-",
+                node.since or "-",
+                node.until or "-",
+                node.frees or "-",
+            )
+            for node in staying
+        ],
+    )
+
+
+def _print_reasons(staying: Sequence[NodeDecision]) -> None:
+    """Nodes by what keeps them, the most frequent first, with the cure of the first of them."""
+    by_code: dict[str, list[NodeDecision]] = {}
+    for node in staying:
+        by_code.setdefault(node.code or "-", []).append(node)
+    rows = []
+    for code, nodes in sorted(by_code.items(), key=lambda pair: -len(pair[1])):
+        names = ", ".join(series.phrase for series in in_series(node.node for node in nodes[:5]))
+        more = f" and {len(nodes) - 5:,} more" if len(nodes) > 5 else ""
+        cure = next((node.frees for node in nodes if node.frees), "-")
+        rows.append((f"{len(nodes):,}", code, names + more, cure))
+    printing.print_table(("STAY", "BECAUSE", "NODES", "WOULD GO WITH, SAY"), rows)
+
+
+def _used(node: NodeDecision) -> str:
+    if node.utilisation is None:
+        return "-"
+    return f"{node.utilisation.value:.0%} {node.utilisation.resource}"
+
+
+def _say_more(count: int, what: str) -> None:
+    if count > 0:
+        printing.echo(f"{counted(count, f'more {what}')}; -o wide has them all")
