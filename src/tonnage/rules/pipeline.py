@@ -1,4 +1,4 @@
-"""All filters over all nodes, in kube-scheduler's order, and the verdicts they come to."""
+"""All rules over all nodes, in kube-scheduler's order, and the verdicts they come to."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -197,7 +197,7 @@ def _warnings(ask: Ask) -> Iterator[str]:
 
 
 def evaluate(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts:
-    """Ask every filter about a pod on the cluster as it is.
+    """Ask every rule about a pod on the cluster as it is.
 
     Where preemption has promised room to other pods that are at least as important, the pod
     must fit beside them as well as without them.
@@ -256,7 +256,7 @@ def _ask_filters(
 
 
 def _pre_filter(ask: Ask, verdicts: Verdicts) -> list[tuple[str, PreFilter]]:
-    """Let every filter look at the pod; what is left are the filters worth running."""
+    """Let every rule look at the pod; what is left are the rules worth running."""
     started: list[tuple[str, PreFilter]] = []
     narrowing: list[str] = []
     only: set[str] | None = None
