@@ -118,3 +118,10 @@ def test_a_group_that_has_all_or_none_goes_as_a_whole(monkeypatch: Patch) -> Non
     )
     assert [one.nodes for one in ensemble.decisions if one.deed == "delete"] == [3]
     assert course.words()[:3] == ["marked"] * 3
+
+
+def test_a_set_with_a_replica_that_is_not_ready_keeps_its_nodes(monkeypatch: Patch) -> None:
+    # Of twenty replicas fifteen find a slot, and no more nodes can be had.
+    options = {"scaleDownEnabled": True, "maxNodesTotal": 3}
+    _, course = play(monkeypatch, sets=20, options=options, duration=200)
+    assert course.words() == []

@@ -44,6 +44,9 @@ NEEDED_AGAIN = "node_became_needed_again"
 
 _log = logging.getLogger(__name__)
 
+_PLACED_WITHIN = 120.0
+"""Seconds in which a pod that has a place should get it."""
+
 _KNOWN_WITHIN = 60.0
 """Seconds for caches to fill when there is to be only one round."""
 
@@ -67,15 +70,6 @@ class Situation(NamedTuple):
         """Why nothing is decided."""
         blind = ", ".join(self.trust.blind_to_volumes)
         return self.hold or (f"no {blind} objects" if blind else "")
-
-    @property
-    def busy(self) -> str:
-        """Why nothing new may begin: something else is on its way."""
-        if self.plan is not None and self.plan.scale_ups:
-            return "nodes are being bought"
-        if self.assessed.promised or (self.plan is not None and self.plan.fit_on_existing):
-            return "pods are about to get the place that was found for them"
-        return ""
 
 
 class ScaleDown:
@@ -213,7 +207,7 @@ class ScaleDown:
             self._unneeded.keys() - self._remover.removals.keys(), config, ours=ours, now=now
         )
         allowed = windows.allowed(config.scale_down_windows, now=now)
-        if not situation.busy:
+        if not self._is_busy(situation):
             groups = {group.id: group for group in situation.provided.groups}
             self._begin(plan, situation.assessed, groups, config, allowed, now=now)
         self._metrics.take(plan, unneeded=len(self._unneeded), going=len(self._remover.removals))
@@ -223,6 +217,21 @@ class ScaleDown:
             removals=dict(self._remover.removals),
             closed=tuple(reason for reason in REASONS if reason not in allowed),
             problems=tuple(filter(None, (problem, self._places.problem))),
+        )
+
+    def _is_busy(self, situation: Situation) -> bool:
+        """Whether nothing new may begin: nodes are bought, or pods about to get their place.
+
+        A pod that has had a place for long and does not get it holds up nobody.
+        """
+        plan = situation.plan
+        if plan is None:
+            return bool(situation.assessed.promised)
+        placed = self._world.decided_on(one.pod for one in plan.fit_on_existing)
+        return bool(
+            plan.scale_ups
+            or situation.assessed.promised
+            or any(seconds < _PLACED_WITHIN for seconds in placed)
         )
 
     def _podless(self, config: AutoscalerConfig) -> str:
@@ -248,13 +257,15 @@ class ScaleDown:
         now: float,
     ) -> None:
         """Begin the first wave, as far as others that are under way leave room for it."""
-        going = [one for one in plan.going if one.group in groups]
+        there = self._world.cache(Node)
+        going = [one for one in plan.going if one.group in groups and there.get(one.node)]
         if not going:
             return
         first = min(map(_begins, going))
         running = self._remover.removals.values()
         room = config.max_scale_down_parallelism - len(running)
         drains = config.max_drain_parallelism - sum(one.drain for one in running)
+        unsettled = self._workloads.unsettled()
         for unit in _units([one for one in going if _begins(one) == first], groups):
             removals = [self._removal(one, assessed, groups, now=now) for one in unit]
             draining = sum(removal.drain for removal in removals)
@@ -264,6 +275,8 @@ class ScaleDown:
                 continue
             if any(removal.reason not in allowed for removal in removals):
                 continue
+            if any(self._waits_for_replicas(removal, unsettled) for removal in removals):
+                continue
             room -= len(unit)
             drains -= draining
             self._tell_start(unit)
@@ -271,6 +284,12 @@ class ScaleDown:
                 _log.info("would remove nodes", extra={"nodes": [one.node for one in unit]})
             else:
                 self._remover.start(removals, config)
+
+    def _waits_for_replicas(self, removal: Removal, unsettled: frozenset[str]) -> bool:
+        """Whether a pod may not be evicted yet, because others of its StatefulSet are not ready."""
+        pods = (self._world.pod(key) for key in removal.moves)
+        owners = (pod.metadata.controller for pod in pods if pod is not None)
+        return any(owner is not None and owner.uid in unsettled for owner in owners)
 
     def _removal(
         self, one: NodeDecision, assessed: Assessment, groups: dict[str, Group], *, now: float

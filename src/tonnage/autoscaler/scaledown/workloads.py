@@ -4,6 +4,7 @@ Beside the caches of the world, so that who gives no nodes back needs no rights 
 """
 
 import random
+from collections import Counter
 from typing import Any, TypeVar
 
 from tonnage.autoscaler.scaledown import node_pods
@@ -112,6 +113,19 @@ class Workloads:
                 return f"nothing was heard of {kind.__name__} objects for too long"
         return ""
 
+    def unsettled(self) -> frozenset[str]:
+        """StatefulSets, by their UID, that lack replicas or have some that are not ready."""
+        ready: Counter[str] = Counter()
+        for pod in self._world.cache(Pod):
+            owner = pod.metadata.controller
+            if owner is not None and owner.kind == "StatefulSet" and _is_settled(pod):
+                ready[owner.uid] += 1
+        return frozenset(
+            one.metadata.uid
+            for one in self.cache(StatefulSet)
+            if ready[one.metadata.uid] < (1 if one.spec.replicas is None else one.spec.replicas)
+        )
+
     def others_are_ready(self, pod: Pod) -> bool:
         """Whether all replicas of the pod's StatefulSet but itself are there and ready."""
         controller = pod.metadata.controller
@@ -145,3 +159,7 @@ class Workloads:
         if found is None:
             return 0
         return 1 if found.spec.replicas is None else found.spec.replicas
+
+
+def _is_settled(pod: Pod) -> bool:
+    return node_pods.is_ready(pod) and pod.metadata.deletion_timestamp is None
