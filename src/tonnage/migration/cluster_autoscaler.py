@@ -86,10 +86,10 @@ def given(arguments: Sequence[str], *, source: str) -> Iterator[tuple[str, str]]
         name, sign, value = word.partition("=")
         flag = flags.known(name)
         if not sign:
-            switch = flag is None or flag.value == "bool"
-            value = "true" if switch or not rest or rest[0].startswith("--") else rest.pop(0)
-            if flag is None and rest and not rest[0].startswith("-"):
-                value = rest.pop(0)
+            # A value may be a negative number; after what nobody knows, only a plain word is one.
+            switch = flag is not None and flag.value == "bool"
+            end = "-" if flag is None else "--"
+            value = rest.pop(0) if rest and not switch and not rest[0].startswith(end) else "true"
         yield flags.normal(name), value
 
 
