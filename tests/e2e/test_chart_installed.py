@@ -6,6 +6,7 @@ with the arguments, the settings and the account that the chart gives them.
 
 import json
 import ssl
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -225,6 +226,17 @@ def _bound_to(
     return path
 
 
+def doctor(cluster: ControlPlane) -> tuple[int, list[str]]:
+    """What the test of the release would end with, and what it says it may not see."""
+    kubeconfig = cluster.kubeconfig_of_account("chart-tonnage-doctor", namespace=helm.NAMESPACE)
+    told = subprocess.run(
+        [_TONNAGE, "doctor", "--fail-on=never", f"--kubeconfig={kubeconfig}"],
+        capture_output=True,
+        text=True,
+    )
+    return told.returncode, [line for line in told.stderr.splitlines() if "not allowed" in line]
+
+
 def bought(work: Workspace) -> list[str]:
     listed = work.cluster.kubectl("get", "nodes", "-l", "chart=group", "-o", "name")
     return [one.removeprefix("node/") for one in listed.split()]
@@ -238,7 +250,7 @@ def test_every_component_runs_under_exactly_the_rights_of_the_chart(
     }  # fmt: skip
     # Bought by the autoscaler, then bound by the scheduler: both have written what they write.
     pod = manifests.pod("waits", namespace=work.namespace, schedulerName="chart")
-    pod["spec"]["nodeSelector"] = {"chart": "group"}
+    pod["spec"] |= {"nodeSelector": {"chart": "group"}, "tolerations": [{"operator": "Exists"}]}
     work.create(pod)
     wait_until(
         lambda: bool(bought(work)),
@@ -246,11 +258,6 @@ def test_every_component_runs_under_exactly_the_rights_of_the_chart(
         late=components["run"].program.last_words,
     )
     (name,) = bought(work)
-    work.cluster.kubectl(
-        "patch", "node", name, "--subresource=status", "--type=merge", "-p",
-        json.dumps({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-    )  # fmt: skip
-    work.cluster.kubectl("taint", "nodes", name, "node.kubernetes.io/not-ready-", "--overwrite")
     wait_until(
         lambda: work.node_of("waits") == name,
         what="the pod is bound",
@@ -260,5 +267,6 @@ def test_every_component_runs_under_exactly_the_rights_of_the_chart(
     for component in components.values():
         assert component.missing_rights() == []
         assert metrics.known(component.read("/metrics"), "Node") > 0
+    assert doctor(work.cluster) == (0, [])
     sizes = ", ".join(f"{name} {one.megabytes:.0f} MB" for name, one in sorted(components.items()))
     figure(f"chart: resident memory in an almost empty cluster: {sizes}")
