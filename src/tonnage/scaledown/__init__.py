@@ -14,10 +14,10 @@ a plan and what to remember come out. Carrying a plan out is the autoscaler's bu
     facts        what is known of each node before anything is chosen; kept while it is as it was
     utilisation, eligibility   how full a node is, and whether it is looked at
     portability  pods by what another place must offer them
-    relocation   other places for the pods of one node
+    relocation, bins   other places for the pods of one node: by the rules, or by counting alone
     selection    which nodes go together
     allowances, volume_zones   what may not be fallen below: sizes, totals, zones of volumes
-    timers, waves   when, and in which order
+    timers, waves, rehearsal   when, in which order, and whether that order holds
     bounds       no fewer nodes than these
     cures        the smallest change that would let a node go
 """

@@ -16,6 +16,7 @@ from tonnage.scaledown import (
     codes,
     cures,
     eligibility,
+    rehearsal,
     selection,
     timers,
     waves,
@@ -127,8 +128,30 @@ class _DecisionRound:
         ]
         state = timers.renewed(self._inputs.state, unneeded, self._inputs.now)
         chosen, cool_down = self._in_time(contenders, could_go, state)
-        scheduled = waves.schedule(chosen.removals, self._options)
+        scheduled = self._scheduled(chosen, contenders)
         return ScaleDownDecision(self._plan(scheduled, state, cool_down), state)
+
+    def _scheduled(
+        self, chosen: ChosenNodes, contenders: Sequence[Contender]
+    ) -> list[ScheduledRemoval]:
+        """The nodes in waves; where pods have a say in each other's places, played through.
+
+        A node that does not come through stays, and the others are chosen anew.
+        """
+        while True:
+            scheduled = waves.schedule(chosen.removals, self._options)
+            if not self._by_name or self._options.as_upstream:
+                return scheduled
+            played, failed = rehearsal.rehearse(
+                self._snapshot, self._inputs.features, scheduled, self._usable
+            )
+            if failed is None:
+                return played
+            self._codes[failed] = Code.NO_PLACE
+            names = chosen.names - {failed}
+            contenders = [one for one in contenders if one.facts.name in names]
+            chosen = self._choose(contenders)
+            self._note_refused(chosen)
 
     def single(self, name: str) -> NodeDecision | None:
         """What becomes of one node, were it the only one."""
