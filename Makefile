@@ -2,7 +2,7 @@
 # PYTHON=... picks the interpreter, ARGS=... goes to pytest, the benchmarks or the lock.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test explore parity soak bench e2e attack lint format image imagelock release ci lock clean
+.PHONY: help setup demo test docs explore parity soak bench e2e attack lint format image imagelock release ci lock clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -39,6 +39,9 @@ e2e: $(READY) ## run against a real control plane, which is built the first time
 attack: $(READY) ## attack run and extender on a real control plane, and print what came of it
 	$(BIN)/python tools/control-plane build
 	$(BIN)/python -m tests.attacks $(ARGS)
+
+docs: ## build docs/ as a site into build/site, with every link checked
+	tools/docs $(ARGS)
 
 lint: $(READY) ## check style, types and import contracts
 	$(BIN)/ruff check

@@ -1,0 +1,221 @@
+"""Every command line of README and docs runs from the tree, or is listed here with the reason."""
+
+import gzip
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.cli.embeddedserver import EmbeddedCluster, embedded_cluster
+from tests.cli.test_why import LEFT_OUT, decided
+from tests.docs import blocks
+from tests.docs.blocks import REPOSITORY, Line
+from tonnage import api
+from tonnage.autoscaler.state import State
+from tonnage.cli.app import COMMANDS, program
+from tonnage.files import scenario_writer
+from tonnage.groups.limit_lessons import Lesson
+from tonnage.groups.memory import TemplateMemory
+
+OTHER_PROGRAMS = {
+    "kubectl": "talks to a cluster of the reader's",
+    "kind": "makes a cluster of containers",
+    "helm": "installs into a cluster of the reader's",
+    "skopeo": "copies into a registry of the reader's",
+    "podman": "builds an image, as `make image` does without an engine",
+    "docker": "builds an image, as `make image` does without an engine",
+    "scp": "copies to hosts of the reader's",
+    "mkdir": "makes room for certificates of the reader's",
+    "eksctl": "makes a cluster in the reader's account",
+    "aws": "asks the reader's account",
+    "clusterctl": "makes a management cluster",
+    "make": "is run by who works on Tonnage; `make test` runs this",
+    "git": "gets the sources that this runs in",
+    "cd": "is where this runs",
+    ".": "activates the environment that this runs in",
+    "export": "sets a variable of the reader's shell",
+    "curl": "asks a service that runs",
+    "pip": "installs from a checkout",
+    "source": "is for an interactive shell",
+}
+"""Programs that are not ours, and why a test does not run them."""
+
+SERVICES = ("run", "scheduler", "extender", "capacity-templates", "node-agent", "embedded")
+"""Commands that run until they are stopped: here their options are read, tests/e2e runs them."""
+
+LONG = {
+    "tonnage demo": "plays for 45 seconds; tests/e2e/test_demo.py runs it",
+}
+
+_LEADER = "asks an autoscaler that runs: tests/cli/test_why_leader.py plays one"
+
+LISTED = {
+    "tonnage why shop/orders-3 --context production": _LEADER,
+    "tonnage why shop/orders-3 --replay": _LEADER,
+    "tonnage why shop/orders-3": _LEADER,
+    "tonnage why node/worker-7": _LEADER,
+    "tonnage migrate --from karpenter --instance-types types.json --write moving/": (
+        "needs NodePools of Karpenter; tests/migration has some"
+    ),
+    "tonnage compare-decisions": "asks two autoscalers that run",
+    "tonnage compare-decisions --decisions decisions.jsonl": "asks an autoscaler that runs",
+}
+"""Lines of ours that are not run, and why."""
+
+SHOWN = frozenset({"docs/cli.md"})
+"""Pages whose `console` blocks tests/cli/test_documentation.py runs and compares."""
+
+MAY_FAIL = ("diff", "doctor", "rescue")
+"""Commands whose exit code 1 is an answer."""
+
+LINES = [one for one in blocks.lines() if one.program not in OTHER_PROGRAMS]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """The example behind an API, with what an autoscaler has left there."""
+    directory = tmp_path_factory.mktemp("cluster")
+    with embedded_cluster(directory) as running:
+        for tree in _objects():
+            _create(running, tree)
+        lesson = Lesson(
+            instance_type="t4g.xlarge", driver="ebs.csi.aws.com", kind="limit", count=25,
+            node="n1", seen=0.0,
+        )  # fmt: skip
+        state = State(memory=TemplateMemory(lessons=(lesson,)))
+        running.create(
+            "/api/v1/namespaces/kube-system/configmaps",
+            {
+                "metadata": {"name": "tonnage-state"},
+                "data": {"state": msgspec.json.encode(state).decode()},
+            },
+        )
+        config = yaml.safe_load(Path(running.kubeconfig).read_text())
+        context = config["contexts"][0]["context"]
+        for name in ("production", "management"):
+            config["contexts"].append({"name": name, "context": context})
+        Path(running.kubeconfig).write_text(yaml.safe_dump(config))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def place(cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the documentation speaks of."""
+    here = tmp_path_factory.mktemp("reader")
+    golden = REPOSITORY / "tests" / "migration" / "golden"
+    for name in ("examples", "deploy", "docs"):
+        (here / name).symlink_to(REPOSITORY / name)
+    example = REPOSITORY / "examples" / "two-databases"
+    shutil.copy(example / "groups.yaml", here / "groups.yaml")
+    shutil.copytree(example, here / "cluster")
+    shutil.copy(golden / "eks-discovery" / "input.yaml", here / "cluster-autoscaler.yaml")
+    shutil.copy(golden / "karpenter-general" / "instance-types.json", here / "types.json")
+    tutorial = (REPOSITORY / "docs" / "tutorials" / "kind.md").read_text()
+    block = tutorial.partition("```yaml\n")[2].partition("```")[0]
+    (here / "kind-groups.yaml").write_text(block)
+    (here / "launch.yaml").write_text(
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: launch, namespace: shop},"
+        " spec: {replicas: 2, template: {spec: {containers: [{name: c}]}}}}"
+    )
+    decision = msgspec.structs.replace(
+        decided(LEFT_OUT),
+        plan=msgspec.structs.replace(
+            LEFT_OUT,
+            not_helped=(msgspec.structs.replace(LEFT_OUT.not_helped[0], pod="shop/orders-3"),),
+        ),
+    )
+    for name in ("decisions.jsonl", "decisions.jsonl.1"):
+        (here / name).write_bytes(msgspec.json.encode(decision) + b"\n")
+    written = invoke(["export", "cluster.json", "-f", "cluster"], here, cluster)
+    assert written == (0, "")
+    (here / "scenarios.jsonl.gz").write_bytes(gzip.compress((here / "cluster.json").read_bytes()))
+    (here / "cluster" / "more.yaml").write_text(
+        "{apiVersion: policy/v1, kind: PodDisruptionBudget,"
+        " metadata: {name: web, namespace: shop}, spec: {minAvailable: 1}}\n---\n"
+        "{apiVersion: v1, kind: Node, metadata: {name: node-7}}\n"
+    )
+    return here
+
+
+@pytest.mark.parametrize("line", LINES, ids=[f"{one.page}: {one.text[:70]}" for one in LINES])
+def test_the_line_runs(line: Line, place: Path, cluster: EmbeddedCluster) -> None:
+    plain = " | ".join(" ".join(stage) for stage in line.stages)
+    if plain in LISTED or any(plain.startswith(one) for one in LONG):
+        return
+    if line.page in SHOWN and line.text.startswith("tonnage") and _is_shown(line):
+        return
+    output = ""
+    for stage in line.stages:
+        assert stage[0] == "tonnage", f"{stage[0]}: neither run nor listed"
+        words = list(stage[1:])
+        if _serves(words):
+            with COMMANDS[words[0]].load().make_context(words[0], words[1:]):
+                return
+        code, output = invoke(words, place, cluster, stdin=output)
+        assert code == 0 or (code == 1 and words[0] in MAY_FAIL), output
+    if line.target:
+        (place / line.target).write_text(output)
+
+
+def test_nothing_is_listed_that_is_not_there() -> None:
+    there = {" | ".join(" ".join(stage) for stage in one.stages) for one in blocks.lines()}
+    assert {one for one in LISTED if one not in there} == set()
+
+
+def _is_shown(line: Line) -> bool:
+    return f"$ {line.text}\n" in (REPOSITORY / line.page).read_text()
+
+
+def _serves(words: list[str]) -> bool:
+    return words[0] in SERVICES and not (
+        "--once" in words and "--dry-run" in words and words[0] == "run"
+    )
+
+
+def invoke(
+    words: list[str], place: Path, cluster: EmbeddedCluster, *, stdin: str = ""
+) -> tuple[int, str]:
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        environment = {"KUBECONFIG": cluster.kubeconfig, "HOME": str(place)}
+        result = CliRunner().invoke(program, words, env=environment, input=stdin)
+    finally:
+        os.chdir(before)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout if result.exit_code == 0 else result.output
+
+
+def _objects() -> Iterator[dict[str, object]]:
+    """The example as a server has it: pods, not workloads; and nodes of a managed group."""
+    loaded = api.read(REPOSITORY / "examples" / "two-databases")
+    trees = [msgspec.json.decode(scenario_writer.manifest(one)) for one in loaded.objects]
+    yield from (tree for tree in trees if tree["kind"] == "Namespace")
+    for tree in trees:
+        if tree["kind"] in ("NodeGroup", "StatefulSet", "Namespace"):
+            continue
+        if tree["kind"] == "Node":
+            labels = tree["metadata"]["labels"]
+            labels["eks.amazonaws.com/nodegroup"] = labels["pool"]
+        tree["metadata"].pop("ownerReferences", None)
+        yield tree
+    golden = REPOSITORY / "tests" / "migration" / "golden" / "eks-discovery" / "input.yaml"
+    for tree in yaml.safe_load_all(golden.read_text()):
+        if tree and tree["kind"] == "Deployment":
+            labels = {"app": "cluster-autoscaler"}
+            tree["spec"]["selector"] = {"matchLabels": labels}
+            tree["spec"]["template"].setdefault("metadata", {})["labels"] = labels
+            yield tree
+
+
+def _create(cluster: EmbeddedCluster, tree: dict[str, object]) -> None:
+    from tonnage.simulation.manifests import Manifests
+
+    Manifests(cluster.server).apply(json.loads(json.dumps(tree)))
