@@ -329,6 +329,7 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
         "volume_name", "storage_class_name", "volume_attributes_class_name",
     ),
     **_fields(_sources.CSISource, _kept, "driver"),
+    **_fields(_sources.EmptyDirSource, _kept, "medium"),
     **_fields(_sources.CSISource, _handle, "volume_handle"),
     **_fields(_sources.AWSElasticBlockStoreSource, _handle, "volume_id"),
     **_fields(_sources.GCEPersistentDiskSource, _handle, "pd_name"),

@@ -32,10 +32,12 @@ class Aws:
         self.autoscaling: Any = boto3.client("autoscaling", endpoint_url=endpoint)
         self.ec2: Any = boto3.client("ec2", endpoint_url=endpoint)
         self.nodes: list[Node] = []
+        self._templates = 0
 
     def template(self, instance_type: str = "m5.large") -> dict[str, str]:
+        self._templates += 1
         made = self.ec2.create_launch_template(
-            LaunchTemplateName=f"of-{instance_type}-{id(object())}",
+            LaunchTemplateName=f"of-{instance_type}-{self._templates}",
             LaunchTemplateData={"InstanceType": instance_type, "ImageId": "ami-12c6146b"},
         )
         return {"LaunchTemplateId": made["LaunchTemplate"]["LaunchTemplateId"]}
