@@ -238,7 +238,10 @@ def test_nothing_goes_on_an_empty_cache_and_the_zone_of_a_volume_comes_back(stag
     stage.wait(lambda: "Pod objects" in str(blind.tells("held")), "it knows that it is blind")
     assert stage.stays(lambda: not marked(stage) and not blind.requests("delete"), seconds=3)
 
+    blind.program.kill()
+    stage.forget_leader()
     stage.give_rights_back()
+    stage.autoscaler(stage.settings(**AT_ONCE))
     namespace = stage.work.namespace
     stage.cluster.kubectl("scale", "statefulset", "db", "--replicas=0", "-n", namespace)
     stage.wait(lambda: len(stage.running()) == 1, "nobody uses the volume")

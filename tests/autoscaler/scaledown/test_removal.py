@@ -171,3 +171,11 @@ def test_that_there_is_no_pod_at_all_is_not_believed_at_once(
 ) -> None:
     _, course = play(monkeypatch, options={"maxNodeProvisionTime": 900}, duration=800)
     assert course.words() == []
+
+
+def test_pods_that_are_said_to_be_gone_all_at_once_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = ScenarioAction(at=50.0, cut=Cut(kinds=("Pod",), answers="empty", lasts=300.0))
+    ensemble, course = play(
+        monkeypatch, sets=3, script=(cut,), options={"maxNodeProvisionTime": 900}, duration=300
+    )
+    assert (course.words(), len(nodes(ensemble))) == ([], 3)

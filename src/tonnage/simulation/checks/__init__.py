@@ -6,6 +6,7 @@ bindings      nodes within their limits, pods where their drivers are
 disks         no disk pledged beyond its size
 bounds        groups between minimum and maximum
 deletions     no healthy node deleted
+removals      nodes given back without harm to budgets, replicas, volumes and zones
 purchases     nothing bought for nothing
 repeats       nothing bought bit by bit, nor again
 pending_pods  nobody left pending who has a place, or could be given one
