@@ -114,7 +114,7 @@ def test_a_namespace_that_is_there_keeps_its_labels() -> None:
 
 
 def test_a_file_without_pods_is_refused() -> None:
-    with pytest.raises(InputError, match="what-if add-pods=f: no Pod in it"):
+    with pytest.raises(InputError, match="what-if add-pods=f: nothing in it adds a pod: 1 object"):
         after([], AddPods("f", (make.namespace("shop"),)))
 
 

@@ -150,6 +150,7 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
                 for field in msgspec.structs.fields(cls)
                 if field.name in _FORMS
             },
+            "drainPriorityConfig": {"pattern": drain_priority.PATTERN},
             "expander": {"pattern": f"^ *{one} *(, *{one} *)*$"},
         }
 

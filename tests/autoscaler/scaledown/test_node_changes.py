@@ -111,3 +111,8 @@ def test_without_priorities_all_are_evicted_together() -> None:
 def test_a_priority_without_seconds_is_refused() -> None:
     with pytest.raises(InputError, match=r"drainPriorityConfig.*'100'.*PRIORITY:SECONDS"):
         drain_priority.rounds("0:60,100", grace=600)
+
+
+def test_a_priority_with_two_signs_is_refused() -> None:
+    with pytest.raises(InputError, match="PRIORITY:SECONDS"):
+        drain_priority.rounds("--5:60", grace=600)

@@ -1,10 +1,15 @@
 """Who is evicted first, and how long each has to end: upstream's `--drain-priority-config`."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tonnage.errors import InputError
 from tonnage.objects.pods import Pod
+
+_ROUND = " *-?[0-9]+:[0-9]+ *"
+PATTERN = f"^({_ROUND}(,{_ROUND})*)?$"
+"""What is accepted, as the schema has it."""
 
 
 class Round(NamedTuple):
@@ -20,11 +25,11 @@ def rounds(config: str, *, grace: int) -> tuple[Round, ...]:
         return (Round(0, grace),)
     found: list[Round] = []
     for part in config.split(","):
-        priority, colon, seconds = part.strip().partition(":")
-        if not colon or not priority.lstrip("-").isdecimal() or not seconds.isdecimal():
+        if not re.fullmatch(_ROUND, part):
             raise InputError(
                 f"`drainPriorityConfig`: {part!r}: expected PRIORITY:SECONDS, such as 1000:60"
             )
+        priority, _, seconds = part.partition(":")
         found.append(Round(int(priority), int(seconds)))
     return tuple(sorted(found))
 
