@@ -50,19 +50,27 @@ def helm(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def render(
-    values: Manifest | None = None, *, release: str = "tonnage", kubernetes: str = "1.37.0"
+    values: Manifest | None = None,
+    *,
+    release: str = "tonnage",
+    namespace: str = NAMESPACE,
+    kubernetes: str = "1.37.0",
 ) -> list[Manifest]:
     """All manifests, or an assertion with what Helm says."""
-    told = attempt(values, release=release, kubernetes=kubernetes)
+    told = attempt(values, release=release, namespace=namespace, kubernetes=kubernetes)
     assert told.returncode == 0, told.stderr
     return [one for one in yaml.load_all(told.stdout, yaml.CSafeLoader) if one]
 
 
 def attempt(
-    values: Manifest | None = None, *, release: str = "tonnage", kubernetes: str = "1.37.0"
+    values: Manifest | None = None,
+    *,
+    release: str = "tonnage",
+    namespace: str = NAMESPACE,
+    kubernetes: str = "1.37.0",
 ) -> subprocess.CompletedProcess[str]:
     return helm(
-        "template", release, str(CHART), f"--namespace={NAMESPACE}",
+        "template", release, str(CHART), f"--namespace={namespace}",
         f"--kube-version={kubernetes}", "--values=-", stdin=yaml.safe_dump(values or {}),
     )  # fmt: skip
 

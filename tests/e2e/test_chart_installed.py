@@ -26,6 +26,8 @@ from tests.e2e.workspace import Workspace
 pytestmark = helm.required("helm")
 
 RELEASE = "chart"
+NAMESPACE = "chart-system"
+"""Of its own: lease and state of other tests are in the usual one."""
 AGENTS = "chart-agents"
 GROUP = {
     "apiVersion": "tonnage.dev/v1alpha1",
@@ -112,7 +114,7 @@ def components(
 ) -> Iterator[dict[str, Component]]:
     """All of them, running and ready."""
     cluster = work.cluster
-    rendered = helm.render(VALUES, release=RELEASE)
+    rendered = helm.render(VALUES, release=RELEASE, namespace=NAMESPACE)
     runs = ("Deployment", "DaemonSet", "Pod")
     shipped = [one for one in rendered if one["kind"] not in runs]
     _install(cluster, rendered, shipped)
@@ -136,13 +138,14 @@ def components(
             stdin=yaml.safe_dump_all(shipped),
         )  # fmt: skip
         cluster.kubectl("delete", "nodes", "-l", "chart=group", "--ignore-not-found")
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 
 
 def _install(
     cluster: ControlPlane, rendered: list[dict[str, Any]], shipped: list[dict[str, Any]]
 ) -> None:
     """Everything but workloads; when it returns, every account has the rights of its roles."""
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": helm.NAMESPACE}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([namespace, *shipped]))
     for workload in rendered:
         if workload["kind"] in ("Deployment", "DaemonSet"):
@@ -228,7 +231,7 @@ def _bound_to(
 
 def doctor(cluster: ControlPlane) -> tuple[int, list[str]]:
     """What the test of the release would end with, and what it says it may not see."""
-    kubeconfig = cluster.kubeconfig_of_account("chart-tonnage-doctor", namespace=helm.NAMESPACE)
+    kubeconfig = cluster.kubeconfig_of_account("chart-tonnage-doctor", namespace=NAMESPACE)
     told = subprocess.run(
         [_TONNAGE, "doctor", "--fail-on=never", f"--kubeconfig={kubeconfig}"],
         capture_output=True,
