@@ -26,7 +26,7 @@ from tonnage.objects.scenarios import NodeGroup, NodeGroupSpec
 from tonnage.objects.workloads import ReplicaSet, ReplicaSetSpec
 from tonnage.rules import features
 from tonnage.scaledown import decision
-from tonnage.scaledown.facts import FactCache
+from tonnage.scaledown.decision_cache import DecisionCache
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import ScaleDownPlan
 from tonnage.testing import builders
@@ -96,7 +96,7 @@ class _Standing:
             ),
             objects,
         )
-        self._cache = FactCache()
+        self._cache = DecisionCache()
         self.plan = ScaleDownPlan()
 
     def decide(self) -> None:
@@ -104,7 +104,7 @@ class _Standing:
 
     def judge(self) -> None:
         going = self.plan.going
-        decision.judge(self._asked, going[len(going) // 2].node)
+        decision.judge(self._asked, going[len(going) // 2].node, cache=self._cache)
 
     def change(self, count: int) -> None:
         """Let some pods have another label, as if they had been replaced."""

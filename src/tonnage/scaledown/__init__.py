@@ -6,6 +6,7 @@ a plan and what to remember come out. Carrying a plan out is the autoscaler's bu
 
     decision     from inputs to a plan: `decide` for all nodes, `judge` for one
     inputs       what a decision is made from
+    decision_cache   what one decision leaves for the next
     plan         the records that are printed: nodes, pods, waves
     state        what is remembered from one round to the next: timers, cool-downs, removals
     codes        our stable codes, and upstream's two spellings of each

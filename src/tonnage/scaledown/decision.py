@@ -24,7 +24,8 @@ from tonnage.scaledown import (
 from tonnage.scaledown.allowances import Allowances
 from tonnage.scaledown.bins import Bins
 from tonnage.scaledown.codes import Code
-from tonnage.scaledown.facts import FactCache, NodeFacts, judged
+from tonnage.scaledown.decision_cache import DecisionCache
+from tonnage.scaledown.facts import NodeFacts, judged
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import (
     Action,
@@ -34,12 +35,11 @@ from tonnage.scaledown.plan import (
     ScaleDownBounds,
     ScaleDownPlan,
 )
-from tonnage.scaledown.portability import PodKind, PodKinds
+from tonnage.scaledown.portability import PodKind
 from tonnage.scaledown.relocation import Relocation
 from tonnage.scaledown.selection import ChosenNodes, Contender, Relocator
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaledown.timers import CoolDown
-from tonnage.scaledown.volume_zones import VolumeZones
 from tonnage.scaledown.waves import ScheduledRemoval
 from tonnage.scaleup import placement, pod_groups
 from tonnage.snapshot.records import PodRecord
@@ -65,7 +65,7 @@ class ScaleDownDecision(NamedTuple):
 def decide(
     inputs: ScaleDownInputs,
     *,
-    cache: FactCache | None = None,
+    cache: DecisionCache | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> ScaleDownDecision:
     """What to give back. The snapshot is left as it was.
@@ -73,23 +73,30 @@ def decide(
     `cache` keeps what was found of nodes from one decision to the next.
     """
     with inputs.snapshot.trial():
-        return _DecisionRound(inputs, cache or FactCache(), out_of_time).run()
+        return _DecisionRound(inputs, cache or DecisionCache(), out_of_time).run()
 
 
-def judge(inputs: ScaleDownInputs, node: str) -> NodeDecision | None:
+def judge(
+    inputs: ScaleDownInputs, node: str, *, cache: DecisionCache | None = None
+) -> NodeDecision | None:
     """Whether one node could go now, as the only one, and why not; `None` if there is no such node.
 
-    Its timers and cool-downs are not looked at. Where it can go, its moves are there.
+    Its timers and cool-downs are not looked at. Where it can go, its moves are there. With a
+    `cache` what the last decision found of other nodes, and of the zones of volumes, still counts.
     """
     with inputs.snapshot.trial():
-        return _DecisionRound(inputs, FactCache(only=node), lambda: False).single(node)
+        return _DecisionRound(inputs, cache or DecisionCache(), lambda: False, node).single(node)
 
 
 class _DecisionRound:
     """One decision in the making, on a trial of the snapshot."""
 
     def __init__(
-        self, inputs: ScaleDownInputs, cache: FactCache, out_of_time: Callable[[], bool]
+        self,
+        inputs: ScaleDownInputs,
+        cache: DecisionCache,
+        out_of_time: Callable[[], bool],
+        only: str | None = None,
     ) -> None:
         self._inputs = inputs
         self._options = inputs.options
@@ -98,12 +105,12 @@ class _DecisionRound:
         if not self._options.as_upstream:
             _open_pools(inputs)
         promised = _promised(inputs) if self._options.as_upstream else {}
-        self._facts = cache.of(inputs, promised)
+        self._facts = cache.facts(inputs, promised, only=only)
         self._somewhere = judged(inputs, promised.get("", ()))
-        asked_of = self._facts if cache.only is None else {cache.only} & self._facts.keys()
+        asked_of = self._facts if only is None else {only} & self._facts.keys()
         self._eligible = {name: eligibility.of(self._facts[name], inputs) for name in asked_of}
-        self._kinds = PodKinds(self._snapshot, inputs.features)
-        self._zones = VolumeZones(inputs)
+        self._kinds = cache.kinds(inputs)
+        self._zones = cache.zones(inputs, anew=only is None)
         self._usable = _usable(inputs, self._facts)
         self._codes: dict[str, Code] = {}
         self._until: dict[str, float] = {}

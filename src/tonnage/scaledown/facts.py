@@ -70,23 +70,14 @@ class FactCache:
             self._known = {}
         self._sources = sources
         cluster = inputs.cluster
-        records = cluster.snapshot.pods
         groups = inputs.group_of
         known: dict[str, tuple[tuple[object, ...], NodeFacts]] = {}
         for record in cluster.snapshot.nodes.values():
             if record.imagined:
                 continue
-            looked_at = self.only is None or self.only == record.name
-            pods = [
-                (pod, found)
-                for pod in (
-                    *cluster.pods_by_node.get(record.name, ()),
-                    *promised.get(record.name, ()),
-                )
-                if looked_at
-                and (found := records.get(f"{pod.metadata.namespace}/{pod.metadata.name}"))
-                is not None
-            ]
+            pods = []
+            if self.only is None or self.only == record.name:
+                pods = _pods_on(inputs, record.name, promised.get(record.name, ()))
             group = groups.get(record.name)
             basis = (record, group, *(found for _, found in pods))
             before = self._known.get(record.name)
@@ -100,6 +91,30 @@ class FactCache:
                 known[record.name] = (basis, _facts(inputs, record.name, record.row, pods, group))
         self._known = known
         return {name: facts for name, (_, facts) in known.items()}
+
+    def with_fresh(self, inputs: ScaleDownInputs, name: str) -> dict[str, NodeFacts]:
+        """The facts as they were found last, and those of one node anew."""
+        snapshot = inputs.snapshot
+        found = {
+            known: facts for known, (_, facts) in self._known.items() if known in snapshot.nodes
+        }
+        record = snapshot.nodes.get(name)
+        if record is not None:
+            pods = _pods_on(inputs, name, ())
+            found[name] = _facts(inputs, name, record.row, pods, inputs.group_of.get(name))
+        return found
+
+
+def _pods_on(
+    inputs: ScaleDownInputs, name: str, promised: Iterable[Pod]
+) -> list[tuple[Pod, PodRecord]]:
+    """The pods of a node that count, each as the snapshot has it."""
+    records = inputs.snapshot.pods
+    return [
+        (pod, found)
+        for pod in (*inputs.cluster.pods_by_node.get(name, ()), *promised)
+        if (found := records.get(f"{pod.metadata.namespace}/{pod.metadata.name}")) is not None
+    ]
 
 
 def judged(inputs: ScaleDownInputs, pods: Iterable[Pod]) -> list[PodDecision]:

@@ -17,6 +17,7 @@ from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Rejection
 from tonnage.scaleup import pod_groups
 from tonnage.snapshot.bulk_pods import Footprint
+from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.snapshot import Snapshot
@@ -50,7 +51,8 @@ class PodKinds:
         self._snapshot = snapshot
         self._features = features
         self._kinds: dict[Hashable, PodKind] = {}
-        self._told_apart: dict[int, bool] = {}
+        # With the class itself: the number of one that is gone may come again.
+        self._told_apart: dict[int, tuple[PodClass, bool]] = {}
         self._of_pod: dict[str, tuple[PodRecord, PodKind | None]] = {}
         columns = snapshot.columns
         alive = snapshot.table.alive.data[: snapshot.table.size]
@@ -70,6 +72,11 @@ class PodKinds:
         self._of_pod[record.key] = (record, kind)
         return kind
 
+    @property
+    def size(self) -> int:
+        """Pods whose kind is known."""
+        return len(self._of_pod)
+
     def size_of(self, record: PodRecord) -> float:
         """The largest share of a common node that the pod requests."""
         return max(
@@ -85,8 +92,8 @@ class PodKinds:
         pods = record.pod_class
         apart = self._told_apart.get(id(pods))
         if apart is None:
-            apart = self._told_apart[id(pods)] = self._has_say(record)
-        if apart:
+            apart = self._told_apart[id(pods)] = (pods, self._has_say(record))
+        if apart[1]:
             return None
         facts = self._volume_facts(record) if record.volumes else ()
         if facts is None:

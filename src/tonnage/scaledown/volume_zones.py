@@ -85,7 +85,7 @@ class ZoneGuard:
 def _reaches(inputs: ScaleDownInputs) -> list[Reach]:
     cluster = inputs.cluster
     storage = cluster.snapshot.storage
-    found: dict[object, tuple[NodeSelector, str, int]] = {}
+    found: dict[NodeSelector, tuple[str, int]] = {}
     for claim in storage.claims.values():
         volume = storage.volume(claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is None or volume.spec.node_affinity is None:
@@ -93,13 +93,11 @@ def _reaches(inputs: ScaleDownInputs) -> list[Reach]:
         required = volume.spec.node_affinity.required
         if required is None:
             continue
-        key = selectors.node_canonical(required)
-        known = found.get(key)
-        count = known[2] + 1 if known else 1
-        found[key] = (required, volume.metadata.name, count)
+        known = found.get(required)
+        found[required] = (volume.metadata.name, known[1] + 1 if known else 1)
     size = cluster.snapshot.table.size
     reaches = []
-    for required, name, count in found.values():
+    for required, (name, count) in found.items():
         rows = np.zeros(size, dtype=np.bool_)
         for record in cluster.snapshot.nodes.values():
             if selectors.node_matches(required, record.node.metadata.labels, record.name):

@@ -9,7 +9,7 @@ from tonnage.clock import Clock
 from tonnage.objects.nodes import Node
 from tonnage.scaledown import decision
 from tonnage.scaledown.decision import ScaleDownDecision
-from tonnage.scaledown.facts import FactCache
+from tonnage.scaledown.decision_cache import DecisionCache
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaleup.assessment import Assessment
@@ -29,7 +29,7 @@ class Decider:
         self._workloads = workloads
         self._clock = clock
         self._worker = worker
-        self._facts = FactCache()
+        self._cache = DecisionCache()
         self._last: tuple[Assessment, ScaleDownState, AutoscalerConfig] | None = None
 
     async def decide(
@@ -73,7 +73,7 @@ class Decider:
                     snapshot.put_node(taints.unmarked(unmarked))
                 return decision.decide(
                     inputs,
-                    cache=self._facts,
+                    cache=self._cache,
                     out_of_time=lambda: self._clock.monotonic() >= end,
                 )
 
