@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from tonnage.cli import services
 from tonnage.cli.app import COMMANDS, program
-from tonnage.cli.services import Service
+from tonnage.cli.services import ServiceOptions
 
 SERVICES = ("run", "scheduler", "extender", "capacity-templates", "node-agent")
 ELECTED = ("run", "scheduler", "capacity-templates")
@@ -55,9 +55,9 @@ def test_a_kubeconfig_that_is_not_there_is_one_line_and_code_2(command: str) -> 
     assert "/nonexistent" in result.stderr
 
 
-def told(*arguments: str) -> Service:
+def told(*arguments: str) -> ServiceOptions:
     """What a command with all shared options is told by these."""
-    found: list[Service] = []
+    found: list[ServiceOptions] = []
 
     @click.command()
     @services.config_option("docs")
@@ -67,7 +67,7 @@ def told(*arguments: str) -> Service:
     @services.leader_options("a-lease")
     @services.logging_options
     @services.pass_service
-    def command(service: Service) -> None:
+    def command(service: ServiceOptions) -> None:
         found.append(service)
 
     result = CliRunner().invoke(command, arguments)
@@ -112,7 +112,7 @@ def test_what_is_given_goes_before_the_defaults() -> None:
 
 
 def test_two_processes_never_share_an_identity() -> None:
-    assert Service().identity != Service().identity
+    assert ServiceOptions().identity != ServiceOptions().identity
 
 
 # Gates

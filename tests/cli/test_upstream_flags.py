@@ -11,7 +11,7 @@ from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.cli import upstream_flags
 from tonnage.cli.app import program
 from tonnage.cli.run import run as command
-from tonnage.cli.services import Service
+from tonnage.cli.services import ServiceOptions
 from tonnage.migration import flags
 from tonnage.migration.flags import FLAGS, Flag
 
@@ -92,7 +92,7 @@ def test_little_verbosity_changes_nothing() -> None:
 
 def level(*words: str) -> str:
     with command.make_context("run", list(words)) as context:
-        return context.ensure_object(Service).log_level
+        return context.ensure_object(ServiceOptions).log_level
 
 
 @pytest.mark.parametrize(

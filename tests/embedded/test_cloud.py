@@ -10,7 +10,7 @@ import pytest
 from tests.embedded.embedded_cluster import DRIVER, Cluster, group, living, workload
 from tonnage.cluster.client import Client
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
-from tonnage.embedded.cloud import CloudBehaviour, CloudOutage, Shortage, SimulatedCloud
+from tonnage.embedded.cloud import CapacityShortage, CloudBehaviour, CloudOutage, SimulatedCloud
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.errors import InputError, ProviderError
 from tonnage.objects.nodes import Node, Taint
@@ -132,7 +132,7 @@ async def test_nodes_that_are_there_are_labelled_so_that_the_world_plays_them(cl
 
 
 async def test_out_of_stock_in_a_zone_for_a_while(clock):
-    shortage = Shortage(zones=("z1",), since=0.0, until=600.0)
+    shortage = CapacityShortage(zones=("z1",), since=0.0, until=600.0)
     groups = [group("a", zone="z1"), group("b", zone="z2")]
     async with living(clock, groups=groups, cloud=but(shortages=(shortage,))) as cluster:
         await cluster.cloud.increase("a", 2)
@@ -149,7 +149,7 @@ async def test_out_of_stock_in_a_zone_for_a_while(clock):
 
 
 async def test_a_stock_is_used_up_by_all_groups_it_is_for(clock):
-    shortage = Shortage(left=3)
+    shortage = CapacityShortage(left=3)
     groups = [group("a"), group("b")]
     async with living(clock, groups=groups, cloud=but(shortages=(shortage,))) as cluster:
         await cluster.cloud.increase("a", 2)
@@ -160,7 +160,7 @@ async def test_a_stock_is_used_up_by_all_groups_it_is_for(clock):
 
 
 async def test_a_quota_says_that_it_is_one(clock):
-    shortage = Shortage(left=1, error="quota", message="1 of 1 machines used")
+    shortage = CapacityShortage(left=1, error="quota", message="1 of 1 machines used")
     async with living(clock, groups=[group()], cloud=but(shortages=(shortage,))) as cluster:
         await cluster.cloud.increase("a", 2)
         await cluster.after(70)
@@ -170,7 +170,7 @@ async def test_a_quota_says_that_it_is_one(clock):
 
 
 async def test_a_bad_instance_type_never_works_and_others_do(clock):
-    shortage = Shortage(instance_types=("bad.*",), error="other")
+    shortage = CapacityShortage(instance_types=("bad.*",), error="other")
     groups = [group("a", instance_type="bad.large"), group("b", instance_type="good.large")]
     async with living(clock, groups=groups, cloud=but(shortages=(shortage,))) as cluster:
         for name in "ab":
@@ -202,7 +202,7 @@ async def test_chance_fails_some_machines_and_not_others(clock):
 
 
 async def test_failed_machines_are_the_first_to_be_given_up(clock):
-    shortage = Shortage(left=1)
+    shortage = CapacityShortage(left=1)
     async with living(clock, groups=[group()], cloud=but(shortages=(shortage,))) as cluster:
         await cluster.cloud.increase("a", 2)
         await cluster.after(10)
@@ -225,7 +225,7 @@ async def test_during_an_outage_requests_fail_and_change_nothing(clock):
 @pytest.mark.parametrize("window", [{"since": -1.0}, {"since": 5.0, "until": 5.0}])
 def test_a_window_that_is_none_is_refused(window):
     with pytest.raises(InputError, match="expected 0 <= since < until"):
-        Shortage(**window)
+        CapacityShortage(**window)
 
 
 # What it costs
@@ -243,7 +243,7 @@ async def test_a_machine_costs_from_its_request_to_its_end(clock):
 
 
 async def test_a_machine_that_did_not_come_costs_nothing(clock):
-    cloud = but(shortages=(Shortage(),))
+    cloud = but(shortages=(CapacityShortage(),))
     async with living(clock, groups=[group(price="2", target=3)], cloud=cloud) as cluster:
         await cluster.after(3600)
         assert cluster.cloud.bill().cost == 0.0

@@ -2,7 +2,7 @@
 
 from tonnage.autoscaler.report import Done, LoggedDecision
 from tonnage.migration import comparison
-from tonnage.migration.comparison import Event
+from tonnage.migration.comparison import AutoscalerEvent
 from tonnage.scaleup.plan import GroupLimit, NewNode, NotHelped, Placement, Plan, ScaleUp
 
 
@@ -12,17 +12,17 @@ def bought(pod: str, group: str = "g", nodes: int = 1, *, dry_run: bool = True) 
     return LoggedDecision(time="2026-01-01T00:00:00Z", plan=Plan(scale_ups=(made,)), done=(done,))
 
 
-def triggered(pod: str, *changes: str) -> Event:
+def triggered(pod: str, *changes: str) -> AutoscalerEvent:
     text = " ".join(f"{{{change}}}" for change in changes)
     message = f"pod triggered scale-up: [{text}]"
-    return Event(reason="TriggeredScaleUp", subject=pod, message=message, time="1")
+    return AutoscalerEvent(reason="TriggeredScaleUp", subject=pod, message=message, time="1")
 
 
-def refused(pod: str, time: str = "0") -> Event:
-    return Event(reason="NotTriggerScaleUp", subject=pod, message="no", time=time)
+def refused(pod: str, time: str = "0") -> AutoscalerEvent:
+    return AutoscalerEvent(reason="NotTriggerScaleUp", subject=pod, message="no", time=time)
 
 
-def same(decisions: list[LoggedDecision], events: list[Event]) -> bool:
+def same(decisions: list[LoggedDecision], events: list[AutoscalerEvent]) -> bool:
     return comparison.compare(decisions, events, {}).same
 
 

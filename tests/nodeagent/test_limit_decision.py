@@ -11,7 +11,12 @@ from tonnage.groups import catalogue
 from tonnage.nodeagent import host, provenance
 from tonnage.nodeagent.config import OVERRIDES_ANNOTATION, NodeAgentConfig
 from tonnage.nodeagent.effective_limit import LimitSource
-from tonnage.nodeagent.limit_decision import DriverAnswer, LimitDecider, LimitDecisions, NodeFacts
+from tonnage.nodeagent.limit_decision import (
+    DriverAnswer,
+    LimitDecider,
+    LimitDecisions,
+    NodeObservation,
+)
 from tonnage.nodeagent.limit_drift import DriftKind
 from tonnage.nodeagent.provenance import ProvenanceEntry, Written
 from tonnage.objects import limit_keys
@@ -65,7 +70,7 @@ class Life:
 
     def look(self, *, after: float = 1.0) -> LimitDecisions:
         self.now += after
-        sight = NodeFacts(
+        sight = NodeObservation(
             node=self.node,
             csinode=self.csinode,
             drivers=self.drivers,

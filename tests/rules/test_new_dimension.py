@@ -17,7 +17,7 @@ from tonnage.rules.framework import (
     SKIP,
     Ask,
     Code,
-    Event,
+    EventKind,
     Measure,
     Need,
     NodeResults,
@@ -48,7 +48,7 @@ _USERS = Scope(
 
 class Licences(Rule):
     name = "Licences"
-    cures = (Event.NODE_ADDED, Event.NODE_LABELLED, Event.POD_DELETED)
+    cures = (EventKind.NODE_ADDED, EventKind.NODE_LABELLED, EventKind.POD_DELETED)
 
     def pre_filter(self, ask: Ask) -> Outcome:
         return PreFilter(lambda: _results(*self.needs(ask))) if _wants(ask.pod) else SKIP
@@ -75,7 +75,7 @@ class Licences(Rule):
         (measure,) = self.measures(ask.snapshot, slice(0, ask.size))
         return [Need(LICENCES, np.ones(ask.size, np.int64), measure.used, measure.capacity)]
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
+    def helps(self, event: EventKind, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         return not isinstance(subject, PodRecord) or _wants(subject)
 
 
@@ -145,9 +145,9 @@ def test_the_nearest_group_is_told_by_it() -> None:
 def test_pods_that_take_one_wake_those_who_wait_for_one() -> None:
     snapshot = Snapshot.of([a_pod("waits"), a_pod("taker"), make.pod("other")])
     waiting = snapshot.pods["default/waits"]
-    assert "Licences" in queueing_hints.cured(Event.POD_DELETED, FEATURES)
+    assert "Licences" in queueing_hints.cured(EventKind.POD_DELETED, FEATURES)
     for name, helps in (("taker", True), ("other", False)):
-        gone = ClusterEvent(Event.POD_DELETED, snapshot.pods[f"default/{name}"])
+        gone = ClusterEvent(EventKind.POD_DELETED, snapshot.pods[f"default/{name}"])
         assert (
             queueing_hints.worth_another_try(gone, "Licences", waiting, snapshot, FEATURES) is helps
         )

@@ -4,12 +4,12 @@ import pytest
 
 from tests.rules.asking import FITS, SKIPPED, answer, verdict, verdicts
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from tonnage.rules.node_affinity import NodeAffinity
+from tonnage.rules.node_affinity import NodeAffinityRule
 from tonnage.testing.builders import node, nodes_with, pod
 
 REFUSED = "UU: node(s) didn't match Pod's node affinity/selector"
 CONFLICT = "before any node, UU: pod affinity terms conflict"
-LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinityRule]"
 
 
 def needs(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
@@ -39,17 +39,17 @@ def selector(*terms: NodeSelectorTerm) -> NodeSelector:
 def test_a_node_selector_wants_equal_labels(labels, expected) -> None:
     asking = pod("web", node_selector={"disk": "ssd"})
 
-    assert answer(NodeAffinity(), asking, [node("n1", labels=labels)]) == expected
+    assert answer(NodeAffinityRule(), asking, [node("n1", labels=labels)]) == expected
 
 
 def test_every_pair_of_a_node_selector_must_hold() -> None:
     asking = pod("web", node_selector={"disk": "ssd", "gen": "5"})
 
-    assert answer(NodeAffinity(), asking, [node("n1", labels={"disk": "ssd"})]) == REFUSED
+    assert answer(NodeAffinityRule(), asking, [node("n1", labels={"disk": "ssd"})]) == REFUSED
 
 
 def test_a_pod_without_selector_and_affinity_is_not_looked_at() -> None:
-    assert answer(NodeAffinity(), pod("web"), [node("n1")]) == SKIPPED
+    assert answer(NodeAffinityRule(), pod("web"), [node("n1")]) == SKIPPED
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_operator_compares_a_label(operator, values, label, expected) -> None
     asking = pod("web", node_affinity=selector(term(needs("x", operator, *values))))
     labels = {} if label is None else {"x": label}
 
-    assert answer(NodeAffinity(), asking, [node("n1", labels=labels)]) == expected
+    assert answer(NodeAffinityRule(), asking, [node("n1", labels=labels)]) == expected
 
 
 ON_SSD = node("n1", labels={"disk": "ssd"})
@@ -148,13 +148,13 @@ ON_SSD = node("n1", labels={"disk": "ssd"})
 def test_required_terms_pick_nodes(affinity, expected) -> None:
     asking = pod("web", node_affinity=affinity)
 
-    assert answer(NodeAffinity(), asking, [ON_SSD, node("n2")]) == expected
+    assert answer(NodeAffinityRule(), asking, [ON_SSD, node("n2")]) == expected
 
 
 def test_selector_and_affinity_must_both_hold() -> None:
     asking = pod("web", node_selector={"gen": "5"}, node_affinity=nodes_with("disk", "ssd"))
 
-    assert answer(NodeAffinity(), asking, [ON_SSD]) == REFUSED
+    assert answer(NodeAffinityRule(), asking, [ON_SSD]) == REFUSED
 
 
 def test_nodes_outside_the_named_ones_are_left_out_before_filtering() -> None:
@@ -219,5 +219,5 @@ def test_names_of_node_and_affinity_must_agree() -> None:
 
     assert (refused.phase, refused.texts) == (
         "PreFilter",
-        ["node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously"],
+        ["node(s) didn't satisfy plugin(s) [NodeAffinityRule NodeName] simultaneously"],
     )

@@ -23,7 +23,7 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.rules import features
 from tonnage.scaledown import codes, decision
-from tonnage.scaledown.codes import Code
+from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Action
 from tonnage.scaledown.state import CoolDowns, ScaleDownState
@@ -74,17 +74,21 @@ def test_totals_keep_their_minimum() -> None:
 @pytest.mark.parametrize(
     ("objects", "options", "code"),
     [
-        ([node("x")], {}, Code.NO_GROUP),
-        ([group("x", least=1), node("x")], {}, Code.GROUP_AT_MIN_SIZE),
-        ([group("x"), annotated("x", scale_down_disabled="true")], {}, Code.DISABLED_BY_ANNOTATION),
-        ([group("x"), node("x"), web("w", "x", cpu="1500m")], {}, Code.IN_USE),
-        ([group("x"), node("x"), web("w", "x")], {}, Code.NO_PLACE),
-        ([group("x"), node("x"), web("w", "x"), budget(0)], {}, Code.BLOCKED_BY_POD),
-        ([group("x"), node("x")], {"scaleDownUnneededTime": "10m"}, Code.NOT_LONG_ENOUGH),
+        ([node("x")], {}, KeepCode.NO_GROUP),
+        ([group("x", least=1), node("x")], {}, KeepCode.GROUP_AT_MIN_SIZE),
+        (
+            [group("x"), annotated("x", scale_down_disabled="true")],
+            {},
+            KeepCode.DISABLED_BY_ANNOTATION,
+        ),
+        ([group("x"), node("x"), web("w", "x", cpu="1500m")], {}, KeepCode.IN_USE),
+        ([group("x"), node("x"), web("w", "x")], {}, KeepCode.NO_PLACE),
+        ([group("x"), node("x"), web("w", "x"), budget(0)], {}, KeepCode.BLOCKED_BY_POD),
+        ([group("x"), node("x")], {"scaleDownUnneededTime": "10m"}, KeepCode.NOT_LONG_ENOUGH),
     ],
 )
 def test_a_node_stays_because(
-    objects: list[KubeObject], options: dict[str, object], code: Code
+    objects: list[KubeObject], options: dict[str, object], code: KeepCode
 ) -> None:
     made = nodes(plan(*objects, **options))["x"]
     assert (made.code, made.reason) == (code.value, codes.NODE_REASONS[code].upstream)
@@ -110,7 +114,7 @@ def test_an_atomic_group_stays_as_a_whole() -> None:
     whole = group("a", "b", scaling="zeroOrMax")
     made = plan(whole, node("a"), node("b"), web("w", "a"))
     assert going(made) == []
-    assert nodes(made)["b"].code == Code.ALL_OR_NOTHING
+    assert nodes(made)["b"].code == KeepCode.ALL_OR_NOTHING
 
 
 def test_attach_limits_hold_at_the_destination() -> None:
@@ -127,7 +131,7 @@ def test_a_node_whose_slots_are_taken_is_in_use() -> None:
     objects += [node("a"), make.csinode("a", {DRIVER: 1}), db("db", "a", pvcs=["c"])]
     made = nodes(plan(*objects))["a"]
     assert made.utilisation is not None
-    assert (made.code, made.utilisation.resource) == (Code.IN_USE, DRIVER)
+    assert (made.code, made.utilisation.resource) == (KeepCode.IN_USE, DRIVER)
 
 
 def zonal(*more: KubeObject) -> list[KubeObject]:
@@ -145,7 +149,7 @@ def zonal(*more: KubeObject) -> list[KubeObject]:
 
 def test_the_last_node_that_volumes_need_stays() -> None:
     made = nodes(plan(*zonal(group("a", "b"))))["a"]
-    assert made.code == Code.LAST_OF_ZONE
+    assert made.code == KeepCode.LAST_OF_ZONE
 
 
 def test_unless_a_group_can_bring_another() -> None:
@@ -184,7 +188,7 @@ def test_pods_that_keep_apart_do_so_at_their_destination() -> None:
 
 def test_waiting_pods_keep_the_node_they_need() -> None:
     made = plan(group("a"), node("a"), make.pod("waiting", cpu="1"))
-    assert nodes(made)["a"].code == Code.NOT_THIS_TIME
+    assert nodes(made)["a"].code == KeepCode.NOT_THIS_TIME
 
 
 def test_what_goes_is_priced() -> None:
@@ -223,7 +227,7 @@ def test_a_node_goes_when_its_time_has_come() -> None:
 def test_nothing_goes_just_after_nodes_were_added() -> None:
     state = ScaleDownState(unneeded={"a": 0.0}, cool_downs=CoolDowns(added={"other": 9_900.0}))
     made = decision.decide(asked(group("a"), node("a"), state=state)).plan
-    assert nodes(made)["a"].code == Code.COOLING_DOWN
+    assert nodes(made)["a"].code == KeepCode.COOLING_DOWN
 
 
 def test_a_local_delay_keeps_its_own_group_only() -> None:

@@ -7,7 +7,7 @@ from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.objects.storage import CSINode
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Event
+from tonnage.rules.framework import EventKind
 from tonnage.rules.registry import rules
 from tonnage.scheduler.queueing_hints import ClusterEvent, cured, happenings, worth_another_try
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -86,16 +86,16 @@ def test_an_attachment_that_is_reported_attached_frees_nothing() -> None:
 
 
 def test_a_new_node_can_cure_every_refusal() -> None:
-    assert set(cured(Event.NODE_ADDED, FEATURES)) == {one.name for one in rules(FEATURES)}
+    assert set(cured(EventKind.NODE_ADDED, FEATURES)) == {one.name for one in rules(FEATURES)}
 
 
 def test_an_event_cures_the_filters_that_name_it() -> None:
-    assert cured(Event.ATTACHMENT_DELETED, FEATURES) == ("NodeVolumeLimits", "SlotPools")
+    assert cured(EventKind.ATTACHMENT_DELETED, FEATURES) == ("NodeVolumeLimits", "SlotPools")
 
 
 def test_a_claim_helps_only_the_pods_that_use_it() -> None:
     snapshot = Snapshot.of([builders.pod("user", pvcs=["c"]), builders.pod("other", pvcs=["x"])])
-    came = ClusterEvent(Event("PersistentVolumeClaim.add"), builders.pvc("c"))
+    came = ClusterEvent(EventKind("PersistentVolumeClaim.add"), builders.pvc("c"))
     assert worth_another_try(came, "VolumeBinding", record(snapshot, "user"), snapshot, FEATURES)
     assert not worth_another_try(
         came, "VolumeBinding", record(snapshot, "other"), snapshot, FEATURES
@@ -108,7 +108,7 @@ def test_a_pod_without_volumes_frees_no_slot() -> None:
     )
     waiting = record(snapshot, "w")
     for name, helps in (("plain", False), ("db", True)):
-        gone = ClusterEvent(Event("Pod.delete"), record(snapshot, name))
+        gone = ClusterEvent(EventKind("Pod.delete"), record(snapshot, name))
         assert worth_another_try(gone, "NodeVolumeLimits", waiting, snapshot, FEATURES) is helps
 
 
@@ -122,7 +122,7 @@ def test_a_driver_that_changes_its_mind_helps_only_users_of_its_volumes() -> Non
     )
     waiting = record(snapshot, "user")
     for name, helps in ((D, True), ("e", False)):
-        changed = ClusterEvent(Event("CSIDriver.update"), builders.csidriver(name))
+        changed = ClusterEvent(EventKind("CSIDriver.update"), builders.csidriver(name))
         assert worth_another_try(changed, "NodeVolumeLimits", waiting, snapshot, FEATURES) is helps
 
 
@@ -139,5 +139,5 @@ def test_a_pod_wakes_those_who_want_to_be_near_it() -> None:
     )
     waiting = record(snapshot, "w")
     for name, helps in (("a", True), ("b", False)):
-        came = ClusterEvent(Event("Pod.add"), record(snapshot, name))
+        came = ClusterEvent(EventKind("Pod.add"), record(snapshot, name))
         assert worth_another_try(came, "InterPodAffinity", waiting, snapshot, FEATURES) is helps

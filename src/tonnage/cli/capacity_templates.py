@@ -87,7 +87,7 @@ compatibility_option = click.option(
 @services.logging_options
 @services.pass_service
 def capacity_templates(
-    service: services.Service,
+    service: services.ServiceOptions,
     group_labels: tuple[str, ...],
     node_groups: tuple[str, ...],
     node_groups_configmap: str | None,
@@ -158,7 +158,7 @@ class BesideTheLoop:
     """`--enable-capacity-template` of `tonnage run`: the controller on the caches of the loop."""
 
     def __init__(
-        self, service: services.Service, group_labels: tuple[str, ...], compatibility: str
+        self, service: services.ServiceOptions, group_labels: tuple[str, ...], compatibility: str
     ) -> None:
         import asyncio
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tonnage.cluster.client import Client
-    from tonnage.migration.comparison import Comparison, Word
+    from tonnage.migration.comparison import DecisionComparison, Word
 
 Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
 
@@ -146,7 +146,7 @@ def _status_text(documents: "Iterable[Mapping[str, Any]]", config_map: str) -> s
     return ""
 
 
-def _print(made: "Comparison", *, wide: bool) -> None:
+def _print(made: "DecisionComparison", *, wide: bool) -> None:
     pods = [one for one in made.pods if wide or not one.same]
     groups = [one for one in made.groups if wide or not one.same]
     if pods:

@@ -66,7 +66,7 @@ _ANYBODY = (
 @services.logging_options
 @services.pass_service
 def extender(
-    service: services.Service,
+    service: services.ServiceOptions,
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     client_ca_file: str | None,

@@ -24,7 +24,7 @@ AWS_TAG = "asg:tag=k8s.io/cluster-autoscaler/enabled"
 """What managed node groups of EKS carry, and self-made ones for cluster-autoscaler."""
 
 
-class Wanted(NamedTuple):
+class GroupSource(NamedTuple):
     """Where to look for groups, and how to reach it."""
 
     source: str = ""
@@ -85,7 +85,7 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
         label: str,
         **others: Any,
     ) -> None:
-        wanted = Wanted(provider or "", cloud_config, discovery, label)
+        wanted = GroupSource(provider or "", cloud_config, discovery, label)
         command(*arguments, wanted=wanted, **others)
 
     return taking
@@ -93,7 +93,7 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
 def discover(
     objects: "Iterable[KubeObject]",
-    wanted: Wanted,
+    wanted: GroupSource,
     *,
     filenames: tuple[str, ...],
     kubeconfig: str | None,
@@ -190,7 +190,7 @@ async def _listed_pools(client: "Client") -> list[dict[str, Any]]:
 
 
 def _of_provider(
-    nodes: "Sequence[Node]", wanted: Wanted, *, kubeconfig: str | None, context: str | None
+    nodes: "Sequence[Node]", wanted: GroupSource, *, kubeconfig: str | None, context: str | None
 ) -> Discovered:
     from tonnage.cli import connecting, run_providers
 
@@ -198,7 +198,7 @@ def _of_provider(
     if wanted.source == "aws" and not discovery:
         discovery = (AWS_TAG,)
     make = run_providers.chosen(
-        run_providers.Wanted(
+        run_providers.ProviderOptions(
             provider=wanted.source, cloud_config=wanted.cloud_config, discovery=discovery
         ),
         dry_run=True,

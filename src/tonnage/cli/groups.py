@@ -41,7 +41,7 @@ def discover(
     filenames: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
-    wanted: group_discovery.Wanted,
+    wanted: group_discovery.GroupSource,
     form: Format,
 ) -> None:
     """Write NodeGroups after what a cluster shows, as a file to look at.

@@ -61,7 +61,7 @@ WORKLOADS: Consequences = dict.fromkeys(
 """What an export has besides: who owns the pods, and what protects them."""
 
 
-class Document(Record, frozen=True, kw_only=True):
+class UntypedObject(Record, frozen=True, kw_only=True):
     """An object of a kind that has no type here, as the server sent it."""
 
     metadata: ObjectMeta
@@ -70,7 +70,7 @@ class Document(Record, frozen=True, kw_only=True):
 
 def document_kind(kind: str, plural: str, *, group: str, namespaced: bool) -> Any:
     return resources.Resource(
-        Document,
+        UntypedObject,
         kind=kind,
         group=group,
         version="v1",
@@ -145,7 +145,7 @@ class _Reading:
         self.objects: list[KubeObject] = []
         self.problems: list[FileProblem] = []
         self.notes: list[str] = []
-        self.documents: list[Document] = []
+        self.documents: list[UntypedObject] = []
         self.unread: set[str] = set()
         self.version = ""
         self._access = access
@@ -227,10 +227,10 @@ class _Reading:
         return f"{nearest[0]}.{nearest[1]}"
 
 
-def _document(kind: str, data: bytes | msgspec.Raw) -> Document:
+def _document(kind: str, data: bytes | msgspec.Raw) -> UntypedObject:
     written = msgspec.json.decode(data)
     metadata = msgspec.convert(written.get("metadata", {}), ObjectMeta)
-    return Document(metadata=metadata, written={**written, "kind": kind})
+    return UntypedObject(metadata=metadata, written={**written, "kind": kind})
 
 
 def _number(told: str) -> tuple[int, int]:

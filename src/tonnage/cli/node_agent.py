@@ -85,7 +85,7 @@ def _counts(
 @click.pass_context
 def node_agent(
     ctx: click.Context,
-    service: services.Service,
+    service: services.ServiceOptions,
     node_name: str | None,
     kubelet_dir: str,
     host_root: str,
@@ -163,7 +163,7 @@ def node_agent(
 @services.cluster_options
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @services.pass_service
-def uninstall(service: services.Service, node_name: str | None, dry_run: bool) -> None:
+def uninstall(service: services.ServiceOptions, node_name: str | None, dry_run: bool) -> None:
     """Remove what the agents have published, from one node or all.
 
     Keys of limits and the annotation go; counts of CSINodes that an agent wrote are put back to

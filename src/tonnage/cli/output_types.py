@@ -7,11 +7,15 @@ from typing import Any
 
 import msgspec
 
-from tonnage.migration.comparison import Comparison as DecisionComparison
+from tonnage.doctor.codes import FindingCode
+from tonnage.doctor.preview import AffectedPod
+from tonnage.groups.catalogue import CatalogueLimit
+from tonnage.groups.catalogue.denser import DenserType
+from tonnage.migration.comparison import DecisionComparison
 from tonnage.migration.documents import Migration
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION, NodeGroup, Scenario
-from tonnage.report.timeline import Comparison, Timeline
+from tonnage.report.timeline import Timeline, TimelineComparison
 from tonnage.scaledown.plan import ScaleDownPlan
 from tonnage.scaleup.plan import GroupReason, Plan, ScaleUp
 from tonnage.scaleup.plan_diff import PlanDiff
@@ -53,7 +57,7 @@ class ExplainedPod(Record, frozen=True, kw_only=True):
     node: str = ""
 
 
-class Explanation(Document, frozen=True, kw_only=True):
+class ExplanationDocument(Document, frozen=True, kw_only=True):
     pods: tuple[ExplainedPod, ...]
 
 
@@ -96,7 +100,7 @@ class SlotTotal(Record, frozen=True, kw_only=True):
     over: int
 
 
-class SlotReport(Document, frozen=True, kw_only=True):
+class SlotReportDocument(Document, frozen=True, kw_only=True):
     slots: tuple[SlotFields, ...]
     totals: tuple[SlotTotal, ...]
     nodes_without_csinode: tuple[str, ...] = msgspec.field(name="nodesWithoutCSINode")
@@ -106,12 +110,6 @@ class SlotReport(Document, frozen=True, kw_only=True):
 class NewNodeLimit(Record, frozen=True, kw_only=True):
     count: int | None
     source: str
-
-
-class DenserType(Record, frozen=True, kw_only=True):
-    instance_type: str
-    count: int
-    cpus: int
 
 
 class SlotShareFields(SlotTotal, frozen=True, kw_only=True):
@@ -127,7 +125,7 @@ class SlotShareFields(SlotTotal, frozen=True, kw_only=True):
     denser_types: tuple[DenserType, ...]
 
 
-class StrandingReport(Document, frozen=True, kw_only=True):
+class StrandingReportDocument(Document, frozen=True, kw_only=True):
     by: str
     shares: tuple[SlotShareFields, ...]
     warnings: tuple[str, ...]
@@ -145,21 +143,8 @@ class FindingList(Document, frozen=True, kw_only=True):
     findings: tuple[FindingFields, ...]
 
 
-class FindingCode(Record, frozen=True, kw_only=True):
-    code: str
-    title: str
-    meaning: str
-    fix: str
-
-
 class FindingCodeList(Document, frozen=True, kw_only=True):
     codes: tuple[FindingCode, ...]
-
-
-class AffectedPod(Record, frozen=True, kw_only=True):
-    pod: str
-    fits_now: int
-    fits_then: int
 
 
 class OptInPreview(Document, frozen=True, kw_only=True):
@@ -184,7 +169,7 @@ class StuckPodList(Document, frozen=True, kw_only=True):
     pods: tuple[StuckPod, ...]
 
 
-class PodDecision(Record, frozen=True, kw_only=True):
+class LoggedDecisionFields(Record, frozen=True, kw_only=True):
     time: str
     outcome: str
     group: str | None
@@ -198,7 +183,7 @@ class Why(Document, frozen=True, kw_only=True):
     """`replay` is there with `--replay` only."""
 
     pod: str
-    decisions: tuple[PodDecision, ...]
+    decisions: tuple[LoggedDecisionFields, ...]
     replay: dict[str, Any] = {}
 
 
@@ -213,15 +198,6 @@ class LearnedLimit(Record, frozen=True, kw_only=True):
 
 class LearnedLimitList(Document, frozen=True, kw_only=True):
     items: tuple[LearnedLimit, ...]
-
-
-class CatalogueLimit(Record, frozen=True, kw_only=True):
-    instance_type: str
-    driver: str
-    count: int
-    formula: str
-    source: str
-    date: str
 
 
 class LimitList(Document, frozen=True, kw_only=True):
@@ -253,9 +229,9 @@ PRINTED: dict[str, tuple[str, type[Record]]] = {
     "Plan": ("plan", PlanWithCost),
     "ScaleDownPlan": ("plan --scale-down", ScaleDownPlan),
     "PlanDiff": ("diff", PlanDiff),
-    "Explanation": ("explain", Explanation),
-    "SlotReport": ("slots", SlotReport),
-    "StrandingReport": ("slots --by group", StrandingReport),
+    "Explanation": ("explain", ExplanationDocument),
+    "SlotReport": ("slots", SlotReportDocument),
+    "StrandingReport": ("slots --by group", StrandingReportDocument),
     "FindingList": ("doctor", FindingList),
     "FindingCodeList": ("doctor explain", FindingCodeList),
     "OptInPreview": ("doctor --preview opt-in=DRIVER", OptInPreview),
@@ -266,7 +242,7 @@ PRINTED: dict[str, tuple[str, type[Record]]] = {
     "LearnedLimitList": ("limits learned", LearnedLimitList),
     "NodeGroupList": ("groups discover", NodeGroupList),
     "Timeline": ("simulate FILE", Timeline),
-    "TimelineComparison": ("simulate FILE --compare", Comparison),
+    "TimelineComparison": ("simulate FILE --compare", TimelineComparison),
     "Migration": ("migrate", Migration),
     "DecisionComparison": ("compare-decisions", DecisionComparison),
 }

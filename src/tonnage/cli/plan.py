@@ -104,7 +104,7 @@ def plan(
     context: str | None,
     node_groups: tuple[str, ...],
     discover: bool,
-    wanted: group_discovery.Wanted,
+    wanted: group_discovery.GroupSource,
     scale_down: bool,
     lenient: bool,
     kubernetes_version: str,

@@ -7,7 +7,7 @@ import click
 from tonnage.cli import run_providers, services, upstream_flags
 from tonnage.cli.capacity_templates import BesideTheLoop, compatibility_option, label_option
 from tonnage.cli.reading import gates_of
-from tonnage.cli.run_providers import Wanted
+from tonnage.cli.run_providers import ProviderOptions
 from tonnage.cli.upstream_flags import UpstreamFlags
 from tonnage.errors import InputError
 
@@ -137,7 +137,7 @@ def _sizes(
 @compatibility_option
 @services.pass_service
 def run(
-    service: services.Service,
+    service: services.ServiceOptions,
     provider: str | None,
     node_groups: tuple[str, ...],
     node_groups_configmap: str | None,
@@ -189,7 +189,7 @@ def run(
             ),
         },
     )
-    wanted = Wanted(
+    wanted = ProviderOptions(
         provider=provider or run_providers.NONE,
         files=node_groups,
         config_map=node_groups_configmap,

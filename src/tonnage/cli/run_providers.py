@@ -28,7 +28,7 @@ AWS = "aws"
 CLUSTER_API = "clusterapi"
 
 
-class Wanted(NamedTuple):
+class ProviderOptions(NamedTuple):
     """What the flags say about node groups and who makes them.
 
     `manages_itself`: the management cluster of Cluster API is the one we run in.
@@ -59,12 +59,12 @@ Maker: TypeAlias = "Callable[[Surroundings], Provider]"
 _Source: TypeAlias = "Callable[[], Awaitable[Declarations]]"
 
 
-def chosen(wanted: Wanted, *, dry_run: bool) -> Maker:
+def chosen(wanted: ProviderOptions, *, dry_run: bool) -> Maker:
     """How to make the provider, once there is a cluster to make it for."""
     return NAMES[wanted.provider](wanted, dry_run)
 
 
-def _none(wanted: Wanted, _: bool) -> Maker:
+def _none(wanted: ProviderOptions, _: bool) -> Maker:
     if wanted.files or wanted.config_map or wanted.sizes:
         names = ", ".join(name for name in NAMES if name != NONE)
         raise InputError(f"who makes nodes of these groups? Give --provider: one of {names}")
@@ -77,7 +77,7 @@ def _none(wanted: Wanted, _: bool) -> Maker:
     return make
 
 
-def _kwok(wanted: Wanted, _: bool) -> Maker:
+def _kwok(wanted: ProviderOptions, _: bool) -> Maker:
     groups = _declared(wanted)
 
     def make(around: Surroundings) -> "Provider":
@@ -96,7 +96,7 @@ def _kwok(wanted: Wanted, _: bool) -> Maker:
     return make
 
 
-def _declarative(wanted: Wanted, dry_run: bool) -> Maker:
+def _declarative(wanted: ProviderOptions, dry_run: bool) -> Maker:
     if not dry_run:
         raise InputError("--provider declarative makes no nodes: it is for --dry-run")
     groups = _declared(wanted)
@@ -109,7 +109,7 @@ def _declarative(wanted: Wanted, dry_run: bool) -> Maker:
     return make
 
 
-def _external_grpc(wanted: Wanted, _: bool) -> Maker:
+def _external_grpc(wanted: ProviderOptions, _: bool) -> Maker:
     from tonnage.providers import external_grpc_config
 
     if wanted.cloud_config is None:
@@ -127,7 +127,7 @@ def _external_grpc(wanted: Wanted, _: bool) -> Maker:
     return make
 
 
-def _aws(wanted: Wanted, _: bool) -> Maker:
+def _aws(wanted: ProviderOptions, _: bool) -> Maker:
     from tonnage.providers.aws import config, discovery
 
     settings = config.read(wanted.cloud_config) if wanted.cloud_config else config.AwsConfig()
@@ -145,7 +145,7 @@ def _aws(wanted: Wanted, _: bool) -> Maker:
     return make
 
 
-def _cluster_api(wanted: Wanted, _: bool) -> Maker:
+def _cluster_api(wanted: ProviderOptions, _: bool) -> Maker:
     from pathlib import Path
 
     from tonnage.cluster import config
@@ -195,7 +195,7 @@ def _client_of(access: "Access", around: Surroundings) -> "Client":
     return Client(way, clock=around.clock, rng=around.rng)
 
 
-def _declared(wanted: Wanted) -> "Callable[[Surroundings], _Source]":
+def _declared(wanted: ProviderOptions) -> "Callable[[Surroundings], _Source]":
     """Node groups from files, read now, or from a ConfigMap, read again and again."""
     from tonnage.autoscaler import declared_groups
 
@@ -239,7 +239,7 @@ def _from_files(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "D
     return told
 
 
-NAMES: dict[str, Callable[[Wanted, bool], Maker]] = {
+NAMES: dict[str, Callable[[ProviderOptions, bool], Maker]] = {
     NONE: _none,
     KWOK: _kwok,
     DECLARATIVE: _declarative,

@@ -22,7 +22,7 @@ from tonnage.errors import InputError
 @services.leader_options("tonnage-scheduler")
 @services.logging_options
 @services.pass_service
-def scheduler(service: services.Service, scheduler_name: str) -> None:
+def scheduler(service: services.ServiceOptions, scheduler_name: str) -> None:
     """Schedule pods on nodes that can attach their volumes.
 
     A complete scheduler for the pods that name it in spec.schedulerName: the filters of

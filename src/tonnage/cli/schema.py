@@ -58,7 +58,8 @@ def of(name: str, type_: Any) -> dict[str, Any]:
     import msgspec
 
     made = msgspec.json.schema(type_, schema_hook=lambda _: {"description": "anything"})
-    definition = made["$defs"][type_.__name__]
+    definition = made["$defs"][name] = made["$defs"].pop(type_.__name__)
+    made["$ref"] = f"#/$defs/{name}"
     definition["title"] = name
     properties = definition["properties"]
     if "kind" in properties:

@@ -21,10 +21,10 @@ def page() -> str:
     for name, (command, type_) in output_types.PRINTED.items():
         made = schema.of(name, type_)
         definitions = made["$defs"]
-        top = definitions[type_.__name__]
+        top = definitions[name]
         rows = [
             f"| `{path}` | {_escaped(kind)} |"
-            for path, kind in _fields(top, definitions, seen=(type_.__name__,))
+            for path, kind in _fields(top, definitions, seen=(name,))
         ]
         table = "\n".join(["| field | type |", "|---|---|", *rows])
         parts.append(f"## {name}\n\nPrinted by `tonnage {command}`.\n\n{table}\n")

@@ -1,7 +1,7 @@
 """What the commands that run as services share: their options, and how they are started.
 
-A shared option is noted in the command's `Service` and is not among its arguments, so that each
-command says only what is its own. Decorators stand where help is to show their options.
+A shared option is noted in the command's `ServiceOptions` and is not among its arguments, so that
+each command says only what is its own. Decorators stand where help is to show their options.
 """
 
 import os
@@ -37,7 +37,7 @@ class Decorator(Protocol):
     def __call__(self, command: Command, /) -> Command: ...
 
 
-class Service:
+class ServiceOptions:
     """What the shared options of a command line say, and the process that follows from it."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Service:
         asyncio.run(lifecycle.until_signalled(main))
 
 
-pass_service = click.make_pass_decorator(Service, ensure=True)
+pass_service = click.make_pass_decorator(ServiceOptions, ensure=True)
 
 
 def new_id() -> str:
@@ -278,13 +278,13 @@ class _Address(click.ParamType[str]):
 
 
 def _noted(*names: str, **settings: Any) -> Decorator:
-    """An option whose value the `Service` has under the option's name."""
+    """An option whose value the `ServiceOptions` has under the option's name."""
     return click.option(*names, expose_value=False, callback=_note, **settings)
 
 
 def _note(ctx: click.Context, param: click.Parameter, value: object) -> None:
     if value is not None:
-        setattr(ctx.ensure_object(Service), str(param.name), value)
+        setattr(ctx.ensure_object(ServiceOptions), str(param.name), value)
 
 
 def _all(*options: Decorator) -> Decorator:

@@ -58,7 +58,7 @@ class GroupRow(Record, frozen=True, kw_only=True, omit_defaults=False):
     their_status: str = ""
 
 
-class Comparison(Record, frozen=True, kw_only=True, omit_defaults=False):
+class DecisionComparison(Record, frozen=True, kw_only=True, omit_defaults=False):
     """`since` and `until` are the times of our first and last decision."""
 
     same: bool
@@ -71,7 +71,7 @@ class Comparison(Record, frozen=True, kw_only=True, omit_defaults=False):
     warnings: tuple[str, ...] = ()
 
 
-class Event(Record, frozen=True, kw_only=True):
+class AutoscalerEvent(Record, frozen=True, kw_only=True):
     """An event of the other autoscaler; `subject` is namespace/name of what it is about."""
 
     reason: str
@@ -81,8 +81,10 @@ class Event(Record, frozen=True, kw_only=True):
 
 
 def compare(
-    decisions: Sequence[LoggedDecision], events: Sequence[Event], status: Mapping[str, Any]
-) -> Comparison:
+    decisions: Sequence[LoggedDecision],
+    events: Sequence[AutoscalerEvent],
+    status: Mapping[str, Any],
+) -> DecisionComparison:
     """Where they differ; `status` is the document in the status ConfigMap, or empty."""
     theirs, ours = _their_words(events), _our_words(decisions)
     pods = tuple(
@@ -91,7 +93,7 @@ def compare(
     )
     groups = tuple(_group_rows(decisions, events, status))
     times = sorted(one.time for one in decisions)
-    return Comparison(
+    return DecisionComparison(
         same=all(one.same for one in pods) and all(one.same for one in groups),
         since=times[0] if times else "",
         until=times[-1] if times else "",
@@ -112,7 +114,7 @@ def read_status(text: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def read_events(documents: Iterable[Mapping[str, Any]]) -> list[Event]:
+def read_events(documents: Iterable[Mapping[str, Any]]) -> list[AutoscalerEvent]:
     """Those that matter here, oldest first."""
     found = []
     for document in documents:
@@ -123,7 +125,7 @@ def read_events(documents: Iterable[Mapping[str, Any]]) -> list[Event]:
         times = (document.get("firstTimestamp"), document.get("eventTime"),
                  (document.get("metadata") or {}).get("creationTimestamp"))  # fmt: skip
         found.append(
-            Event(
+            AutoscalerEvent(
                 reason=document["reason"],
                 subject=subject,
                 message=str(document.get("message") or document.get("note") or ""),
@@ -133,7 +135,7 @@ def read_events(documents: Iterable[Mapping[str, Any]]) -> list[Event]:
     return sorted(found, key=lambda one: (one.time, one.subject, one.reason))
 
 
-def _their_words(events: Sequence[Event]) -> dict[str, Word]:
+def _their_words(events: Sequence[AutoscalerEvent]) -> dict[str, Word]:
     """A refusal that a purchase follows was a word on the way; the purchase counts."""
     words: dict[str, Word] = {}
     for event in events:
@@ -184,7 +186,9 @@ def _pod_row(pod: str, theirs: Word, ours: Word) -> PodRow:
 
 
 def _group_rows(
-    decisions: Sequence[LoggedDecision], events: Sequence[Event], status: Mapping[str, Any]
+    decisions: Sequence[LoggedDecision],
+    events: Sequence[AutoscalerEvent],
+    status: Mapping[str, Any],
 ) -> Iterable[GroupRow]:
     ours: dict[str, int] = {}
     for decision in decisions:
@@ -235,7 +239,9 @@ def _group_row(
 
 
 def _warnings(
-    decisions: Sequence[LoggedDecision], events: Sequence[Event], status: Mapping[str, Any]
+    decisions: Sequence[LoggedDecision],
+    events: Sequence[AutoscalerEvent],
+    status: Mapping[str, Any],
 ) -> Iterable[str]:
     if not decisions:
         yield "there is no decision of Tonnage to compare with"

@@ -83,7 +83,7 @@ class Requirement(NamedTuple):
         }[self.operator]
 
 
-class Kind(NamedTuple):
+class MachineType(NamedTuple):
     """A kind of machine that a pool may use, with what a new node of it would have."""
 
     name: str
@@ -179,7 +179,9 @@ class _Pool:
         for kind, zone, capacity_type in itertools.product(kinds, zones, capacity_types):
             yield self._group(kind, zone, capacity_type, several=len(capacity_types) > 1)
 
-    def _group(self, kind: Kind, zone: str, capacity_type: str, *, several: bool) -> dict[str, Any]:
+    def _group(
+        self, kind: MachineType, zone: str, capacity_type: str, *, several: bool
+    ) -> dict[str, Any]:
         parts = [self.name, kind.name, zone, capacity_type if several else ""]
         name = re.sub(r"[^a-z0-9-]", "-", "-".join(filter(None, parts)).lower())
         place = {ZONE: zone} if zone else {}
@@ -208,9 +210,9 @@ class _Pool:
             "spec": spec,
         }
 
-    def _kinds(self) -> list[Kind]:
+    def _kinds(self) -> list[MachineType]:
         """Live nodes are the better witness, so their kind goes before what the cloud says."""
-        found: dict[str, Kind] = {}
+        found: dict[str, MachineType] = {}
         for machine in self._machines:
             found[machine.name] = _of_machine(machine)
         for node in self._nodes:
@@ -219,7 +221,7 @@ class _Pool:
                 found[kind.name] = kind
         return [found[name] for name in sorted(found) if self._allows(found[name])]
 
-    def _allows(self, kind: Kind) -> bool:
+    def _allows(self, kind: MachineType) -> bool:
         labels = {**kind.labels, INSTANCE_TYPE: kind.name}
         return all(
             one.allows(labels.get(one.key))
@@ -251,7 +253,7 @@ class _Pool:
             if one.operator == "In" and len(one.values) == 1 and one.key not in own
         }
 
-    def _most(self, kind: Kind) -> int:
+    def _most(self, kind: MachineType) -> int:
         """How many machines of the kind the limits of the pool allow, if there are no others."""
         most = []
         for resource, limit in self._limits.items():
@@ -367,14 +369,14 @@ class _Pool:
         return {str(k): text_of(v, where=where) for k, v in self._mapping(value, field).items()}
 
 
-def _of_node(node: Node) -> Kind:
+def _of_node(node: Node) -> MachineType:
     keep = ("kubernetes.io/os", ARCHITECTURE, "topology.kubernetes.io/region")
     labels = {
         key: value
         for key, value in node.metadata.labels.items()
         if key in keep or key.startswith(_AWS)
     }
-    return Kind(
+    return MachineType(
         name=node.metadata.labels.get(INSTANCE_TYPE, ""),
         labels=labels,
         capacity=_plain(node.status.capacity),
@@ -383,7 +385,7 @@ def _of_node(node: Node) -> Kind:
     )
 
 
-def _of_machine(machine: InstanceType) -> Kind:
+def _of_machine(machine: InstanceType) -> MachineType:
     """As Karpenter labels such a machine; what the kubelet keeps for itself is not known."""
     family, _, size = machine.name.partition(".")
     parts = re.match(r"([a-z-]+?)([0-9]+)", family)
@@ -402,7 +404,7 @@ def _of_machine(machine: InstanceType) -> Kind:
         f"{_AWS}memory": str(machine.memory),
         **({f"{_AWS}category": parts[1], f"{_AWS}generation": parts[2]} if parts else {}),
     }
-    return Kind(machine.name, labels, resources, resources, "EC2")
+    return MachineType(machine.name, labels, resources, resources, "EC2")
 
 
 def _plain(resources: Mapping[str, Any]) -> dict[str, Any]:

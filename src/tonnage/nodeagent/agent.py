@@ -18,7 +18,12 @@ from tonnage.errors import ClusterError
 from tonnage.nodeagent import host, limit_patches, provenance
 from tonnage.nodeagent.config import NodeAgentConfig
 from tonnage.nodeagent.drivers import Driver, Drivers
-from tonnage.nodeagent.limit_decision import DriverAnswer, LimitDecider, LimitDecisions, NodeFacts
+from tonnage.nodeagent.limit_decision import (
+    DriverAnswer,
+    LimitDecider,
+    LimitDecisions,
+    NodeObservation,
+)
 from tonnage.nodeagent.limit_drift import Drift
 from tonnage.nodeagent.metrics import NodeAgentMetrics
 from tonnage.nodeagent.node_objects import NodeObjects
@@ -133,12 +138,12 @@ class Agent:
             self._newer = None
         return node
 
-    def _sight(self, node: Node) -> NodeFacts:
+    def _sight(self, node: Node) -> NodeObservation:
         attachments: dict[str, list[VolumeAttachment]] = {}
         for attachment in self._around.attachments:
             if attachment.spec.node_name == self._name:
                 attachments.setdefault(attachment.spec.attacher, []).append(attachment)
-        return NodeFacts(
+        return NodeObservation(
             node=node,
             csinode=self._around.csinode,
             drivers={driver.metadata.name: driver for driver in self._around.drivers},

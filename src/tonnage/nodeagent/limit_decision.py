@@ -32,7 +32,7 @@ class DriverAnswer(NamedTuple):
     """Whether it was asked at all so far."""
 
 
-class NodeFacts(NamedTuple):
+class NodeObservation(NamedTuple):
     """Everything there is to see at one moment."""
 
     node: Node
@@ -81,7 +81,7 @@ class LimitDecider:
         self._refusals: dict[str, str | None] = {}
         """The time of the last refusal that was taken in, by attachment that is still there."""
 
-    def look(self, sight: NodeFacts, config: NodeAgentConfig) -> LimitDecisions:
+    def look(self, sight: NodeObservation, config: NodeAgentConfig) -> LimitDecisions:
         """What holds now."""
         listed = (
             {driver.name: driver for driver in sight.csinode.spec.drivers} if sight.csinode else {}
@@ -112,7 +112,7 @@ class LimitDecider:
         self,
         name: str,
         key: str,
-        sight: NodeFacts,
+        sight: NodeObservation,
         config: NodeAgentConfig,
         *,
         listed: NodeDriver | None,
@@ -198,7 +198,9 @@ class LimitDecider:
                 news = True
         return news
 
-    def _intree(self, sight: NodeFacts, config: NodeAgentConfig, outcome: LimitDecisions) -> None:
+    def _intree(
+        self, sight: NodeObservation, config: NodeAgentConfig, outcome: LimitDecisions
+    ) -> None:
         """The key of the cloud's own plugin: the same disks, so the same number as its driver's."""
         plugin = intree.plugin_of(sight.node)
         if plugin is None:
@@ -221,7 +223,7 @@ class LimitDecider:
         )  # fmt: skip
 
     def _machine(
-        self, driver: str, sight: NodeFacts, config: NodeAgentConfig, *, foreign: int
+        self, driver: str, sight: NodeObservation, config: NodeAgentConfig, *, foreign: int
     ) -> MachineSlots | None:
         memory = sight.node.status.capacity.get("memory")
         return effective_limit.machine(

@@ -11,6 +11,6 @@ phrases   sentences for code words
 Nothing here runs anything: a timeline may come from a simulation, a demonstration or a file.
 """
 
-from tonnage.report.timeline import Comparison, Timeline
+from tonnage.report.timeline import Timeline, TimelineComparison
 
-__all__ = ["Comparison", "Timeline"]
+__all__ = ["Timeline", "TimelineComparison"]

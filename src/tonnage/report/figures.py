@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Literal, NamedTuple, TypeAlias
 
-from tonnage.report.timeline import Comparison, Difference, Summary, Timeline
+from tonnage.report.timeline import Difference, Summary, Timeline, TimelineComparison
 
 Unit: TypeAlias = Literal["count", "seconds", "hours", "cost"]
 
@@ -56,10 +56,10 @@ def _time(of: Summary, seconds: float | None) -> float | None:
     return inf if seconds is None and of.time_to_running.waiting else seconds
 
 
-def compared(runs: Sequence[Timeline]) -> Comparison:
+def compared(runs: Sequence[Timeline]) -> TimelineComparison:
     """Two runs with their differences."""
     first, second = runs
-    return Comparison(
+    return TimelineComparison(
         differences=tuple(
             Difference(
                 figure=figure.key,

@@ -179,7 +179,7 @@ class Difference(_Whole, frozen=True, kw_only=True):
     second: float | None
 
 
-class Comparison(_Whole, frozen=True, kw_only=True):
+class TimelineComparison(_Whole, frozen=True, kw_only=True):
     """The same scenario run twice, with something changed."""
 
     api_version: str = API_VERSION
@@ -188,6 +188,6 @@ class Comparison(_Whole, frozen=True, kw_only=True):
     runs: tuple[Timeline, ...] = ()
 
 
-def encoded(document: Timeline | Comparison) -> str:
+def encoded(document: Timeline | TimelineComparison) -> str:
     """JSON for programs; the same run gives the same text."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

@@ -159,7 +159,7 @@ Outcome: TypeAlias = PreFilter | Rejection | None
 """What a filter begins with: something to run, a refusal, or nothing to do for this pod."""
 
 
-class Event(StrEnum):
+class EventKind(StrEnum):
     """What happens in a cluster, as "Kind.what": rules name their cures by it."""
 
     NODE_ADDED = "Node.add"
@@ -228,7 +228,7 @@ class Rule:
     """
 
     name: str
-    cures: tuple[Event, ...] = (Event.NODE_ADDED,)
+    cures: tuple[EventKind, ...] = (EventKind.NODE_ADDED,)
     about: frozenset[Aspect] = frozenset()
 
     def pre_filter(self, ask: Ask) -> Outcome:
@@ -279,7 +279,7 @@ class Rule:
         """What the very pod would newly take on each row, of what is set aside for pods by name."""
         return ()
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
+    def helps(self, event: EventKind, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         """Whether what happened to the subject may help this pod, which the rule refused."""
         return True
 

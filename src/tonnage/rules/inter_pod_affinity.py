@@ -16,7 +16,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
-    Event,
+    EventKind,
     NodeResults,
     Outcome,
     PreFilter,
@@ -40,12 +40,12 @@ class InterPodAffinity(Rule):
     name = "InterPodAffinity"
     about = frozenset({Aspect.OTHER_PODS})
     cures = (
-        Event.POD_ADDED,
-        Event.POD_DELETED,
-        Event.POD_LABELLED,
-        Event.NODE_ADDED,
-        Event.NODE_LABELLED,
-        Event.NAMESPACE_LABELLED,
+        EventKind.POD_ADDED,
+        EventKind.POD_DELETED,
+        EventKind.POD_LABELLED,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_LABELLED,
+        EventKind.NAMESPACE_LABELLED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:
@@ -89,8 +89,8 @@ class InterPodAffinity(Rule):
         pod_class = ask.pod_class
         return bool(pod_class.affinity or pod_class.anti_affinity) or may_be_refused(ask)
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
-        if event is not Event.POD_ADDED or not isinstance(subject, PodRecord):
+    def helps(self, event: EventKind, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
+        if event is not EventKind.POD_ADDED or not isinstance(subject, PodRecord):
             return True
         labels = subject.meta.labels
         return any(selects(one.label_selector, labels) for one in pod.pod_class.affinity)

@@ -6,7 +6,7 @@ from tonnage.rules.framework import (
     SKIP,
     Ask,
     Code,
-    Event,
+    EventKind,
     NodeResults,
     Outcome,
     PreFilter,
@@ -20,11 +20,11 @@ from tonnage.snapshot.snapshot import PodRecord, Snapshot
 _NAME_FIELD = "metadata.name"
 
 
-class NodeAffinity(Rule):
+class NodeAffinityRule(Rule):
     name = "NodeAffinity"
     cures = (
-        Event.NODE_ADDED,
-        Event.NODE_LABELLED,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_LABELLED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:

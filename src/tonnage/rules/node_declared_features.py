@@ -6,7 +6,7 @@ from tonnage.rules.framework import (
     SKIP,
     Ask,
     Code,
-    Event,
+    EventKind,
     NodeResults,
     Outcome,
     PreFilter,
@@ -18,8 +18,8 @@ from tonnage.rules.framework import (
 class NodeDeclaredFeatures(Rule):
     name = "NodeDeclaredFeatures"
     cures = (
-        Event.NODE_ADDED,
-        Event.NODE_FEATURES,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_FEATURES,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:

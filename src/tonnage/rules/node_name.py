@@ -7,7 +7,7 @@ from tonnage.rules.framework import (
     SKIP,
     Ask,
     Code,
-    Event,
+    EventKind,
     NodeResults,
     Outcome,
     PreFilter,
@@ -18,7 +18,7 @@ from tonnage.rules.framework import (
 
 class NodeName(Rule):
     name = "NodeName"
-    cures = (Event.NODE_ADDED,)
+    cures = (EventKind.NODE_ADDED,)
 
     def pre_filter(self, ask: Ask) -> Outcome:
         wanted = ask.pod.node_name

@@ -8,7 +8,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
-    Event,
+    EventKind,
     NodeResults,
     Outcome,
     PreFilter,
@@ -24,8 +24,8 @@ class NodePorts(Rule):
     name = "NodePorts"
     about = frozenset({Aspect.OTHER_PODS})
     cures = (
-        Event.NODE_ADDED,
-        Event.POD_DELETED,
+        EventKind.NODE_ADDED,
+        EventKind.POD_DELETED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:
@@ -51,5 +51,5 @@ class NodePorts(Rule):
         free[list(snapshot.host_ports.conflicts(wanted))] = 0
         return free[rows]
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
+    def helps(self, event: EventKind, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         return not isinstance(subject, PodRecord) or bool(subject.pod_class.ports)

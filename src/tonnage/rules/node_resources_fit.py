@@ -9,7 +9,7 @@ from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     Ask,
     Code,
-    Event,
+    EventKind,
     Measure,
     NodeResults,
     Outcome,
@@ -29,10 +29,10 @@ _BASIC = ("cpu", "memory", "ephemeral-storage")
 class NodeResourcesFit(Rule):
     name = "NodeResourcesFit"
     cures = (
-        Event.NODE_ADDED,
-        Event.NODE_ALLOCATABLE,
-        Event.POD_DELETED,
-        Event.POD_RESIZED,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_ALLOCATABLE,
+        EventKind.POD_DELETED,
+        EventKind.POD_RESIZED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:

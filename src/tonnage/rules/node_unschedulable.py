@@ -1,15 +1,24 @@
 """NodeUnschedulable: cordoned nodes take only pods that tolerate the cordon."""
 
 from tonnage.rules.causes import Cause
-from tonnage.rules.framework import Ask, Code, Event, NodeResults, Outcome, PreFilter, Rule, always
+from tonnage.rules.framework import (
+    Ask,
+    Code,
+    EventKind,
+    NodeResults,
+    Outcome,
+    PreFilter,
+    Rule,
+    always,
+)
 
 
 class NodeUnschedulable(Rule):
     name = "NodeUnschedulable"
     cures = (
-        Event.NODE_ADDED,
-        Event.NODE_TAINTED,
-        Event.POD_TOLERATIONS,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_TAINTED,
+        EventKind.POD_TOLERATIONS,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:

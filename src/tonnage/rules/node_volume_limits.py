@@ -18,7 +18,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
-    Event,
+    EventKind,
     Measure,
     Need,
     NodeResults,
@@ -39,12 +39,12 @@ class NodeVolumeLimits(Rule):
     about = frozenset({Aspect.VOLUMES})
     # Upstream wakes up only when a limit grows; a driver that registers without one cures too.
     cures = (
-        Event.CSI_NODE_ADDED,
-        Event.CSI_NODE_UPDATED,
-        Event.CSI_DRIVER_UPDATED,
-        Event.POD_DELETED,
-        Event.CLAIM_ADDED,
-        Event.ATTACHMENT_DELETED,
+        EventKind.CSI_NODE_ADDED,
+        EventKind.CSI_NODE_UPDATED,
+        EventKind.CSI_DRIVER_UPDATED,
+        EventKind.POD_DELETED,
+        EventKind.CLAIM_ADDED,
+        EventKind.ATTACHMENT_DELETED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:
@@ -72,9 +72,9 @@ class NodeVolumeLimits(Rule):
     def needs(self, ask: Ask) -> list[Need]:
         return needs(ask)
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
+    def helps(self, event: EventKind, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         match subject:
-            case PodRecord() if event is Event.POD_DELETED:
+            case PodRecord() if event is EventKind.POD_DELETED:
                 return bool(subject.volumes)
             case CSIDriver(metadata=meta):
                 found = volumes.slots(pod.meta, pod.volumes, snapshot.storage, placed=False)

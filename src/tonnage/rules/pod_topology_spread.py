@@ -17,7 +17,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
-    Event,
+    EventKind,
     NodeResults,
     Outcome,
     PreFilter,
@@ -40,12 +40,12 @@ class PodTopologySpread(Rule):
     name = "PodTopologySpread"
     about = frozenset({Aspect.OTHER_PODS})
     cures = (
-        Event.POD_ADDED,
-        Event.POD_DELETED,
-        Event.POD_LABELLED,
-        Event.NODE_ADDED,
-        Event.NODE_DELETED,
-        Event.NODE_LABELLED,
+        EventKind.POD_ADDED,
+        EventKind.POD_DELETED,
+        EventKind.POD_LABELLED,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_DELETED,
+        EventKind.NODE_LABELLED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:
@@ -70,8 +70,8 @@ class PodTopologySpread(Rule):
     def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         return bool(ask.pod_class.spread)
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
-        if event is not Event.POD_ADDED or not isinstance(subject, PodRecord):
+    def helps(self, event: EventKind, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
+        if event is not EventKind.POD_ADDED or not isinstance(subject, PodRecord):
             return True
         labels = subject.meta.labels
         return any(selects(one.label_selector, labels) for one in pod.pod_class.spread)

@@ -9,7 +9,7 @@ from tonnage.rules.caps import Caps, CapsBuilder
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Aspect, Measure, Need, Rule
 from tonnage.rules.inter_pod_affinity import InterPodAffinity
-from tonnage.rules.node_affinity import NodeAffinity
+from tonnage.rules.node_affinity import NodeAffinityRule
 from tonnage.rules.node_declared_features import NodeDeclaredFeatures
 from tonnage.rules.node_name import NodeName
 from tonnage.rules.node_ports import NodePorts
@@ -32,7 +32,7 @@ KUBE_SCHEDULER: tuple[Rule, ...] = (
     NodeName(),
     NodeUnschedulable(),
     TaintToleration(),
-    NodeAffinity(),
+    NodeAffinityRule(),
     NodePorts(),
     NodeResourcesFit(),
     VolumeRestrictions(),

@@ -17,7 +17,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
-    Event,
+    EventKind,
     Measure,
     NodeResults,
     Outcome,
@@ -34,10 +34,10 @@ class SlotPools(Rule):
     name = "SlotPools"
     about = frozenset({Aspect.VOLUMES})
     cures = (
-        Event.NODE_ADDED,
-        Event.POD_DELETED,
-        Event.ATTACHMENT_DELETED,
-        Event.CSI_NODE_UPDATED,
+        EventKind.NODE_ADDED,
+        EventKind.POD_DELETED,
+        EventKind.ATTACHMENT_DELETED,
+        EventKind.CSI_NODE_UPDATED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:

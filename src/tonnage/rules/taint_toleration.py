@@ -2,15 +2,24 @@
 
 from tonnage.objects import taints
 from tonnage.rules.causes import Cause, Reason
-from tonnage.rules.framework import Ask, Code, Event, NodeResults, Outcome, PreFilter, Rule, single
+from tonnage.rules.framework import (
+    Ask,
+    Code,
+    EventKind,
+    NodeResults,
+    Outcome,
+    PreFilter,
+    Rule,
+    single,
+)
 
 
 class TaintToleration(Rule):
     name = "TaintToleration"
     cures = (
-        Event.NODE_ADDED,
-        Event.NODE_TAINTED,
-        Event.POD_TOLERATIONS,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_TAINTED,
+        EventKind.POD_TOLERATIONS,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:

@@ -20,7 +20,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
-    Event,
+    EventKind,
     Measure,
     NodeResults,
     Outcome,
@@ -46,19 +46,19 @@ class VolumeBinding(Rule):
     name = "VolumeBinding"
     about = frozenset({Aspect.VOLUMES})
     cures = (
-        Event.CLASS_ADDED,
-        Event.CLASS_UPDATED,
-        Event.CLAIM_ADDED,
-        Event.CLAIM_UPDATED,
-        Event.VOLUME_ADDED,
-        Event.VOLUME_UPDATED,
-        Event.NODE_ADDED,
-        Event.NODE_LABELLED,
-        Event.CSI_NODE_ADDED,
-        Event.CSI_NODE_UPDATED,
-        Event.CSI_DRIVER_UPDATED,
-        Event.CAPACITY_ADDED,
-        Event.CAPACITY_UPDATED,
+        EventKind.CLASS_ADDED,
+        EventKind.CLASS_UPDATED,
+        EventKind.CLAIM_ADDED,
+        EventKind.CLAIM_UPDATED,
+        EventKind.VOLUME_ADDED,
+        EventKind.VOLUME_UPDATED,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_LABELLED,
+        EventKind.CSI_NODE_ADDED,
+        EventKind.CSI_NODE_UPDATED,
+        EventKind.CSI_DRIVER_UPDATED,
+        EventKind.CAPACITY_ADDED,
+        EventKind.CAPACITY_UPDATED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:

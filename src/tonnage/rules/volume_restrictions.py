@@ -9,7 +9,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
-    Event,
+    EventKind,
     NodeResults,
     Outcome,
     PreFilter,
@@ -28,10 +28,10 @@ class VolumeRestrictions(Rule):
     name = "VolumeRestrictions"
     about = frozenset({Aspect.VOLUMES, Aspect.OTHER_PODS})
     cures = (
-        Event.POD_DELETED,
-        Event.NODE_ADDED,
-        Event.CLAIM_ADDED,
-        Event.CLAIM_UPDATED,
+        EventKind.POD_DELETED,
+        EventKind.NODE_ADDED,
+        EventKind.CLAIM_ADDED,
+        EventKind.CLAIM_UPDATED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:
@@ -64,7 +64,7 @@ class VolumeRestrictions(Rule):
 
         return PreFilter(results)
 
-    def helps(self, event: Event, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
+    def helps(self, event: EventKind, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         return not isinstance(subject, PodRecord) or bool(subject.volumes)
 
 

@@ -8,7 +8,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
-    Event,
+    EventKind,
     NodeResults,
     Outcome,
     PreFilter,
@@ -28,13 +28,13 @@ class VolumeZone(Rule):
     name = "VolumeZone"
     about = frozenset({Aspect.VOLUMES})
     cures = (
-        Event.CLASS_ADDED,
-        Event.NODE_ADDED,
-        Event.NODE_LABELLED,
-        Event.CLAIM_ADDED,
-        Event.CLAIM_UPDATED,
-        Event.VOLUME_ADDED,
-        Event.VOLUME_UPDATED,
+        EventKind.CLASS_ADDED,
+        EventKind.NODE_ADDED,
+        EventKind.NODE_LABELLED,
+        EventKind.CLAIM_ADDED,
+        EventKind.CLAIM_UPDATED,
+        EventKind.VOLUME_ADDED,
+        EventKind.VOLUME_UPDATED,
     )
 
     def pre_filter(self, ask: Ask) -> Outcome:

@@ -6,7 +6,7 @@ from tonnage.groups.model import Group
 from tonnage.groups.options import Options
 from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
-from tonnage.scaledown.codes import Code
+from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.state import ScaleDownState
 
@@ -39,17 +39,17 @@ class Allowances:
             for group in groups
         }
 
-    def refusal(self, facts: NodeFacts, *, whole_group: bool = False) -> Code | None:
+    def refusal(self, facts: NodeFacts, *, whole_group: bool = False) -> KeepCode | None:
         """Why the node may not go; `None` if it may.
 
         A group that goes as a whole has no minimum between.
         """
         assert facts.group is not None
         if not whole_group and self._spare[facts.group.id] <= 0:
-            return Code.MIN_SIZE
+            return KeepCode.MIN_SIZE
         cores, memory = size_of(facts.node)
         if self._cores - cores < self._least_cores or self._memory - memory < self._least_memory:
-            return Code.MIN_RESOURCES
+            return KeepCode.MIN_RESOURCES
         return None
 
     def take(self, facts: NodeFacts) -> None:

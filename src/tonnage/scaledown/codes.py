@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Code(StrEnum):
+class KeepCode(StrEnum):
     """Why a node stays."""
 
     NO_GROUP = "node-without-group"
@@ -50,34 +50,38 @@ class Spellings(NamedTuple):
     upstream_next: str
 
 
-NODE_REASONS: dict[Code, Spellings] = {
-    Code.NO_GROUP: Spellings("NotAutoscaled", "not_autoscaled"),
-    Code.GROUP_AT_MIN_SIZE: Spellings(
+NODE_REASONS: dict[KeepCode, Spellings] = {
+    KeepCode.NO_GROUP: Spellings("NotAutoscaled", "not_autoscaled"),
+    KeepCode.GROUP_AT_MIN_SIZE: Spellings(
         "NodeGroupMinSizeReached", "node_pool_min_size_limit_reached"
     ),
-    Code.DISABLED_BY_ANNOTATION: Spellings(
+    KeepCode.DISABLED_BY_ANNOTATION: Spellings(
         "ScaleDownDisabledAnnotation", "node_has_scale_down_disabled_annotation"
     ),
-    Code.UNREADY_DISABLED: Spellings("ScaleDownUnreadyDisabled", "scale_down_unready_disabled"),
-    Code.BEING_REMOVED: Spellings("CurrentlyBeingDeleted", "node_is_already_being_deleted"),
-    Code.IN_USE: Spellings("NotUnderutilized", "node_utilization_is_above_scale_down_threshold"),
-    Code.UNKNOWN_UTILISATION: Spellings("UnexpectedError", "internal_autoscaler_error"),
-    Code.BLOCKED_BY_POD: Spellings("BlockedByPod", "node_has_unevictable_pods"),
-    Code.WAITS_FOR_COMPLETION: Spellings(
+    KeepCode.UNREADY_DISABLED: Spellings("ScaleDownUnreadyDisabled", "scale_down_unready_disabled"),
+    KeepCode.BEING_REMOVED: Spellings("CurrentlyBeingDeleted", "node_is_already_being_deleted"),
+    KeepCode.IN_USE: Spellings(
+        "NotUnderutilized", "node_utilization_is_above_scale_down_threshold"
+    ),
+    KeepCode.UNKNOWN_UTILISATION: Spellings("UnexpectedError", "internal_autoscaler_error"),
+    KeepCode.BLOCKED_BY_POD: Spellings("BlockedByPod", "node_has_unevictable_pods"),
+    KeepCode.WAITS_FOR_COMPLETION: Spellings(
         "BlockedByOnCompletionPod", "node_has_on_completion_pods_running"
     ),
-    Code.NO_PLACE: Spellings("NoPlaceToMovePods", "no_suitable_node_to_reschedule_pods"),
-    Code.LAST_OF_ZONE: Spellings("NoPlaceToMovePods", "no_suitable_node_to_reschedule_pods"),
-    Code.NOT_LONG_ENOUGH: Spellings("NotUnneededLongEnough", "not_unneeded_long_enough"),
-    Code.NOT_UNREADY_LONG_ENOUGH: Spellings("NotUnreadyLongEnough", "not_unready_long_enough"),
-    Code.COOLING_DOWN: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
-    Code.MIN_SIZE: Spellings("NodeGroupMinSizeReached", "node_pool_min_size_limit_reached"),
-    Code.MIN_RESOURCES: Spellings(
+    KeepCode.NO_PLACE: Spellings("NoPlaceToMovePods", "no_suitable_node_to_reschedule_pods"),
+    KeepCode.LAST_OF_ZONE: Spellings("NoPlaceToMovePods", "no_suitable_node_to_reschedule_pods"),
+    KeepCode.NOT_LONG_ENOUGH: Spellings("NotUnneededLongEnough", "not_unneeded_long_enough"),
+    KeepCode.NOT_UNREADY_LONG_ENOUGH: Spellings("NotUnreadyLongEnough", "not_unready_long_enough"),
+    KeepCode.COOLING_DOWN: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
+    KeepCode.MIN_SIZE: Spellings("NodeGroupMinSizeReached", "node_pool_min_size_limit_reached"),
+    KeepCode.MIN_RESOURCES: Spellings(
         "MinimalResourceLimitExceeded", "minimal_resource_limit_exceeded"
     ),
-    Code.ALL_OR_NOTHING: Spellings("AtomicScaleDownFailed", "atomic_node_group_scale_down_failed"),
-    Code.COMING_UP: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
-    Code.NOT_THIS_TIME: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
+    KeepCode.ALL_OR_NOTHING: Spellings(
+        "AtomicScaleDownFailed", "atomic_node_group_scale_down_failed"
+    ),
+    KeepCode.COMING_UP: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
+    KeepCode.NOT_THIS_TIME: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
 }
 
 POD_REASONS: dict[PodCode, str] = {

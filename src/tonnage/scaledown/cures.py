@@ -3,7 +3,7 @@
 from tonnage.objects import quantities
 from tonnage.objects.resources import CPU
 from tonnage.scaledown import drain_rules, eligibility
-from tonnage.scaledown.codes import Code, PodCode
+from tonnage.scaledown.codes import KeepCode, PodCode
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Utilisation
@@ -11,7 +11,7 @@ from tonnage.scaledown.volume_zones import VolumeZones
 
 
 def of(
-    code: Code,
+    code: KeepCode,
     facts: NodeFacts,
     inputs: ScaleDownInputs,
     *,
@@ -22,29 +22,29 @@ def of(
     """What to change; `None` where only time helps."""
     group = facts.group.id if facts.group is not None else ""
     match code:
-        case Code.BLOCKED_BY_POD:
+        case KeepCode.BLOCKED_BY_POD:
             return _of_pod(facts)
-        case Code.NO_GROUP:
+        case KeepCode.NO_GROUP:
             return "a node group that has this node"
-        case Code.GROUP_AT_MIN_SIZE | Code.MIN_SIZE:
+        case KeepCode.GROUP_AT_MIN_SIZE | KeepCode.MIN_SIZE:
             return f"a smaller minSize of group {group}"
-        case Code.DISABLED_BY_ANNOTATION:
+        case KeepCode.DISABLED_BY_ANNOTATION:
             return f"no annotation {eligibility.DISABLED} on the node"
-        case Code.UNREADY_DISABLED:
+        case KeepCode.UNREADY_DISABLED:
             return "the option scaleDownUnreadyEnabled"
-        case Code.IN_USE if shares is not None:
+        case KeepCode.IN_USE if shares is not None:
             return _less(facts, inputs, shares)
-        case Code.WAITS_FOR_COMPLETION:
+        case KeepCode.WAITS_FOR_COMPLETION:
             return f"completion of {facts.on_completion[0]}"
-        case Code.NO_PLACE if unplaced is not None:
+        case KeepCode.NO_PLACE if unplaced is not None:
             return f"room for {unplaced} on a node that stays"
-        case Code.LAST_OF_ZONE:
+        case KeepCode.LAST_OF_ZONE:
             reach = zones.last_on(facts)
             volume = f"volume {reach.volume}" if reach is not None else "its volumes"
             return f"another node that {volume} can be used on, or a group that can bring one"
-        case Code.MIN_RESOURCES:
+        case KeepCode.MIN_RESOURCES:
             return "a smaller minimum in coresTotal or memoryTotal"
-        case Code.ALL_OR_NOTHING:
+        case KeepCode.ALL_OR_NOTHING:
             return f"every other node of group {group} to be free as well"
         case _:
             return None

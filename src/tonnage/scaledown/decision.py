@@ -23,7 +23,7 @@ from tonnage.scaledown import (
 )
 from tonnage.scaledown.allowances import Allowances
 from tonnage.scaledown.bins import Bins
-from tonnage.scaledown.codes import Code
+from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.decision_cache import DecisionCache
 from tonnage.scaledown.facts import NodeFacts, judged
 from tonnage.scaledown.inputs import ScaleDownInputs
@@ -52,7 +52,7 @@ _JUDGED_ALONE = 300
 of a place is."""
 
 
-_MESSAGES = {Code.NOT_THIS_TIME: "pods that wait for a node need it, or time ran out"}
+_MESSAGES = {KeepCode.NOT_THIS_TIME: "pods that wait for a node need it, or time ran out"}
 
 
 class ScaleDownDecision(NamedTuple):
@@ -112,7 +112,7 @@ class _DecisionRound:
         self._kinds = cache.kinds(inputs)
         self._zones = cache.zones(inputs, anew=only is None)
         self._usable = _usable(inputs, self._facts)
-        self._codes: dict[str, Code] = {}
+        self._codes: dict[str, KeepCode] = {}
         self._until: dict[str, float] = {}
         self._unplaced: dict[str, str] = {}
 
@@ -126,12 +126,13 @@ class _DecisionRound:
         contenders = [one for one in contenders if one.facts.row not in waited_for]
         for one in self._facts.values():
             if one.row in waited_for:
-                self._codes.setdefault(one.name, Code.NOT_THIS_TIME)
+                self._codes.setdefault(one.name, KeepCode.NOT_THIS_TIME)
         could_go = self._choose(contenders)
         unneeded = [
             one.facts.name
             for one in contenders
-            if could_go.refused.get(one.facts.name) in (None, Code.MIN_SIZE, Code.MIN_RESOURCES)
+            if could_go.refused.get(one.facts.name)
+            in (None, KeepCode.MIN_SIZE, KeepCode.MIN_RESOURCES)
         ]
         state = timers.renewed(self._inputs.state, unneeded, self._inputs.now)
         chosen, cool_down = self._in_time(contenders, could_go, state)
@@ -154,7 +155,7 @@ class _DecisionRound:
             )
             if failed is None:
                 return played
-            self._codes[failed] = Code.NO_PLACE
+            self._codes[failed] = KeepCode.NO_PLACE
             names = chosen.names - {failed}
             contenders = [one for one in contenders if one.facts.name in names]
             chosen = self._choose(contenders)
@@ -182,11 +183,11 @@ class _DecisionRound:
         for name, known in self._eligible.items():
             facts, code = self._facts[name], known.code
             if code is None and facts.blocker is not None:
-                code = Code.BLOCKED_BY_POD
+                code = KeepCode.BLOCKED_BY_POD
                 if facts.valid_until != float("inf"):
                     self._until[name] = facts.valid_until
             if code is None and facts.on_completion:
-                code = Code.WAITS_FOR_COMPLETION
+                code = KeepCode.WAITS_FOR_COMPLETION
             if code is not None:
                 self._codes[name] = code
                 continue
@@ -277,7 +278,7 @@ class _DecisionRound:
             if short is not None and name not in self._inputs.wanted:
                 self._codes[name], self._until[name] = short
             elif wait is not None:
-                self._codes[name], self._until[name] = Code.COOLING_DOWN, wait.until
+                self._codes[name], self._until[name] = KeepCode.COOLING_DOWN, wait.until
             else:
                 ready.append(one)
         if len(ready) == len(state.unneeded):
@@ -331,10 +332,10 @@ class _DecisionRound:
     def _stays(self, name: str) -> bool:
         """Whether the node stays whatever is chosen."""
         return self._codes.get(name) not in (
-            Code.NO_PLACE,
-            Code.NOT_THIS_TIME,
-            Code.MIN_SIZE,
-            Code.ALL_OR_NOTHING,
+            KeepCode.NO_PLACE,
+            KeepCode.NOT_THIS_TIME,
+            KeepCode.MIN_SIZE,
+            KeepCode.ALL_OR_NOTHING,
             None,
         )
 
@@ -370,10 +371,10 @@ class _DecisionRound:
 
     def _staying(self, facts: NodeFacts, state: ScaleDownState) -> NodeDecision:
         known = self._eligible[facts.name]
-        code = self._codes.get(facts.name, Code.NOT_THIS_TIME)
+        code = self._codes.get(facts.name, KeepCode.NOT_THIS_TIME)
         since, until = state.unneeded.get(facts.name), self._until.get(facts.name)
-        blocker = facts.blocker if code is Code.BLOCKED_BY_POD else None
-        unplaced = self._unplaced.get(facts.name) if code is Code.NO_PLACE else None
+        blocker = facts.blocker if code is KeepCode.BLOCKED_BY_POD else None
+        unplaced = self._unplaced.get(facts.name) if code is KeepCode.NO_PLACE else None
         return NodeDecision(
             node=facts.name,
             group=facts.group.id if facts.group is not None else None,
@@ -403,14 +404,14 @@ class _DecisionRound:
         if facts.blocker is not None:
             return Alone(
                 removable=False,
-                reason=codes.NODE_REASONS[Code.BLOCKED_BY_POD].upstream,
+                reason=codes.NODE_REASONS[KeepCode.BLOCKED_BY_POD].upstream,
                 pod=facts.blocker.pod,
                 pod_reason=facts.blocker.reason,
             )
         if not self._options.as_upstream and len(self._facts) > _JUDGED_ALONE and not goes:
             return None
         if not (goes and not self._options.as_upstream) and not self._has_place(facts):
-            return Alone(removable=False, reason=codes.NODE_REASONS[Code.NO_PLACE].upstream)
+            return Alone(removable=False, reason=codes.NODE_REASONS[KeepCode.NO_PLACE].upstream)
         return Alone(
             removable=True,
             move=tuple(moving.record.key for moving in facts.move),

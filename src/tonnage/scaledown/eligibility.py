@@ -7,7 +7,7 @@ from tonnage.groups.options import policy_of
 from tonnage.groups.readiness import COMING_UP, READY
 from tonnage.objects.nodes import Node
 from tonnage.scaledown import utilisation
-from tonnage.scaledown.codes import Code
+from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Utilisation
@@ -26,7 +26,7 @@ class Eligibility(NamedTuple):
     not_candidate: str | None
     utilisation: Utilisation | None
     ready: bool
-    code: Code | None
+    code: KeepCode | None
     message: str = ""
 
 
@@ -35,10 +35,10 @@ def of(facts: NodeFacts, inputs: ScaleDownInputs) -> Eligibility:
     ready = is_ready(facts.node, inputs)
     group = facts.group
     if group is None:
-        return Eligibility(NO_GROUP, None, ready, Code.NO_GROUP)
+        return Eligibility(NO_GROUP, None, ready, KeepCode.NO_GROUP)
     if group.target <= group.min_size:
         message = f"group {group.id} has {group.target} nodes, and no fewer than {group.min_size}"
-        return Eligibility(AT_MIN_SIZE, None, ready, Code.GROUP_AT_MIN_SIZE, message)
+        return Eligibility(AT_MIN_SIZE, None, ready, KeepCode.GROUP_AT_MIN_SIZE, message)
     shares = utilisation.of(facts, inputs)
     code, message = _why_not(facts, inputs, shares, ready=ready)
     return Eligibility(None, shares, ready, code, message)
@@ -55,29 +55,29 @@ def is_ready(node: Node, inputs: ScaleDownInputs) -> bool:
 
 def _why_not(
     facts: NodeFacts, inputs: ScaleDownInputs, shares: Utilisation | None, *, ready: bool
-) -> tuple[Code | None, str]:
+) -> tuple[KeepCode | None, str]:
     options, node = inputs.options, facts.node
     if facts.name in inputs.state.removing or _is_being_deleted(node, inputs.now):
-        return Code.BEING_REMOVED, ""
+        return KeepCode.BEING_REMOVED, ""
     if node.metadata.annotations.get(DISABLED) == "true":
-        return Code.DISABLED_BY_ANNOTATION, f"annotation {DISABLED}"
+        return KeepCode.DISABLED_BY_ANNOTATION, f"annotation {DISABLED}"
     if facts.name in inputs.wanted:
         return None, ""
     if not options.as_upstream:
         readiness = inputs.assessed.readiness.nodes.get(facts.name)
         if readiness is not None and readiness.state == COMING_UP:
-            return Code.COMING_UP, readiness.reason
+            return KeepCode.COMING_UP, readiness.reason
     if shares is None:
-        return Code.UNKNOWN_UTILISATION, "the node has no allocatable cpu or memory"
+        return KeepCode.UNKNOWN_UTILISATION, "the node has no allocatable cpu or memory"
     if not ready and not options.scale_down_unready_enabled:
-        return Code.UNREADY_DISABLED, ""
+        return KeepCode.UNREADY_DISABLED, ""
     threshold = (
         options.scale_down_utilization_threshold
         if shares.gpu is None
         else options.scale_down_gpu_utilization_threshold
     )
     if shares.value > threshold:
-        return Code.IN_USE, f"{shares.resource} {shares.value:.0%}, above {threshold:.0%}"
+        return KeepCode.IN_USE, f"{shares.resource} {shares.value:.0%}, above {threshold:.0%}"
     return None, ""
 
 

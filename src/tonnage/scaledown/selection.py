@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tonnage.scaledown.allowances import Allowances, size_of
-from tonnage.scaledown.codes import Code
+from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.facts import MovingPod, NodeFacts
 from tonnage.scaledown.portability import PodKinds
 from tonnage.scaledown.relocation import Relocated
@@ -29,7 +29,7 @@ _TRIED_IN_MANY_ORDERS = 64
 _ORDERS_BY_CHANCE = 6
 
 
-class Removal(NamedTuple):
+class SelectedRemoval(NamedTuple):
     """A node that goes, and where its pods go."""
 
     facts: NodeFacts
@@ -39,8 +39,8 @@ class Removal(NamedTuple):
 class ChosenNodes(NamedTuple):
     """The nodes that go, in the order they do, and why others that might have stay."""
 
-    removals: list[Removal]
-    refused: dict[str, Code]
+    removals: list[SelectedRemoval]
+    refused: dict[str, KeepCode]
     unplaced: dict[str, PodRecord]
     """Of nodes without a place for their pods, a pod that found none."""
 
@@ -118,7 +118,9 @@ def choose(question: SelectionQuestion) -> ChosenNodes:
 
 def _may_be_bettered(found: ChosenNodes) -> bool:
     """Whether another order might let a node go that this one had no place for."""
-    return any(code in (Code.NO_PLACE, Code.NOT_THIS_TIME) for code in found.refused.values())
+    return any(
+        code in (KeepCode.NO_PLACE, KeepCode.NOT_THIS_TIME) for code in found.refused.values()
+    )
 
 
 def _orders(contenders: Sequence[Contender]) -> Iterator[list[Contender]]:
@@ -155,10 +157,10 @@ class _Attempt:
         self._guard = question.guard()
         self._taken_in: dict[int, dict[str, MovingPod]] = {}
         """Pods that rows have taken in."""
-        self._removals: list[Removal] = []
+        self._removals: list[SelectedRemoval] = []
         self._entries: dict[str, tuple[list[Relocated], int]] = {}
         """Of every pod that moves, where its last place is written."""
-        self._refused: dict[str, Code] = {}
+        self._refused: dict[str, KeepCode] = {}
         self._unplaced: dict[str, PodRecord] = {}
 
     def run(self) -> ChosenNodes:
@@ -175,7 +177,7 @@ class _Attempt:
         destinations = self._destinations(drained)
         for one in drained:
             if self._question.out_of_time():
-                self._refused[one.facts.name] = Code.NOT_THIS_TIME
+                self._refused[one.facts.name] = KeepCode.NOT_THIS_TIME
                 continue
             self._remove(one.facts, destinations)
         return ChosenNodes(self._removals, self._refused, self._unplaced)
@@ -201,7 +203,7 @@ class _Attempt:
     ) -> bool:
         code = self._allowances.refusal(facts, whole_group=whole)
         if code is None and not self._guard(facts):
-            code = Code.LAST_OF_ZONE
+            code = KeepCode.LAST_OF_ZONE
         if code is not None:
             self._refused[facts.name] = code
             return False
@@ -212,7 +214,7 @@ class _Attempt:
             everybody = facts._replace(move=(*facts.move, *guests.values()))
         placed = self._relocation.remove(everybody, order)
         if placed is None:
-            self._refused[facts.name] = Code.NO_PLACE
+            self._refused[facts.name] = KeepCode.NO_PLACE
             if self._relocation.unplaced is not None:
                 self._unplaced[facts.name] = self._relocation.unplaced
             self._guard.put_back(facts)
@@ -223,7 +225,7 @@ class _Attempt:
         if guests:
             self._send_on(placed, guests)
             placed = [one for one in placed if one.pod.key not in guests]
-        self._enter(Removal(facts, placed))
+        self._enter(SelectedRemoval(facts, placed))
         return True
 
     def _settle(self, facts: NodeFacts, placed: Iterable[Relocated]) -> None:
@@ -240,14 +242,14 @@ class _Attempt:
                 before, position = self._entries[one.pod.key]
                 before[position] = one
 
-    def _enter(self, removal: Removal) -> None:
+    def _enter(self, removal: SelectedRemoval) -> None:
         self._removals.append(removal)
         for position, one in enumerate(removal.placed):
             self._entries[one.pod.key] = (removal.placed, position)
 
     def _remove_whole(self, members: Sequence[NodeFacts]) -> None:
         """All nodes of a group that goes from its maximum to zero, or none."""
-        before = [Removal(facts, list(placed)) for facts, placed in self._removals]
+        before = [SelectedRemoval(facts, list(placed)) for facts, placed in self._removals]
         taken_in = {row: dict(guests) for row, guests in self._taken_in.items()}
         usable = self._relocation.usable.copy()
         group = members[0].group
@@ -275,7 +277,7 @@ class _Attempt:
             self._enter(removal)
         self._taken_in, self._relocation.usable = taken_in, usable
         for facts in members:
-            self._refused[facts.name] = Code.ALL_OR_NOTHING
+            self._refused[facts.name] = KeepCode.ALL_OR_NOTHING
 
 
 def _size(one: Contender) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from tonnage.groups.scale_down_options import ScaleDownOptions
-from tonnage.scaledown.codes import Code
+from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.state import ScaleDownState
 
 
@@ -25,12 +25,12 @@ def renewed(state: ScaleDownState, unneeded: Iterable[str], now: float) -> Scale
 
 def too_short(
     since: float, now: float, options: ScaleDownOptions, *, ready: bool
-) -> tuple[Code, float] | None:
+) -> tuple[KeepCode, float] | None:
     """Why a node has not been unneeded for long enough, and until when; `None` if it has."""
     needed = options.scale_down_unneeded_time if ready else options.scale_down_unready_time
     if not needed or since + needed < now:
         return None
-    code = Code.NOT_LONG_ENOUGH if ready else Code.NOT_UNREADY_LONG_ENOUGH
+    code = KeepCode.NOT_LONG_ENOUGH if ready else KeepCode.NOT_UNREADY_LONG_ENOUGH
     return code, since + needed
 
 

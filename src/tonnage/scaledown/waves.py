@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.scaledown.facts import MovingPod, NodeFacts
-from tonnage.scaledown.selection import Removal
+from tonnage.scaledown.selection import SelectedRemoval
 
 _ONE_AT_A_TIME = ("StatefulSet",)
 
@@ -30,7 +30,9 @@ class ScheduledRemoval(NamedTuple):
     moves: tuple[ScheduledMove, ...]
 
 
-def schedule(removals: Sequence[Removal], options: ScaleDownOptions) -> list[ScheduledRemoval]:
+def schedule(
+    removals: Sequence[SelectedRemoval], options: ScaleDownOptions
+) -> list[ScheduledRemoval]:
     """Waves from 1 on, in the order that the nodes were chosen."""
     most = max(options.max_scale_down_parallelism, 1)
     drains = max(options.max_drain_parallelism, 1)
@@ -87,7 +89,7 @@ class _Room:
 class _Draining:
     """A node that is being emptied."""
 
-    def __init__(self, removal: Removal) -> None:
+    def __init__(self, removal: SelectedRemoval) -> None:
         self.facts = removal.facts
         by_key = {moving.record.key: moving for moving in removal.facts.move}
         self.left = [(by_key[placed.pod.key], placed.row) for placed in removal.placed]

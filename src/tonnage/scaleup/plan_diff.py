@@ -27,7 +27,7 @@ class Place(Record, frozen=True, kw_only=True):
     node: str = ""
 
 
-class Move(Record, frozen=True, kw_only=True):
+class MovedPod(Record, frozen=True, kw_only=True):
     pod: str
     before: Place
     after: Place
@@ -72,7 +72,7 @@ class PlanDiff(Record, frozen=True, kw_only=True, omit_defaults=False):
     groups: tuple[GroupChange, ...] = ()
     newly_helped: tuple[str, ...] = ()
     no_longer_helped: tuple[str, ...] = ()
-    moved: tuple[Move, ...] = ()
+    moved: tuple[MovedPod, ...] = ()
     added: tuple[str, ...] = ()
     added_not_helped: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ def compare(before: Plan, after: Plan) -> PlanDiff:
         newly_helped=tuple(pod for pod in new.places if pod in old.left_out),
         no_longer_helped=tuple(pod for pod in new.left_out if pod in old.places),
         moved=tuple(
-            Move(pod=pod, before=old.places[pod], after=place)
+            MovedPod(pod=pod, before=old.places[pod], after=place)
             for pod, place in new.places.items()
             if pod in old.places and old.places[pod] != place
         ),

@@ -21,7 +21,7 @@ from tonnage.objects import complexity
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Event
+from tonnage.rules.framework import EventKind
 from tonnage.scheduler import metrics as figures
 from tonnage.scheduler import pledges, queueing_hints
 from tonnage.scheduler.binder import Binder, BindingFailed, PodGone
@@ -125,7 +125,7 @@ class Scheduler:
             flush=config.unschedulable_flush,
         )
         if self._world.pledges.lapse(started):
-            self._wake(ClusterEvent(Event.CAPACITY_UPDATED, None))
+            self._wake(ClusterEvent(EventKind.CAPACITY_UPDATED, None))
         taken = self.queue.pop(config.batch, now=started)
         if not taken:
             return 0
@@ -153,7 +153,7 @@ class Scheduler:
             self._count(placed, refused, self._clock.monotonic() - started)
             for one in placed:
                 self._tasks.create_task(self._see_through(one, features, config.bind_timeout))
-                self._wake(ClusterEvent(Event.POD_ADDED, one.record))
+                self._wake(ClusterEvent(EventKind.POD_ADDED, one.record))
             self._refuse(refused, features, config)
         return len(taken)
 
@@ -409,19 +409,19 @@ class Scheduler:
 def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[ClusterEvent]:
     """What a change of a pod comes to for others: only pods with a node matter to them."""
     if before is not None and _place(before) and _place(before) != _place(now):
-        return [ClusterEvent(Event.POD_DELETED, before)]
+        return [ClusterEvent(EventKind.POD_DELETED, before)]
     if now is None or not now.node_name:
         return []
     if before is None or not before.node_name:
-        return [ClusterEvent(Event.POD_ADDED, now)]
+        return [ClusterEvent(EventKind.POD_ADDED, now)]
     found = []
     if before.meta.labels != now.meta.labels:
-        found.append(ClusterEvent(Event.POD_LABELLED, now))
+        found.append(ClusterEvent(EventKind.POD_LABELLED, now))
     if before.pod_class is not now.pod_class and before.pod_class.usage != now.pod_class.usage:
-        found.append(ClusterEvent(Event.POD_RESIZED, now))
+        found.append(ClusterEvent(EventKind.POD_RESIZED, now))
     if now.terminating and not before.terminating:
         # It does not count any more where matching pods are spread.
-        found.append(ClusterEvent(Event.POD_LABELLED, now))
+        found.append(ClusterEvent(EventKind.POD_LABELLED, now))
     return found
 
 

@@ -21,25 +21,25 @@ from tonnage.objects.storage import (
 )
 from tonnage.rules import registry
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Event
+from tonnage.rules.framework import EventKind
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage import limit_of
 
-_EVENTS = frozenset(Event)
+_EVENTS = frozenset(EventKind)
 
 
 class ClusterEvent(NamedTuple):
     """An event, and the object it happened to: a pod as the snapshot held it."""
 
-    event: Event
+    event: EventKind
     subject: object
 
 
 @lru_cache(maxsize=256)
-def cured(event: Event, features: Features) -> tuple[str, ...]:
+def cured(event: EventKind, features: Features) -> tuple[str, ...]:
     """The rules whose refusals the event can cure."""
     # A node nobody has looked at yet may suit whoever no other did.
-    everybody = event is Event.NODE_ADDED
+    everybody = event is EventKind.NODE_ADDED
     rules = registry.rules(features)
     return tuple(rule.name for rule in rules if everybody or event in rule.cures)
 
@@ -50,7 +50,7 @@ def happenings(old: object | None, new: object | None) -> Iterator[ClusterEvent]
     for what in _told(old, new):
         name = f"{type(subject).__name__}.{what}"
         if name in _EVENTS:
-            yield ClusterEvent(Event(name), subject)
+            yield ClusterEvent(EventKind(name), subject)
 
 
 def _told(old: object | None, new: object | None) -> Iterator[str]:

@@ -29,7 +29,7 @@ from tonnage.simulation.checks.deletions import DeletionCheck
 from tonnage.simulation.checks.disks import DiskCheck
 from tonnage.simulation.checks.findings import Findings, Violation
 from tonnage.simulation.checks.pending_pods import PendingPodCheck
-from tonnage.simulation.checks.places import Places
+from tonnage.simulation.checks.places import PlaceCheck
 from tonnage.simulation.checks.purchases import PurchaseCheck
 from tonnage.simulation.checks.removals import Removals
 from tonnage.simulation.checks.repeats import RepeatCheck
@@ -69,7 +69,7 @@ class Invariants:
         drivers = store.collections["storage.k8s.io", "v1", "csidrivers"]
         self._findings = findings = Findings(lambda: accounts.now)
         self._disks = DiskCheck(accounts, store, findings)
-        places = Places(ensemble, groups, self._disks, coming_within=coming_within)
+        places = PlaceCheck(ensemble, groups, self._disks, coming_within=coming_within)
         self._bindings = BindingCheck(accounts, store, findings, assumed=self._assumed)
         self._bounds = BoundsCheck(cloud, groups, findings)
         self._repeats = RepeatCheck(

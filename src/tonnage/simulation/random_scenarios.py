@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tonnage.embedded.cloud import CloudBehaviour, CloudOutage, Shortage
+from tonnage.embedded.cloud import CapacityShortage, CloudBehaviour, CloudOutage
 from tonnage.embedded.cloud.behaviour import ZONE
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.embedded.world.behaviour import Flapping
@@ -20,7 +20,7 @@ from tonnage.objects.scenarios import API_VERSION, NodeGroup
 from tonnage.simulation import scenario
 from tonnage.simulation.scenario import ScenarioAction, Simulation, Spec, Tree
 
-Spell = TypeVar("Spell", CloudOutage, Shortage)
+Spell = TypeVar("Spell", CloudOutage, CapacityShortage)
 
 OPTED_IN = "ebs.csi.aws.com"
 PLAIN = "disk.example.com"
@@ -186,7 +186,7 @@ def _world(
 def _cloud(zones: Sequence[str], dice: random.Random, *, tainted: bool) -> CloudBehaviour:
     begin = dice.uniform(0.0, TROUBLE / 2)
     end = begin + dice.uniform(30.0, 300.0)
-    shortage = Shortage(since=begin, until=end, zones=(dice.choice(zones),))
+    shortage = CapacityShortage(since=begin, until=end, zones=(dice.choice(zones),))
     return CloudBehaviour(
         start=delay(dice, 60.0),
         fails_after=delay(dice, 60.0),

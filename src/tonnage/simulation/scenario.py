@@ -4,7 +4,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tonnage.embedded.cloud import CloudBehaviour, Shortage
+from tonnage.embedded.cloud import CapacityShortage, CloudBehaviour
 from tonnage.embedded.world import WorldBehaviour
 from tonnage.errors import InputError
 from tonnage.objects.scenarios import NodeGroup
@@ -75,8 +75,8 @@ class OutOfStock(_Strict, frozen=True, kw_only=True):
     instance_types: tuple[str, ...] = ("*",)
     lasts: float = msgspec.field(default=600.0, name="for")
 
-    def since(self, at: float) -> Shortage:
-        return Shortage(
+    def since(self, at: float) -> CapacityShortage:
+        return CapacityShortage(
             since=at,
             until=at + self.lasts,
             groups=self.groups,

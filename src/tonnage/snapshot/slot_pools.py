@@ -50,7 +50,7 @@ class PoolColumn:
         return left
 
 
-class SlotPools:
+class SlotPoolColumns:
     """Every pool of every row, by name and members; lives as long as the trial it was set in."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class SlotPools:
 
 def set_pools(snapshot: "Snapshot", by_row: Mapping[int, Sequence[Pool]]) -> None:
     """Give rows their pools, until the trial is over; rows copied from them have them too."""
-    pools = SlotPools()
+    pools = SlotPoolColumns()
     known: dict[tuple[str, tuple[tuple[str, int], ...]], PoolColumn] = {}
     for row, found in by_row.items():
         for pool in found:
@@ -87,9 +87,9 @@ def clear_pools(snapshot: "Snapshot") -> None:
     if known.columns:
         snapshot.undo_by(_put_back, snapshot, known)
         snapshot.table.drop(column.free for column in known.columns)
-        snapshot.slot_pools = SlotPools()
+        snapshot.slot_pools = SlotPoolColumns()
 
 
-def _put_back(snapshot: "Snapshot", pools: SlotPools) -> None:
+def _put_back(snapshot: "Snapshot", pools: SlotPoolColumns) -> None:
     snapshot.table.take_back(column.free for column in pools.columns)
     snapshot.slot_pools = pools

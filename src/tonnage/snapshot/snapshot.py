@@ -39,7 +39,7 @@ from tonnage.snapshot.pod_classes import PodClasses
 from tonnage.snapshot.pod_counters import AntiTerms, PodCounters
 from tonnage.snapshot.records import NOWHERE, NodeRecord, PodRecord
 from tonnage.snapshot.rows import Facts, RowTable
-from tonnage.snapshot.slot_pools import SlotPools
+from tonnage.snapshot.slot_pools import SlotPoolColumns
 from tonnage.snapshot.slots import SlotLedger
 from tonnage.snapshot.storage import StorageState
 from tonnage.snapshot.storage_changes import StorageChanges
@@ -77,7 +77,7 @@ class Snapshot:
         self.storage = StorageState(self._journal.keep)
         self.storage.intree_apart = self.reads_keys
         self.storage_ledger = StorageLedger(self.table)
-        self.slot_pools = SlotPools()
+        self.slot_pools = SlotPoolColumns()
         self.anti_terms = AntiTerms()
         self.counters = PodCounters(self.table)
         self._occupancy = Occupancy(self.columns, self.counters, self.slots, self.storage)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from tonnage.autoscaler.scaledown.places import HELD, NOMINATED, Places
+from tonnage.autoscaler.scaledown.places import HELD, NOMINATED, HeldPlaces
 from tonnage.clock import virtual
 from tonnage.clock.virtual import VirtualClock
 from tonnage.cluster.cache import Cache
@@ -30,7 +30,7 @@ class Stage:
             self._caches[Node].apply(Change(EventType.ADDED, make.node(name)))
         self.said: list[tuple[str, str | None]] = []
         world = SimpleNamespace(cache=self._caches.__getitem__, pod=self._pod)
-        self.places = Places(
+        self.places = HeldPlaces(
             cast(Any, world),
             cast(Any, SimpleNamespace(check=lambda _: None)),
             client=cast(Any, SimpleNamespace(patch=self._patch)),

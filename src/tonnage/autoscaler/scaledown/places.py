@@ -39,7 +39,7 @@ class _Place(NamedTuple):
     until: float
 
 
-class Places:
+class HeldPlaces:
     """`nominated` has when each pod that has no node yet was given its place."""
 
     def __init__(

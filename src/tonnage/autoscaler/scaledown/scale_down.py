@@ -16,7 +16,7 @@ from tonnage.autoscaler.scaledown import windows
 from tonnage.autoscaler.scaledown.decision import Decider
 from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.autoscaler.scaledown.metrics import NO_DELAY, RemovalMetrics
-from tonnage.autoscaler.scaledown.places import Places
+from tonnage.autoscaler.scaledown.places import HeldPlaces
 from tonnage.autoscaler.scaledown.removals import Removal, RemovalMemory
 from tonnage.autoscaler.scaledown.remover import NodeRemover
 from tonnage.autoscaler.scaledown.report import ScaleDownReport
@@ -32,7 +32,7 @@ from tonnage.groups.model import Group
 from tonnage.groups.readiness import UNREADY
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.scaledown.codes import NODE_REASONS, Code
+from tonnage.scaledown.codes import NODE_REASONS, KeepCode
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 from tonnage.scaledown.state import CoolDowns, ScaleDownState
 from tonnage.scaleup.assessment import Assessment
@@ -51,7 +51,8 @@ _KNOWN_WITHIN = 60.0
 """Seconds for caches to fill when there is to be only one round."""
 
 _TIMERS = frozenset(
-    NODE_REASONS[code].upstream for code in (Code.NOT_LONG_ENOUGH, Code.NOT_UNREADY_LONG_ENOUGH)
+    NODE_REASONS[code].upstream
+    for code in (KeepCode.NOT_LONG_ENOUGH, KeepCode.NOT_UNREADY_LONG_ENOUGH)
 )
 """Reasons that are no delay: every node has to wait so long."""
 
@@ -102,7 +103,7 @@ class ScaleDown:
         self._delays: dict[str, str] = {}
         self._podless_since: float | None = None
         self.report = ScaleDownReport()
-        self._places = Places(
+        self._places = HeldPlaces(
             world, actuator, client=client, clock=clock, now=now, write_down=write_down
         )
         changer = NodeChanger(client, world.cache(Node), clock=clock)

@@ -7,16 +7,16 @@ cloud        the provider of node groups that an autoscaler is given
 It belongs to the world, not to the autoscaler: one that is started again finds the same machines.
 """
 
-from tonnage.embedded.cloud.behaviour import CloudBehaviour, CloudOutage, Shortage
+from tonnage.embedded.cloud.behaviour import CapacityShortage, CloudBehaviour, CloudOutage
 from tonnage.embedded.cloud.cloud import SimulatedCloud
 from tonnage.embedded.cloud.machines import Bill, CloudMachine, GroupBill
 
 __all__ = [
     "Bill",
+    "CapacityShortage",
     "CloudBehaviour",
     "CloudMachine",
     "CloudOutage",
     "GroupBill",
-    "Shortage",
     "SimulatedCloud",
 ]

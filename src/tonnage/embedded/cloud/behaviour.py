@@ -43,7 +43,7 @@ class CloudOutage(_Window, frozen=True, kw_only=True):
     """A time in which the cloud answers no request; asking again later helps."""
 
 
-class Shortage(_Window, frozen=True, kw_only=True):
+class CapacityShortage(_Window, frozen=True, kw_only=True):
     """Machines that do not come: out of stock, beyond a quota, or of a type that never works.
 
     Of all machines it is about, together, `left` can be there; those asked for beyond fail.
@@ -82,7 +82,7 @@ class CloudBehaviour(
     """From the request to knowing that the machine does not come."""
     failure_chance: float = 0.0
     """That a machine fails all by itself, each on its own."""
-    shortages: tuple[Shortage, ...] = ()
+    shortages: tuple[CapacityShortage, ...] = ()
     outages: tuple[CloudOutage, ...] = ()
     never_register: tuple[str, ...] = ()
     """Groups whose machines run and never become nodes."""

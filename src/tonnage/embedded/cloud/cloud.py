@@ -15,7 +15,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
-from tonnage.embedded.cloud.behaviour import ZONE, CloudBehaviour, Shortage, label
+from tonnage.embedded.cloud.behaviour import ZONE, CapacityShortage, CloudBehaviour, label
 from tonnage.embedded.cloud.machines import Bill, CloudMachine, CloudMachines
 from tonnage.embedded.world.behaviour import SeededChance
 from tonnage.embedded.world.keyed_tasks import KeyedTasks
@@ -185,7 +185,7 @@ class SimulatedCloud:
             chance, "never registers", name
         )
 
-    def _is_short(self, shortage: Shortage, group: str) -> bool:
+    def _is_short(self, shortage: CapacityShortage, group: str) -> bool:
         if not shortage.is_open(self._clock.monotonic() - self._began):
             return False
         if not shortage.is_about(self._declared[group]):

@@ -10,7 +10,7 @@ from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.bindings import opted_in
 from tonnage.simulation.checks.disks import SELECTED
 from tonnage.simulation.checks.findings import Findings
-from tonnage.simulation.checks.places import NodeRoom, Places, PodDemand
+from tonnage.simulation.checks.places import NodeRoom, PlaceCheck, PodDemand
 from tonnage.simulation.recorded_cloud import RecordedCloud
 
 HAS_A_PLACE = "a pod with a place is pending"
@@ -32,7 +32,7 @@ class PendingPodCheck:
 
     def __init__(
         self,
-        places: Places,
+        places: PlaceCheck,
         accounts: Accounts,
         cloud: RecordedCloud,
         drivers: Collection,

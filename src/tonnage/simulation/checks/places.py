@@ -116,7 +116,7 @@ def _places_taken(wish: PodDemand, other: PodDemand) -> int:
     return max(by_slots + by_space, default=0)
 
 
-class Places:
+class PlaceCheck:
     """Looks things up anew whenever it is asked."""
 
     def __init__(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from tonnage.simulation.checks import places
 from tonnage.simulation.checks.findings import Findings
-from tonnage.simulation.checks.places import Places, PodDemand, View
+from tonnage.simulation.checks.places import PlaceCheck, PodDemand, View
 from tonnage.simulation.checks.repeats import RepeatCheck
 
 ALREADY_COMING = "bought what was already coming"
@@ -25,7 +25,7 @@ class PurchaseCheck:
 
     def __init__(
         self,
-        places_: Places,
+        places_: PlaceCheck,
         findings: Findings,
         repeats: RepeatCheck,
         *,

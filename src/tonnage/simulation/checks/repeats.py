@@ -15,7 +15,7 @@ from tonnage.embedded.apiserver.store import Occurrence, Stored
 from tonnage.groups.model import Group
 from tonnage.simulation.checks.disks import SELECTED
 from tonnage.simulation.checks.findings import Findings
-from tonnage.simulation.checks.places import Expected, NodeRoom, Places, PodDemand, Slots
+from tonnage.simulation.checks.places import Expected, NodeRoom, PlaceCheck, PodDemand, Slots
 from tonnage.simulation.recorded_cloud import RecordedCloud
 
 BY_HALVES = "bought by halves what was wanted at once"
@@ -58,7 +58,7 @@ class RepeatCheck:
 
     def __init__(
         self,
-        places_: Places,
+        places_: PlaceCheck,
         cloud: RecordedCloud,
         groups: Mapping[str, Group],
         findings: Findings,
