@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.scaledown import replay
 from tests.scaledown.clusters import DB, DRIVER, WEB, budget, db, volume, web
+from tests.seeds import seeds
 from tonnage.api import Cluster
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
@@ -64,7 +65,7 @@ def _pod(rng: random.Random, number: int, node: str, zone_of: dict[str, str]) ->
     return [*made, kind(f"p{number}", node, **fields)]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=seeds(25), deadline=None, derandomize=True)
 @given(st.integers(0, 10**6))
 def test_a_plan_can_be_carried_out(seed: int) -> None:
     objects = cluster(seed)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.scaleup import recorded
 from tests.scaleup.groups import DRIVER, group
 from tests.scaleup.recorded import Case
+from tests.seeds import seeds
 from tonnage.groups import options as options_of
 from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
@@ -168,7 +169,7 @@ def test_no_promise_is_broken_with_everything_on(start: int) -> None:
 
 
 @settings(
-    max_examples=150,
+    max_examples=seeds(60),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.seeds import seeds
 from tonnage.simulation import explorer, random_scenarios
 
-SEEDS, TOGETHER = 32, 4
+SEEDS, TOGETHER = seeds(32), 4
 TOOL = Path(__file__).parents[2] / "tools" / "explore"
 
 
