@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import kubernetes
@@ -111,8 +112,10 @@ def test_replicas_are_scaled(client: kubernetes.client.ApiClient) -> None:
     assert apps.read_namespaced_stateful_set_scale("web", "default").spec.replicas == 4
 
 
-def test_kinds_are_discovered(client: kubernetes.client.ApiClient) -> None:
-    resource = DynamicClient(client).resources.get(api_version="storage.k8s.io/v1", kind="CSINode")
+def test_kinds_are_discovered(client: kubernetes.client.ApiClient, tmp_path: Path) -> None:
+    # What it discovers it keeps, by address, for the next one who listens there.
+    dynamic = DynamicClient(client, cache_file=str(tmp_path / "kinds.json"))
+    resource = dynamic.resources.get(api_version="storage.k8s.io/v1", kind="CSINode")
     resource.create(body={"metadata": {"name": "n1"}, "spec": {"drivers": []}})
     assert [one.metadata.name for one in resource.get().items] == ["n1"]
 
