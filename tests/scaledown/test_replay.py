@@ -9,10 +9,14 @@ from tests.scaledown import replay
 from tests.scaledown.clusters import DB, DRIVER, WEB, budget, db, volume, web
 from tests.seeds import seeds
 from tonnage.api import Cluster
+from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.scenarios import NodeGroup, NodeGroupSpec
+from tonnage.scaledown import decision
+from tonnage.scaledown.inputs import ScaleDownInputs
+from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
 
 ZONES = ("z1", "z2", "z3")
@@ -84,3 +88,24 @@ def test_the_clusters_are_worth_it() -> None:
         moved += sum(len(node.moves) for node in plan.going)
     assert drained > 5
     assert moved > 10
+
+
+def test_a_decision_leaves_the_snapshot_as_it_was() -> None:
+    for seed in range(15):
+        objects = cluster(seed)
+        inputs = Cluster(objects).inputs({**AT_ONCE, "scaleDownUtilizationThreshold": 0.9})
+        snapshot = inputs.cluster.snapshot
+        before = contents(snapshot)
+        decision.decide(ScaleDownInputs.of(inputs, objects))
+        assert contents(snapshot) == before
+
+
+def contents(snapshot: Snapshot) -> dict[str, object]:
+    size = snapshot.table.size
+    return {
+        "used": [column.data[:size].tolist() for column in snapshot.columns.used],
+        "slots": {one.name: one.used.data[:size].tolist() for one in snapshot.slots.drivers()},
+        "alive": snapshot.table.alive.data[:size].tolist(),
+        "pods": {key: (record.node_name, record.row) for key, record in snapshot.pods.items()},
+        "nodes": {name: record.row for name, record in snapshot.nodes.items()},
+    }
