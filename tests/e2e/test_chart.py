@@ -1,6 +1,7 @@
 """The chart as Helm renders it: valid, least in rights, and the same as the kustomize parts."""
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from tests.chart.helm import (
     required,
 )
 from tests.deploy.manifests import documents
+from tests.migration.test_golden import CASES, migrated
 
 pytestmark = required("helm")
 
@@ -243,3 +245,13 @@ def test_rules_are_good_rules() -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_that_migrate_writes_are_accepted(case: str, tmp_path: Path) -> None:
+    migrated(case, "--write", str(tmp_path))
+    values = yaml.safe_load((tmp_path / "values.yaml").read_text())
+    (container,) = only(render(values), "Deployment", "tonnage")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert "--dry-run" in container["args"]

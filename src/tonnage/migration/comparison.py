@@ -192,8 +192,8 @@ def _group_rows(
 ) -> Iterable[GroupRow]:
     ours: dict[str, int] = {}
     for decision in decisions:
-        for bought in decision.plan.limits:
-            ours.setdefault(bought.group, 0)
+        for limit in decision.plan.limits:
+            ours.setdefault(limit.group, 0)
         for done in decision.done:
             if done.deed == "increase" and not done.error:
                 ours[done.group] = ours.get(done.group, 0) + done.nodes

@@ -90,7 +90,6 @@ class MachineType(NamedTuple):
     labels: Mapping[str, str]
     capacity: Mapping[str, Any]
     allocatable: Mapping[str, Any]
-    known_by: str
 
 
 def migrate(
@@ -381,7 +380,6 @@ def _of_node(node: Node) -> MachineType:
         labels=labels,
         capacity=_plain(node.status.capacity),
         allocatable=_plain(node.status.allocatable),
-        known_by=f"node {node.metadata.name}",
     )
 
 
@@ -404,7 +402,7 @@ def _of_machine(machine: InstanceType) -> MachineType:
         f"{_AWS}memory": str(machine.memory),
         **({f"{_AWS}category": parts[1], f"{_AWS}generation": parts[2]} if parts else {}),
     }
-    return MachineType(machine.name, labels, resources, resources, "EC2")
+    return MachineType(machine.name, labels, resources, resources)
 
 
 def _plain(resources: Mapping[str, Any]) -> dict[str, Any]:
