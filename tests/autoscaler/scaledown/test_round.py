@@ -125,3 +125,15 @@ def test_a_set_with_a_replica_that_is_not_ready_keeps_its_nodes(monkeypatch: Pat
     options = {"scaleDownEnabled": True, "maxNodesTotal": 3}
     _, course = play(monkeypatch, sets=20, options=options, duration=200)
     assert course.words() == []
+
+
+def test_a_decision_that_fails_stops_nothing_else(monkeypatch: Patch) -> None:
+    class Failing(ScriptedDecider):
+        async def decide(self, *_: Any, **__: Any) -> ScaleDownDecision:
+            raise ZeroDivisionError("of a rule")
+
+    ensemble, course = play(monkeypatch, pods=1, decider=Failing, duration=150)
+    assert ensemble.autoscaler is not None
+    autoscaler = ensemble.autoscaler.autoscaler
+    assert (course.words(), autoscaler.failure) == ([], None)
+    assert "ZeroDivisionError" in autoscaler.document["tonnage"]["scaleDown"]["held"]

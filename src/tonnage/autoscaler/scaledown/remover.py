@@ -103,11 +103,14 @@ class NodeRemover:
         for removal in removals:
             self._tasks[removal.node] = task
 
-    async def attend(self, config: AutoscalerConfig, *, ours: Collection[str]) -> None:
+    async def attend(
+        self, config: AutoscalerConfig, *, ours: Collection[str], leaving: Collection[str]
+    ) -> None:
         """Once a round: go on with what nobody works on, forget what is over.
 
         Nodes that are marked though they are not being removed are given back to the scheduler: of
-        those that are `ours` to remove all, of others only if the mark says that it is ours.
+        those that are `ours` to remove all, of others only if the mark says that it is ours. None is
+        that is `leaving`, as its provider says.
         """
         self._config = config
         waiting: dict[str, list[Removal]] = {}
@@ -120,13 +123,13 @@ class NodeRemover:
             elif removal.stage is not Stage.DELETED:
                 unit = removal.group if removal.whole_group else f"node {removal.node}"
                 waiting.setdefault(unit, []).append(removal)
-            elif self._now() - removal.at > _GONE_WITHIN:
+            elif self._now() - removal.at > _GONE_WITHIN and removal.node not in leaving:
                 self.removals.pop(removal.node)
         for together in waiting.values():
             self.start(together, config)
         for node in self._world.cache(Node):
             name = node.metadata.name
-            if name in self.removals or taints.not_deleted(node) is None:
+            if name in self.removals or name in leaving or taints.not_deleted(node) is None:
                 continue
             if name in ours or taints.CORDONED in node.metadata.annotations:
                 await self.release(name)

@@ -171,13 +171,15 @@ class ScaleDown:
             now = self._now()
             self._added.update({one.group: now for one in situation.plan.scale_ups})
         ours = {name for group in situation.provided.groups for name in group.nodes}
+        machines = situation.provided.machines.values()
+        leaving = {one.name for some in machines for one in some if one.deleting}
         await self._places.expire()
         if config.scale_down_enabled:
             self._watch()
-            await self._remover.attend(config, ours=ours)
+            await self._remover.attend(config, ours=ours, leaving=leaving)
             self.report = await self._decided(situation, config, ours)
         else:
-            await self._remover.attend(config, ours=())
+            await self._remover.attend(config, ours=(), leaving=leaving)
             await self._forget(config)
             self.report = ScaleDownReport(removals=dict(self._remover.removals))
         return self.report.problems
@@ -190,7 +192,11 @@ class ScaleDown:
     async def _decided(
         self, situation: Situation, config: AutoscalerConfig, ours: set[str]
     ) -> ScaleDownReport:
-        hold = situation.blocked or self._workloads.hold() or self._podless(config)
+        hold = (
+            situation.blocked
+            or self._workloads.hold(detaching=bool(config.volume_detach_timeout))
+            or self._podless(config)
+        )
         report = ScaleDownReport(
             enabled=True,
             held=hold,
@@ -202,7 +208,15 @@ class ScaleDown:
             return report
         now = self._now()
         self._load_candidates(config, ours, now=now)
-        plan, state = await self._decider.decide(situation.assessed, self._state(), config=config)
+        try:
+            plan, state = await self._decider.decide(
+                situation.assessed, self._state(), config=config
+            )
+        except Exception as error:
+            # What was bought stands, and nothing goes; the next round decides anew.
+            _log.exception("scale-down not decided")
+            failed = f"scale-down not decided: {type(error).__name__}: {error}"
+            return report._replace(held=failed, problems=(failed,))
         self._note(plan, state, now=now)
         problem = await self._soft_taints.update(
             self._unneeded.keys() - self._remover.removals.keys(), config, ours=ours, now=now

@@ -17,6 +17,7 @@ from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.pods import Pod
+from tonnage.objects.storage import VolumeAttachment
 from tonnage.objects.workloads import (
     DaemonSet,
     Job,
@@ -102,10 +103,20 @@ class Workloads:
             self._known[key] = (replicas,)
         self._controllers = None
 
-    def hold(self) -> str:
-        """Why nothing may be removed: without budgets and controllers nobody knows what is safe."""
-        for kind, cache in self._caches.items():
-            if cache.obstacle is not None:
+    def hold(self, *, detaching: bool = True) -> str:
+        """Why nothing may be removed: without budgets and controllers nobody knows what is safe.
+
+        Nor, if volumes are to be waited for, without attachments.
+        """
+        caches = dict(self._caches)
+        if detaching:
+            caches[VolumeAttachment] = self._world.cache(VolumeAttachment)
+        for kind, cache in caches.items():
+            missing = cache.obstacle
+            if missing is not None and missing.forbidden:
+                group = f"group {missing.group}" if missing.group else "the core group"
+                return f"missing right: verb {missing.verb}, kind {missing.kind}, {group}"
+            if missing is not None:
                 return f"{kind.__name__} objects cannot be read"
             if not cache.synced:
                 return f"{kind.__name__} objects are not all known yet"
