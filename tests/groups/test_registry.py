@@ -72,6 +72,12 @@ def test_nodes_asked_for_are_upcoming_though_the_provider_does_not_tell_yet() ->
     assert standing(look(asked(2), 0, now=30)).upcoming == 2
 
 
+def test_nodes_that_were_given_back_are_not_upcoming() -> None:
+    registry = asked(2)
+    registry.removed("g", 1)
+    assert standing(look(registry, 1, now=30, ready=1)).upcoming == 0
+
+
 def test_a_target_that_stays_low_is_believed_after_a_while() -> None:
     one = standing(look(asked(2), 0, now=61))
     assert (one.upcoming, one.scaling_up) == (0, False)

@@ -102,6 +102,7 @@ class Autoscaler:
             registry=metrics.registry,
             about=lambda: self._status.about(self._config.current),
             write_down=self._save,
+            removed=lambda *nodes: self._registry.removed(*nodes),
             worker=worker,
         )
         self._saving = asyncio.Lock()

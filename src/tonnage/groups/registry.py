@@ -213,6 +213,12 @@ class Registry:
                 known, increase=known.increase - nodes, target=known.target - nodes
             )
 
+    def removed(self, group: str, nodes: int) -> None:
+        """Nodes that had come were given back: so many fewer are told of from here on."""
+        known = self._requests.get(group)
+        if known is not None:
+            self._requests[group] = msgspec.structs.replace(known, target=known.target - nodes)
+
     def failed(
         self, group: str, failure: Failure, *, now: float, patience: GroupPatience
     ) -> GroupBackoff:

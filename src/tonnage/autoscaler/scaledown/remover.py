@@ -62,10 +62,12 @@ class NodeRemover:
         moving: Callable[[Pod, str], None],
         write_down: Callable[[], Awaitable[None]],
         delay_reason: Callable[[str], str],
+        removed: Callable[[str, int], None],
     ) -> None:
         """`objection` says why a node had better stay, by what is known now; `delay_reason` why it
         did not go earlier. `moving` is told of pods that are about to be evicted, and their places.
-        What is under way is written down before anything irrevocable happens.
+        What is under way is written down before anything irrevocable happens, and `removed` is
+        told when nodes of a group were.
         """
         self._world = world
         self._actuator = actuator
@@ -79,6 +81,7 @@ class NodeRemover:
         self._moving = moving
         self._write_down = write_down
         self._delay_reason = delay_reason
+        self._removed = removed
         self._config = AutoscalerConfig()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.removals: dict[str, Removal] = {}
@@ -109,8 +112,8 @@ class NodeRemover:
         """Once a round: go on with what nobody works on, forget what is over.
 
         Nodes that are marked though they are not being removed are given back to the scheduler: of
-        those that are `ours` to remove all, of others only if the mark says that it is ours. None is
-        that is `leaving`, as its provider says.
+        those that are `ours` to remove all, of others only if the mark says that it is ours; of
+        those that are `leaving`, as their provider says, none.
         """
         self._config = config
         waiting: dict[str, list[Removal]] = {}
@@ -295,6 +298,7 @@ class NodeRemover:
             await self._actuator.delete(group, names, reason=f"scale-down: {removals[0].reason}")
         finally:
             self.done, self._actuator.done = [*self.done, *self._actuator.done], []
+        self._removed(group, len(names))
         now = self._now()
         self.deleted[group] = now
         for removal in removals:

@@ -87,6 +87,7 @@ class ScaleDown:
         registry: CollectorRegistry,
         about: Callable[[], InvolvedObject],
         write_down: Callable[[], Awaitable[None]],
+        removed: Callable[[str, int], None],
         worker: Worker,
     ) -> None:
         self._world = world
@@ -123,6 +124,7 @@ class ScaleDown:
             moving=self._places.hold,
             write_down=write_down,
             delay_reason=lambda node: self._delays.get(node, NO_DELAY),
+            removed=removed,
         )
 
     @property
