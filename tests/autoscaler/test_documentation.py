@@ -8,7 +8,14 @@ import msgspec
 from tonnage.autoscaler.config import AutoscalerConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXT = (DOCS / "configuration.md").read_text() + (DOCS / "scale-down.md").read_text()
+SECTIONS = (DOCS / "scale-down.md").read_text().split("\n## ")
+"""Those of the plan and its reasons have tables, too."""
+TEXT = "\n".join(
+    (
+        (DOCS / "configuration.md").read_text(),
+        *(one for one in SECTIONS if one.startswith(("Options", "Settings"))),
+    )
+)
 FIELDS = {field.encode_name for field in msgspec.structs.fields(AutoscalerConfig)}
 
 
