@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.cli.lazy import LazyCommand, LazyGroup
 from tonnage.errors import InputError, TonnageError
 
@@ -195,7 +195,7 @@ def main() -> None:
 
 def _complain(message: str) -> None:
     one_line = " ".join(message.split())
-    printing.echo(f"tonnage: error: {one_line}", err=True)
+    console.echo(f"tonnage: error: {one_line}", err=True)
 
 
 def _discard_output() -> None:

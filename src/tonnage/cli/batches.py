@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from tonnage import files
-from tonnage.cli import parallel, printing
+from tonnage.cli import console, parallel
 from tonnage.errors import InputError
 from tonnage.objects import codec, printable
 
@@ -70,7 +70,7 @@ def run(path: str, answer: Answer, *, jobs: int, lenient: bool) -> None:
                 raise InputError(piece.error)
     progress.finish()
     if failed:
-        printing.warn(f"scenarios that could not be used: {failed:,}")
+        console.warn(f"scenarios that could not be used: {failed:,}")
 
 
 class _Piece(NamedTuple):
@@ -189,8 +189,8 @@ class _Progress:
     def finish(self) -> None:
         if self._shown and self._said != self._started:
             self._say()
-            printing.echo(err=True)
+            console.echo(err=True)
 
     def _say(self) -> None:
         rate = self._count / max(time.monotonic() - self._started, 1e-9)
-        printing.progress(f"{self._count:,} scenarios, {rate:,.0f}/s")
+        console.progress(f"{self._count:,} scenarios, {rate:,.0f}/s")

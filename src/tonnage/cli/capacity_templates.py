@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, services
+from tonnage.cli import console, services
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def capacity_templates(
         client, clock, rng = cluster
         if uninstall:
             deleted = await program.uninstall(client, settings, clock=clock, rng=rng)
-            printing.echo(f"{deleted} objects deleted from namespace {service.namespace}")
+            console.echo(f"{deleted} objects deleted from namespace {service.namespace}")
             return
         await program.CapacityProgram(
             client, settings=settings, files=files, clock=clock, rng=rng, new_id=services.new_id

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import connecting, decision_files, printing, reading
+from tonnage.cli import cluster_call, cluster_source, console, decision_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,8 +41,8 @@ Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
     help="Events and the status ConfigMap as manifests; repeatable. Without any, a live cluster is "
     "read.",
 )
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @click.option(
     "--namespace",
     metavar="NAME",
@@ -58,7 +58,7 @@ Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
     show_default=True,
     help="The name of that ConfigMap.",
 )
-@printing.output_option
+@console.output_option
 @click.pass_context
 def compare_decisions(
     ctx: click.Context,
@@ -98,7 +98,7 @@ def compare_decisions(
 
         documents = load_plain(filenames)
     else:
-        documents = connecting.talk(
+        documents = cluster_call.talk(
             lambda client: _from_cluster(client, namespace, config_map),
             kubeconfig=kubeconfig,
             context=context,
@@ -112,7 +112,7 @@ def compare_decisions(
     if form in ("json", "yaml"):
         import msgspec
 
-        printing.print_document("DecisionComparison", form=form, **msgspec.to_builtins(made))
+        console.print_document("DecisionComparison", form=form, **msgspec.to_builtins(made))
     else:
         _print(made, wide=form == "wide")
     sys.stdout.flush()
@@ -134,7 +134,7 @@ async def _from_cluster(client: "Client", namespace: str, config_map: str) -> li
     try:
         found.append((await client.get(config_maps, config_map, namespace=namespace)).written)
     except errors.NotFound:
-        printing.warn(f"there is no ConfigMap {namespace}/{config_map}")
+        console.warn(f"there is no ConfigMap {namespace}/{config_map}")
     return found
 
 
@@ -150,7 +150,7 @@ def _print(made: "DecisionComparison", *, wide: bool) -> None:
     pods = [one for one in made.pods if wide or not one.same]
     groups = [one for one in made.groups if wide or not one.same]
     if pods:
-        printing.print_table(
+        console.print_table(
             ["POD", "CLUSTER-AUTOSCALER", "TONNAGE", "WHY"],
             [
                 [
@@ -163,9 +163,9 @@ def _print(made: "DecisionComparison", *, wide: bool) -> None:
             ],
             alarming=[number for number, one in enumerate(pods) if not one.same],
         )
-        printing.echo()
+        console.echo()
     if groups:
-        printing.print_table(
+        console.print_table(
             ["GROUP", "CLUSTER-AUTOSCALER", "TONNAGE", "TARGET", "SCALE-UP"],
             [
                 [
@@ -179,15 +179,15 @@ def _print(made: "DecisionComparison", *, wide: bool) -> None:
             ],
             alarming=[number for number, one in enumerate(groups) if not one.same],
         )
-        printing.echo()
+        console.echo()
     agree = sum(one.same for one in made.pods)
-    printing.echo(
+    console.echo(
         f"{agree} of {len(made.pods)} pods and {sum(one.same for one in made.groups)} of"
         f" {len(made.groups)} groups alike; {made.decisions} decisions, {made.events} events"
         + (f", from {made.since} to {made.until}" if made.since else "")
     )
     for text in made.warnings:
-        printing.warn(text)
+        console.warn(text)
 
 
 def _said(word: "Word") -> str:

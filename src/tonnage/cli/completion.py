@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from tonnage.cli import printing
+from tonnage.cli import console
 
 VARIABLE = "_TONNAGE_COMPLETE"
 
@@ -34,4 +34,4 @@ def completion(shell: str) -> None:
 
     chosen = get_completion_class(shell)
     assert chosen is not None
-    printing.print_lines(chosen(program, {}, "tonnage", VARIABLE).source())
+    console.print_lines(chosen(program, {}, "tonnage", VARIABLE).source())

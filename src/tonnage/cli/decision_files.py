@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.errors import InputError, TonnageError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def read(file: str) -> "list[LoggedDecision]":
         raise InputError(f"{file}: no line is a decision; expected one line of JSON for each")
     for number in cut_off:
         # Whoever wrote it was killed meanwhile; that must not hide the other decisions.
-        printing.note(f"{file}:{number}: the line is not complete, and left out")
+        console.note(f"{file}:{number}: the line is not complete, and left out")
     return found
 
 

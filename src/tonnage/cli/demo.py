@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import console
 
 if TYPE_CHECKING:
     from tonnage.report.timeline import Timeline
@@ -65,8 +65,8 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
         html_file.write_text(page(runs, origin=report_origin.origin()), encoding="utf-8")
     except OSError as error:
         raise InputError(f"--html {html_file}: {error.strerror or error}") from error
-    printing.echo()
-    printing.echo(f"Charts of both: {html_file}")
+    console.echo()
+    console.echo(f"Charts of both: {html_file}")
     if keep:
         _keep(chosen[0])
 
@@ -83,9 +83,9 @@ async def _played(act: "Act", *, number: int, of: int, plain: bool) -> "Timeline
 
 
 def _print_summary(runs: "list[Timeline]") -> None:
-    from tonnage.cli import printing
+    from tonnage.cli import console
 
-    printing.echo()
+    console.echo()
     rows = [
         ["pods running", *(str(run.samples[-1].pods.running) for run in runs)],
         ["pods stuck on a node", *(str(run.summary.stuck_at_end) for run in runs)],
@@ -102,7 +102,7 @@ def _print_summary(runs: "list[Timeline]") -> None:
             ),
         ],
     ]
-    printing.print_table(["", *(run.label.upper() for run in runs)], rows)
+    console.print_table(["", *(run.label.upper() for run in runs)], rows)
 
 
 def _keep(act: "Act") -> None:
@@ -132,8 +132,8 @@ def _keep(act: "Act") -> None:
             groups.write_text(_manifests(ensemble))
             debug = DebugServer("127.0.0.1:0", documents=ensemble.debug_documents)
             await open_until_the_end.enter_async_context(debug.listening())
-            printing.echo()
-            printing.echo("The cluster runs on; Ctrl-C ends it. In another terminal:")
+            console.echo()
+            console.echo("The cluster runs on; Ctrl-C ends it. In another terminal:")
             for line in (
                 f"export KUBECONFIG={path}",
                 "kubectl get pods,nodes",
@@ -142,7 +142,7 @@ def _keep(act: "Act") -> None:
                 f"tonnage plan --node-groups {groups}",
                 f"tonnage why db-0 --url http://127.0.0.1:{debug.port}",
             ):
-                printing.echo(f"  {line}")
+                console.echo(f"  {line}")
 
         serving: list[asyncio.Task[None]] = []
 

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
-from tonnage.cli import printing
+from tonnage.cli import console
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -34,9 +34,9 @@ class PlainView:
         self._use: list[Use] = []
 
     def __enter__(self) -> "PlainView":
-        printing.echo()
-        printing.echo(self._title)
-        printing.echo(self._about)
+        console.echo()
+        console.echo(self._title)
+        console.echo(self._about)
         return self
 
     def __exit__(
@@ -47,16 +47,16 @@ class PlainView:
     ) -> None:
         width = max((len(one.node) for one in self._use), default=0)
         for one in self._use:
-            printing.echo(f"         {one.node.ljust(width)}  {one.driver}  {one.bar}")
+            console.echo(f"         {one.node.ljust(width)}  {one.driver}  {one.bar}")
 
     def show(self, scene: "Scene") -> None:
         at = f"{scene.sample.at:5.1f} s"
         for one in scene.decisions[self._told :]:
-            printing.echo(f"{at}  decided: {one.group} +{one.nodes} ({one.reason})")
+            console.echo(f"{at}  decided: {one.group} +{one.nodes} ({one.reason})")
         self._told = len(scene.decisions)
         line = counts(scene)
         if line != self._last:
-            printing.echo(f"{at}  {line}")
+            console.echo(f"{at}  {line}")
             self._last = line
         self._use = uses(scene)
 

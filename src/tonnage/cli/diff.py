@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def diff(ctx: click.Context, before: str, after: str, form: Format, fail_on: str
 
         fields = msgspec.to_builtins(found)
         del fields["apiVersion"]
-        printing.print_document(fields.pop("kind"), form=form, **fields)
+        console.print_document(fields.pop("kind"), form=form, **fields)
     sys.stdout.flush()
     ctx.exit(1 if _fails(found, fail_on) else 0)
 

@@ -1,6 +1,6 @@
 """The difference of two plans for people: in one line, or in a few tables."""
 
-from tonnage.cli import podlists, printing
+from tonnage.cli import console, podlists
 from tonnage.cli.plan_table import money
 from tonnage.cli.podlists import counted, listed
 from tonnage.scaleup.plan_diff import LimitValue, Place, PlanDiff
@@ -35,12 +35,12 @@ def in_one_line(found: PlanDiff) -> str:
 def print_diff(found: PlanDiff) -> None:
     """Print what changed, each kind of change in its own part."""
     if found.equal:
-        printing.echo("The plans are the same.")
+        console.echo("The plans are the same.")
         return
-    printing.echo(f"{in_one_line(found)}.")
+    console.echo(f"{in_one_line(found)}.")
     if found.partial is not None:
         which = "second" if found.partial.after else "first"
-        printing.echo(f"Only the {which} plan is partial: its time ran out.")
+        console.echo(f"Only the {which} plan is partial: its time ran out.")
     if found.groups:
         rows = [
             [one.group, f"{one.before:,}", f"{one.after:,}", f"{one.after - one.before:+,}"]
@@ -76,8 +76,8 @@ def print_diff(found: PlanDiff) -> None:
 
 def _print_section(headings: list[str], rows: list[list[str]]) -> None:
     if rows:
-        printing.echo()
-        printing.print_table(headings, rows)
+        console.echo()
+        console.print_table(headings, rows)
 
 
 def _moves(found: PlanDiff) -> list[list[str]]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, reading
+from tonnage.cli import cluster_source, console
 
 if TYPE_CHECKING:
     from tonnage.doctor.evidence import Evidence
@@ -17,17 +17,17 @@ FOUND = 1
 
 
 @click.group(invoke_without_command=True)
-@reading.filename_option
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.filename_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @click.option(
     "--node-groups",
     metavar="FILE",
     multiple=True,
     help="NodeGroup manifests, or a KubeSchedulerConfiguration, beside the cluster; repeatable.",
 )
-@reading.version_option
-@reading.gates_option
+@cluster_source.version_option
+@cluster_source.gates_option
 @click.option(
     "--preview",
     metavar="opt-in=DRIVER",
@@ -40,7 +40,7 @@ FOUND = 1
     show_default=True,
     help="The least severity for which the exit code is 1.",
 )
-@printing.output_option
+@console.output_option
 @click.pass_context
 def doctor(
     ctx: click.Context,
@@ -52,7 +52,7 @@ def doctor(
     feature_gates: dict[str, bool],
     preview: str | None,
     fail_on: str,
-    form: printing.Format,
+    form: console.Format,
 ) -> None:
     """Find what will go wrong with volumes, before it does.
 
@@ -98,8 +98,8 @@ def doctor(
 
 @doctor.command(short_help="Say what the code of a finding means, and what to do.")
 @click.argument("code", required=False)
-@printing.output_option
-def explain(code: str | None, form: printing.Format) -> None:
+@console.output_option
+def explain(code: str | None, form: console.Format) -> None:
     """Say what a finding's code means and what to do; all codes if none is given.
 
     \b
@@ -115,15 +115,15 @@ def explain(code: str | None, form: printing.Format) -> None:
             {"code": one.code, "title": one.title, "meaning": one.meaning, "fix": one.fix}
             for one in chosen
         ]
-        printing.print_document("FindingCodeList", form=form, codes=rows)
+        console.print_document("FindingCodeList", form=form, codes=rows)
     elif code is None:
-        printing.print_table(["CODE", "TITLE"], [[one.code, one.title] for one in chosen])
+        console.print_table(["CODE", "TITLE"], [[one.code, one.title] for one in chosen])
     else:
         (one,) = chosen
-        printing.echo(f"{one.code}: {one.title}", bold=True)
-        printing.echo()
-        printing.print_lines(f"{click.wrap_text(one.meaning, 79)}\n\n")
-        printing.print_lines(click.wrap_text(f"What to do: {one.fix}", 79) + "\n")
+        console.echo(f"{one.code}: {one.title}", bold=True)
+        console.echo()
+        console.print_lines(f"{click.wrap_text(one.meaning, 79)}\n\n")
+        console.print_lines(click.wrap_text(f"What to do: {one.fix}", 79) + "\n")
 
 
 def gathered(
@@ -144,7 +144,7 @@ def gathered(
     from tonnage.files import ScenarioOptions
     from tonnage.rules import features
 
-    loaded = reading.read(
+    loaded = cluster_source.read(
         filenames,
         lenient=True,
         kubeconfig=kubeconfig,
@@ -173,9 +173,9 @@ def _driver(preview: str | None) -> str | None:
     return driver
 
 
-def _print_findings(findings: "list[Finding]", form: printing.Format) -> None:
+def _print_findings(findings: "list[Finding]", form: console.Format) -> None:
     if form in ("json", "yaml"):
-        printing.print_document(
+        console.print_document(
             "FindingList",
             form=form,
             findings=[
@@ -191,20 +191,20 @@ def _print_findings(findings: "list[Finding]", form: printing.Format) -> None:
         )
         return
     if not findings:
-        printing.echo("No findings.")
+        console.echo("No findings.")
         return
-    printing.print_table(
+    console.print_table(
         ["CODE", "SEVERITY", "OBJECT", "FINDING"],
         [[one.code, one.severity, one.object, one.message] for one in findings],
         alarming={at for at, one in enumerate(findings) if one.severity == "error"},
     )
-    printing.echo()
-    printing.echo('Meaning and remedy of each: "tonnage doctor explain CODE".')
+    console.echo()
+    console.echo('Meaning and remedy of each: "tonnage doctor explain CODE".')
 
 
-def _print_preview(found: "Preview", form: printing.Format) -> None:
+def _print_preview(found: "Preview", form: console.Format) -> None:
     if form in ("json", "yaml"):
-        printing.print_document(
+        console.print_document(
             "OptInPreview",
             form=form,
             driver=found.driver,
@@ -219,22 +219,22 @@ def _print_preview(found: "Preview", form: printing.Format) -> None:
         )
         return
     if found.opted_in_already:
-        printing.echo(f"{found.driver} has opted in already.")
-    printing.echo(
+        console.echo(f"{found.driver} has opted in already.")
+    console.echo(
         f"{len(found.nodes)} of {found.nodes_in_all} nodes lack {found.driver} and would take no"
         " pod with its volumes" + _named(found.nodes)
     )
-    printing.echo(
+    console.echo(
         f"{len(found.waiting)} waiting pods would fit on fewer nodes" + _end(found.waiting)
     )
     if found.waiting:
         rows = [[one.pod, str(one.fits_now), str(one.fits_then)] for one in found.waiting]
-        printing.print_table(["POD", "FITS NOW", "FITS THEN"], rows)
-    printing.echo(
+        console.print_table(["POD", "FITS NOW", "FITS THEN"], rows)
+    console.echo(
         f"{len(found.running)} pods run on such nodes; they stay, and could not come back"
         + _named(found.running)
     )
-    printing.echo(f"{len(found.groups)} node groups could not grow for it" + _named(found.groups))
+    console.echo(f"{len(found.groups)} node groups could not grow for it" + _named(found.groups))
 
 
 def _named(names: tuple[str, ...], *, most: int = 10) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def _tell(url: str, kubeconfig: Path | None) -> None:
             kubeconfigs.write(kubeconfig, url)
         except OSError as error:
             raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
-    printing.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
+    console.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
     if kubeconfig is None:
-        printing.print_lines(kubeconfigs.text(url))
+        console.print_lines(kubeconfigs.text(url))
     else:
-        printing.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)
+        console.echo(f"Try: kubectl --kubeconfig {kubeconfig} get namespaces", err=True)

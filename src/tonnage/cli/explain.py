@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import podlists, printing, reading, selection, waiting, watch
+from tonnage.cli import cluster_source, console, podlists, progress_line, selection, watch
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,23 +19,23 @@ FEW = 10
 
 @click.command()
 @click.argument("pods", metavar="[POD]...", nargs=-1)
-@reading.takes_cluster
-@reading.returning_option
-@reading.enforcement_option
+@cluster_source.takes_cluster
+@cluster_source.returning_option
+@cluster_source.enforcement_option
 @click.option("-n", "--namespace", metavar="NAME", default="", help="Only pods of this namespace.")
 @click.option(
     "-A", "--all-namespaces", "everywhere", is_flag=True, help="Pods of all namespaces, as always."
 )
 @selection.selector_option
 @watch.watchable
-@printing.output_option
+@console.output_option
 def explain(
     cluster: "Cluster",
     pods: tuple[str, ...],
     namespace: str,
     everywhere: bool,
     selector: "LabelSelector | None",
-    form: printing.Format,
+    form: console.Format,
 ) -> None:
     """Say where each pending pod fits, and why not elsewhere.
 
@@ -58,26 +58,26 @@ def explain(
     if everywhere and namespace:
         raise click.UsageError("-A means all namespaces and -n one: give one of them")
     if cluster.enforcement_remark:
-        printing.note(cluster.enforcement_remark)
+        console.note(cluster.enforcement_remark)
     chosen = _chosen(cluster, pods, namespace)
     if selector is not None:
         chosen = [pod for pod in chosen if selection.matches(selector, cluster.labels(pod))]
     if form in ("json", "yaml"):
         documents = [_document(one) for one in _explained(cluster, chosen)]
-        printing.print_document("Explanation", form=form, pods=documents)
+        console.print_document("Explanation", form=form, pods=documents)
         return
     if not chosen:
-        printing.echo("No pending pods" + (f" in namespace {namespace}." if namespace else "."))
+        console.echo("No pending pods" + (f" in namespace {namespace}." if namespace else "."))
     if form == "wide":
         for position, explanation in enumerate(_explained(cluster, chosen)):
             if position:
-                printing.echo()
+                console.echo()
             _print(explanation, wide=True)
         return
     few = len(cluster.nodes) <= FEW
     for position, alike in enumerate(cluster.alike(chosen)):
         if position:
-            printing.echo()
+            console.echo()
         if few:
             _print(cluster.explain(alike[0]), wide=False, alike=alike)
         else:
@@ -86,7 +86,7 @@ def explain(
 
 def _explained(cluster: "Cluster", chosen: list[str]) -> "Iterator[Explanation]":
     done = 0
-    with waiting.shown(lambda: f"explaining: {done:,} of {len(chosen):,} pods"):
+    with progress_line.shown(lambda: f"explaining: {done:,} of {len(chosen):,} pods"):
         for pod in chosen:
             yield cluster.explain(pod)
             done += 1
@@ -106,13 +106,13 @@ def _chosen(cluster: "Cluster", pods: tuple[str, ...], namespace: str) -> list[s
 
 def _print_overview(found: "Overview") -> None:
     where = f" (runs on {found.node})" if found.node else ""
-    printing.echo(f"{_names(found.pods)}{where}: {found.summary}")
+    console.echo(f"{_names(found.pods)}{where}: {found.summary}")
     for warning in found.warnings:
-        printing.echo(f"warning: {warning}")
+        console.echo(f"warning: {warning}")
     if not found.groups:
         return
-    printing.echo()
-    printing.print_table(
+    console.echo()
+    console.print_table(
         ["NODES", "PLUGIN", "REASON", "WHICH"],
         [
             [
@@ -150,17 +150,17 @@ def _document(explanation: "Explanation") -> dict[str, object]:
 
 def _print(explanation: "Explanation", *, wide: bool, alike: "Sequence[str]" = ()) -> None:
     where = f" (runs on {explanation.node})" if explanation.node else ""
-    printing.echo(f"{_names(alike or [explanation.pod])}{where}: {explanation.summary}")
+    console.echo(f"{_names(alike or [explanation.pod])}{where}: {explanation.summary}")
     for warning in explanation.warnings:
-        printing.echo(f"warning: {warning}")
+        console.echo(f"warning: {warning}")
     if not explanation.verdicts:
         return
-    printing.echo()
+    console.echo()
     headings = ["NODE", "PLUGIN", "REASON"]
     if wide:
         headings = ["NODE", "PHASE", "PLUGIN", "CODE", "REASON", "CAUSE", "FACTS"]
     rows = [_row(one, running_on=explanation.node, wide=wide) for one in explanation.verdicts]
-    printing.print_table(headings, rows)
+    console.print_table(headings, rows)
 
 
 def _row(verdict: "Verdict", *, running_on: str, wide: bool) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, reading, waiting
+from tonnage.cli import cluster_source, console, progress_line
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ TELLING_OPTIONS = ("priorities", "grpcExpanderUrl", "grpcExpanderCert")
 
 @click.command()
 @click.argument("target", metavar="FILE")
-@reading.filename_option
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.filename_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @click.option(
     "--node-groups",
     metavar="FILE",
@@ -44,7 +44,7 @@ TELLING_OPTIONS = ("priorities", "grpcExpanderUrl", "grpcExpanderCert")
     metavar="NAME",
     help="Name of the Scenario.  [default: that of the input, or the context]",
 )
-@reading.lenient_option
+@cluster_source.lenient_option
 def export(
     target: str,
     filenames: tuple[str, ...],
@@ -75,7 +75,7 @@ def export(
     # Before reading, which takes a while: what comes into being meanwhile is young, not unborn.
     now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     taken_at = "" if filenames else now
-    loaded = reading.read(
+    loaded = cluster_source.read(
         filenames,
         lenient=lenient,
         kubeconfig=kubeconfig,
@@ -85,13 +85,13 @@ def export(
     )
     called = name or ("" if anonymise else loaded.name) or UNNAMED
     if anonymise:
-        with waiting.shown("renaming"):
+        with progress_line.shown("renaming"):
             loaded = _anonymised(loaded, names)
-    with waiting.shown("writing"):
+    with progress_line.shown("writing"):
         scenario_writer.write(target, loaded, name=called, taken_at=taken_at)
     if target != scenario_writer.STANDARD_OUTPUT:
         when = f", taken at {taken_at}: plan it with --now {taken_at}" if taken_at else ""
-        printing.note(f"{target}: {len(loaded.objects):,} objects{when}")
+        console.note(f"{target}: {len(loaded.objects):,} objects{when}")
 
 
 def _anonymised(loaded: "Loaded", names: str | None) -> "Loaded":
@@ -106,7 +106,7 @@ def _anonymised(loaded: "Loaded", names: str | None) -> "Loaded":
     scenario = loaded.scenario
     telling = [one for one in TELLING_OPTIONS if scenario is not None and one in scenario.options]
     if scenario is not None and telling:
-        printing.warn(f"left out, because they name things: options {', '.join(telling)}")
+        console.warn(f"left out, because they name things: options {', '.join(telling)}")
         options = {key: one for key, one in scenario.options.items() if key not in telling}
         scenario = msgspec.structs.replace(scenario, options=options)
     return msgspec.structs.replace(loaded, objects=renamed, scenario=scenario)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,11 +124,11 @@ def discover(
 
 def warn_of(found: Discovered) -> None:
     for text in found.warnings:
-        printing.warn(text)
+        console.warn(text)
     if found.others:
         some = ", ".join(found.others[:3])
         more = f" and {len(found.others) - 3:,} more" if len(found.others) > 3 else ""
-        printing.note(f"in no group, because no label says of one: {some}{more}")
+        console.note(f"in no group, because no label says of one: {some}{more}")
 
 
 def _of_nodes(nodes: "Sequence[Node]", label: str) -> Discovered:
@@ -153,7 +153,7 @@ def _of_pools(
     kubeconfig: str | None,
     context: str | None,
 ) -> Discovered:
-    from tonnage.cli import connecting
+    from tonnage.cli import cluster_call
     from tonnage.files.plain import load_plain
     from tonnage.migration import karpenter
     from tonnage.objects import codec, kinds
@@ -162,7 +162,7 @@ def _of_pools(
     if filenames:
         documents = load_plain(filenames)
     else:
-        documents = connecting.talk(_listed_pools, kubeconfig=kubeconfig, context=context)
+        documents = cluster_call.talk(_listed_pools, kubeconfig=kubeconfig, context=context)
     pools = karpenter.pools_of(documents)
     if not pools:
         raise InputError("--provider karpenter: there is no NodePool of karpenter.sh")
@@ -192,7 +192,7 @@ async def _listed_pools(client: "Client") -> list[dict[str, Any]]:
 def _of_provider(
     nodes: "Sequence[Node]", wanted: GroupSource, *, kubeconfig: str | None, context: str | None
 ) -> Discovered:
-    from tonnage.cli import connecting, run_providers
+    from tonnage.cli import cluster_call, run_providers
 
     discovery = wanted.discovery
     if wanted.source == "aws" and not discovery:
@@ -224,7 +224,7 @@ def _of_provider(
             )
             return await _asked(provider, wanted.source)
 
-    return connecting.talk(ask, kubeconfig=kubeconfig, context=context, read_only=True)
+    return cluster_call.talk(ask, kubeconfig=kubeconfig, context=context, read_only=True)
 
 
 async def _asked(provider: "Provider", name: str) -> Discovered:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tonnage import files
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.errors import InputError
 from tonnage.groups import node_group_objects
 from tonnage.objects import kinds
@@ -29,7 +29,7 @@ def check(path: str, *, lenient: bool) -> None:
         )
     if loaded.skipped:
         unread = ", ".join(f"{count} {kind}" for kind, count in sorted(loaded.skipped.items()))
-        printing.warn(f"--node-groups {path}: not read, being no NodeGroup: {unread}")
+        console.warn(f"--node-groups {path}: not read, being no NodeGroup: {unread}")
 
 
 def note_groups_without_nodes(objects: Iterable[KubeObject]) -> None:
@@ -45,7 +45,7 @@ def note_groups_without_nodes(objects: Iterable[KubeObject]) -> None:
         ):
             continue
         wanted = ", ".join(f"{key}={value}" for key, value in selector.match_labels.items())
-        printing.note(
+        console.note(
             f"NodeGroup {group.metadata.name}: no node matches its nodeSelector"
             f"{f' ({wanted})' if wanted else ''}, so it counts as a group without nodes"
         )

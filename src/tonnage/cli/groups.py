@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import group_discovery, printing, reading
+from tonnage.cli import cluster_source, console, group_discovery
 
 if TYPE_CHECKING:
     from tonnage.cli.group_discovery import Discovered
@@ -24,9 +24,9 @@ def groups() -> None:
 
 
 @groups.command(short_help="Write NodeGroups after nodes, a cloud or NodePools.")
-@reading.filename_option
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.filename_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @group_discovery.options
 @click.option(
     "-o",
@@ -58,7 +58,7 @@ def discover(
       tonnage groups discover --provider aws > groups.yaml
       tonnage groups discover --provider clusterapi --context management
     """
-    loaded = reading.read(filenames, lenient=True, kubeconfig=kubeconfig, context=context)
+    loaded = cluster_source.read(filenames, lenient=True, kubeconfig=kubeconfig, context=context)
     found = group_discovery.discover(
         loaded.objects, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
     )
@@ -66,7 +66,7 @@ def discover(
     if form == "table":
         _print_table(found)
     elif form == "json":
-        printing.print_document("NodeGroupList", form="json", items=_documents(found))
+        console.print_document("NodeGroupList", form="json", items=_documents(found))
     else:
         _print_file(found)
 
@@ -80,7 +80,7 @@ def _documents(found: "Discovered") -> list[dict[str, Any]]:
 
 
 def _print_table(found: "Discovered") -> None:
-    printing.print_table(
+    console.print_table(
         ["GROUP", "NODES", "MIN", "MAX", "RECOGNISED BY"],
         [
             [
@@ -99,8 +99,8 @@ def _print_file(found: "Discovered") -> None:
     import yaml
 
     for one, document in zip(found.groups, _documents(found), strict=True):
-        printing.echo("---")
-        printing.echo(f"# {one.by}")
+        console.echo("---")
+        console.echo(f"# {one.by}")
         for remark in one.remarks:
-            printing.echo(f"# {remark}")
-        printing.print_lines(yaml.safe_dump(document, sort_keys=False, width=100))
+            console.echo(f"# {remark}")
+        console.print_lines(yaml.safe_dump(document, sort_keys=False, width=100))

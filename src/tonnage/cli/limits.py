@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import limits_learned, printing
+from tonnage.cli import console, limits_learned
 from tonnage.errors import InputError
 from tonnage.groups import catalogue
 from tonnage.objects import limit_keys, resources
@@ -154,10 +154,10 @@ def key(drivers: tuple[str, ...], filenames: tuple[str, ...], form: Format) -> N
 
 
 def _csi_drivers(filenames: tuple[str, ...]) -> "dict[str, CSIDriver]":
-    from tonnage.cli import reading
+    from tonnage.cli import cluster_source
     from tonnage.objects.storage import CSIDriver
 
-    loaded = reading.read(filenames, lenient=False)
+    loaded = cluster_source.read(filenames, lenient=False)
     return {one.metadata.name: one for one in loaded.objects if isinstance(one, CSIDriver)}
 
 
@@ -184,9 +184,9 @@ def _refuse_too_many_enis(instance_type: str, enis: int) -> None:
 
 def _print(kind: str, headings: Sequence[str], rows: list[Row], *, form: Format) -> None:
     if form != "table":
-        printing.print_document(kind, form=form, items=rows)
+        console.print_document(kind, form=form, items=rows)
     elif rows:
-        printing.print_table(headings, [[_cell(value) for value in row.values()] for row in rows])
+        console.print_table(headings, [[_cell(value) for value in row.values()] for row in rows])
 
 
 def _cell(value: str | int | bool) -> str:

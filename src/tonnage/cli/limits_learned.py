@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import connecting, installation, printing, reading
+from tonnage.cli import cluster_call, cluster_source, console, installation
 
 if TYPE_CHECKING:
     from tonnage.cluster.client import Client
@@ -25,19 +25,19 @@ namespace_option = click.option(
 
 
 @click.command()
-@reading.filename_option
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.filename_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @namespace_option
-@reading.lenient_option
-@printing.output_option
+@cluster_source.lenient_option
+@console.output_option
 def learned(
     filenames: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
     namespace: str | None,
     lenient: bool,
-    form: printing.Format,
+    form: console.Format,
 ) -> None:
     """Show what instance types have taught about attach limits.
 
@@ -52,10 +52,12 @@ def learned(
       tonnage limits learned -f cluster.json
     """
     if filenames:
-        loaded = reading.read(filenames, lenient=lenient, kubeconfig=kubeconfig, context=context)
+        loaded = cluster_source.read(
+            filenames, lenient=lenient, kubeconfig=kubeconfig, context=context
+        )
         lessons = _from_objects(loaded.objects)
     else:
-        lessons = connecting.talk(
+        lessons = cluster_call.talk(
             lambda client: _stored(client, namespace), kubeconfig=kubeconfig, context=context
         )
     if form in ("json", "yaml"):
@@ -70,9 +72,9 @@ def learned(
             }
             for one in lessons
         ]
-        printing.print_document("LearnedLimitList", form=form, items=rows)
+        console.print_document("LearnedLimitList", form=form, items=rows)
     elif lessons:
-        printing.print_table(
+        console.print_table(
             ["TYPE", "DRIVER", "KIND", "COUNT", "NODE", "LAST SEEN"],
             [
                 [
@@ -87,15 +89,15 @@ def learned(
             ],
         )
     else:
-        printing.echo("Nothing was learned so far.")
+        console.echo("Nothing was learned so far.")
 
 
 @click.command()
 @click.option("--type", "instance_type", metavar="TYPE", default="", help="Of this instance type.")
 @click.option("--driver", metavar="NAME", default="", help="Of this CSI driver.")
 @click.option("--all", "everything", is_flag=True, help="All there is.")
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @namespace_option
 def forget(
     instance_type: str,
@@ -118,12 +120,12 @@ def forget(
     """
     if everything == bool(instance_type or driver):
         raise click.UsageError("say what to forget: --type, --driver or both, or else --all")
-    dropped = connecting.talk(
+    dropped = cluster_call.talk(
         lambda client: _forgotten(client, namespace, instance_type, driver),
         kubeconfig=kubeconfig,
         context=context,
     )
-    printing.echo(f"{dropped} forgotten.")
+    console.echo(f"{dropped} forgotten.")
 
 
 def _shown(seconds: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.api.cluster import with_namespaces
-from tonnage.cli import cluster_errors, connecting, printing, waiting
+from tonnage.cli import cluster_call, cluster_errors, console, progress_line
 from tonnage.cluster import config, errors, resources
 from tonnage.cluster.client import Client, Listing
 from tonnage.cluster.config import Access
@@ -150,14 +150,14 @@ class _Reading:
         self.version = ""
         self._access = access
         self._environ = environ
-        self._patience = connecting.patience(timeout)
+        self._patience = cluster_call.patience(timeout)
 
     async def all(self, kinds: Consequences, *, beside: bool = False) -> None:
         async with connections.connected(
             self._access, environ=self._environ, patience=self._patience
         ) as connection:
             client = connection.client
-            with waiting.shown(f"asking {self._access.endpoint.server}"):
+            with progress_line.shown(f"asking {self._access.endpoint.server}"):
                 self.version = self._modelled(await client.version())
             for kind, consequence in kinds.items():
                 await self._kind(client, resources.of(kind), consequence, into=self.objects)
@@ -166,7 +166,7 @@ class _Reading:
 
     async def _kind(self, client: Client, kind: Any, consequence: str, *, into: list[Any]) -> None:
         already = len(into)
-        with waiting.shown(lambda: f"listing {kind.plural}: {len(into) - already:,}"):
+        with progress_line.shown(lambda: f"listing {kind.plural}: {len(into) - already:,}"):
             try:
                 await self._pages(client, kind, into=into)
             except errors.Forbidden as error:
@@ -178,12 +178,12 @@ class _Reading:
                 if not consequence:
                     raise ClusterError(f"{missing}: without them there is no answer") from error
                 self.unread.add(kind.kind)
-                printing.warn(f"{missing}: going on without, {consequence}")
+                console.warn(f"{missing}: going on without, {consequence}")
             except errors.NotFound as error:
                 if not consequence:
                     raise
                 self.unread.add(kind.kind)
-                printing.warn(f"{error}: going on without {kind.full_name}, {consequence}")
+                console.warn(f"{error}: going on without {kind.full_name}, {consequence}")
 
     async def _pages(self, client: Client, kind: Any, *, into: list[Any]) -> None:
         already = len(into)

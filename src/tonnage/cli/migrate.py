@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import connecting, printing, reading
+from tonnage.cli import cluster_call, cluster_source, console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ _ORDER: "tuple[Outcome, ...]" = ("not supported", "setting", "argument", "not ne
     help="Manifests of the old autoscaler: its Deployment and the ConfigMap of its priorities, or "
     "NodePools and Nodes; - is standard input; repeatable. Without any, a live cluster is read.",
 )
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @click.option(
     "--from",
     "program",
@@ -88,7 +88,7 @@ def migrate(
     if filenames:
         documents, nodes = _from_files(filenames)
     else:
-        documents, nodes = connecting.talk(
+        documents, nodes = cluster_call.talk(
             _from_cluster, kubeconfig=kubeconfig, context=context, read_only=True
         )
     made = _migrated(documents, nodes, _machines(instance_types), program=program)
@@ -99,7 +99,7 @@ def migrate(
     else:
         import msgspec
 
-        printing.print_document("Migration", form=form, **msgspec.to_builtins(made))
+        console.print_document("Migration", form=form, **msgspec.to_builtins(made))
 
 
 def _from_files(filenames: tuple[str, ...]) -> "tuple[list[dict[str, Any]], list[Node]]":
@@ -139,7 +139,7 @@ async def _from_cluster(client: "Client") -> "tuple[list[dict[str, Any]], list[N
         except errors.NotFound:
             continue
         except errors.Forbidden as error:
-            printing.warn(f"{error}: {kind} objects are not looked at")
+            console.warn(f"{error}: {kind} objects are not looked at")
     return found, (await client.list(Node)).items
 
 
@@ -195,9 +195,9 @@ def _migrated(
 
 def _print(made: "Migration") -> None:
     rows = sorted(made.followed, key=lambda one: _ORDER.index(one.outcome))
-    printing.echo(f"{made.program} as {made.source}", bold=True)
-    printing.echo()
-    printing.print_table(
+    console.echo(f"{made.program} as {made.source}", bold=True)
+    console.echo()
+    console.print_table(
         ["SETTING", "VALUE", "OUTCOME", "HERE", "NOTE"],
         [
             [one.setting, one.value or "-", one.outcome, one.target or "-", one.note or "-"]
@@ -206,15 +206,15 @@ def _print(made: "Migration") -> None:
         alarming=[number for number, one in enumerate(rows) if one.outcome == "not supported"],
     )
     counts = Counter(one.outcome for one in rows)
-    printing.echo()
-    printing.echo(
+    console.echo()
+    console.echo(
         f"{len(rows)} settings: "
         + ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ORDER if counts[outcome])
         + f"; {len(made.node_groups)} node groups"
     )
-    printing.echo(f"tonnage run --dry-run --config=config.yaml {' '.join(made.arguments)}".rstrip())
+    console.echo(f"tonnage run --dry-run --config=config.yaml {' '.join(made.arguments)}".rstrip())
     for text in made.warnings:
-        printing.warn(text)
+        console.warn(text)
 
 
 def _write(made: "Migration", directory: str) -> None:
@@ -231,7 +231,7 @@ def _write(made: "Migration", directory: str) -> None:
             _dump(where / "node-groups.yaml", list(made.node_groups))
     except OSError as error:
         raise InputError(f"{error.filename or where}: {error.strerror}") from error
-    printing.note(
+    console.note(
         f"written to {directory}: {', '.join(sorted(one.name for one in where.iterdir()))}"
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import connecting, printing, services
+from tonnage.cli import cluster_call, console, services
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def node_agent(
         if once:
             import json
 
-            printing.print_json(json.dumps(program.agent.document(), indent=2))
+            console.print_json(json.dumps(program.agent.document(), indent=2))
 
     service.run(publish, read_only=dry_run)
 
@@ -182,10 +182,10 @@ def uninstall(service: services.ServiceOptions, node_name: str | None, dry_run: 
             found = True
             parts = [*one.keys, *(f"count of {driver} in the CSINode" for driver in one.csinode)]
             verb = "would remove" if dry_run else "removed"
-            printing.echo(f"{one.node}: {verb} {', '.join(parts) or 'the annotation'}")
+            console.echo(f"{one.node}: {verb} {', '.join(parts) or 'the annotation'}")
         if not found:
-            printing.echo("nothing is published")
+            console.echo("nothing is published")
 
-    connecting.talk(
+    cluster_call.talk(
         remove, kubeconfig=service.kubeconfig, context=service.context, read_only=dry_run
     )

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from tonnage.cli import group_discovery, plan_settings, printing, reading, waiting, watch
+from tonnage.cli import (
+    cluster_source,
+    console,
+    group_discovery,
+    plan_settings,
+    progress_line,
+    watch,
+)
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,9 +45,9 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 
 
 @click.command()
-@reading.filename_option
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.filename_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @click.option(
     "--node-groups",
     metavar="FILE",
@@ -58,10 +65,10 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     is_flag=True,
     help="Say which nodes can go instead, where their pods land, and what keeps the others.",
 )
-@reading.lenient_option
-@reading.version_option
-@reading.gates_option
-@reading.legacy_option
+@cluster_source.lenient_option
+@cluster_source.version_option
+@cluster_source.gates_option
+@cluster_source.legacy_option
 @plan_settings.takes_settings
 @click.option(
     "--now",
@@ -114,7 +121,7 @@ def plan(
     now: float,
     what_ifs: tuple[str, ...],
     fail_on: tuple[str, ...],
-    form: printing.Format,
+    form: console.Format,
 ) -> None:
     """Say which node groups to grow for the pending pods.
 
@@ -145,8 +152,8 @@ def plan(
         for one in (supposed.rest if scale_down else what_ifs)
     ]
     # Reading a live cluster says itself what it is at; two lines would overwrite each other.
-    with waiting.shown("reading") if filenames else contextlib.nullcontext():
-        loaded = reading.read(
+    with progress_line.shown("reading") if filenames else contextlib.nullcontext():
+        loaded = cluster_source.read(
             filenames,
             lenient=lenient,
             kubeconfig=kubeconfig,
@@ -169,7 +176,7 @@ def plan(
         legacy_attach_limits=legacy_attach_limits,
     )
     if cluster.enforcement_remark:
-        printing.note(cluster.enforcement_remark)
+        console.note(cluster.enforcement_remark)
     asked, memory = cluster, None
     if changes:
         asked = cluster.with_objects(_changed(cluster, loaded.objects, changes))
@@ -192,14 +199,14 @@ def plan(
     sys.stdout.flush()
     failures = _failures(made.plan, fail_on)
     if failures:
-        printing.note(f"ends with code 1: {', '.join(failures)}")
+        console.note(f"ends with code 1: {', '.join(failures)}")
         ctx.exit(1)
 
 
 def _decided(cluster: "Cluster", now: float, memory: "TemplateMemory | None" = None) -> "Decision":
     from tonnage.objects.codec import collector_paused
 
-    with waiting.shown("deciding"), collector_paused():
+    with progress_line.shown("deciding"), collector_paused():
         return cluster.decide(now=now, memory=memory)
 
 
@@ -219,7 +226,7 @@ def _with_groups(loaded: "Loaded", found: group_discovery.Discovered) -> "Loaded
     written = {one.metadata.name for one in loaded.objects if isinstance(one, NodeGroup)}
     new = [one for one in found.groups if one.group.metadata.name not in written]
     if new and not any(one.group.spec.template for one in new):
-        printing.note(
+        console.note(
             f"{len(new)} node groups by labels of nodes; their maxSize is a guess: tonnage groups"
             " discover > groups.yaml, correct it, and give --node-groups groups.yaml"
         )
@@ -245,9 +252,9 @@ def _reader(*, lenient: bool) -> "Callable[[str], Iterable[KubeObject]]":
     def read(path: str) -> "Iterable[KubeObject]":
         loaded = files.load([path], lenient=lenient, expand=False)
         for problem in loaded.problems:
-            printing.warn(f"left out: {problem}")
+            console.warn(f"left out: {problem}")
         for text in loaded.notes:
-            printing.note(text)
+            console.note(text)
         return loaded.objects
 
     return read
@@ -260,11 +267,11 @@ def _changed(
 
     changed = whatif.apply(objects, changes)
     for text in changed.notes:
-        printing.note(text)
+        console.note(text)
     features = cluster.features
     enforced = features.volume_limit_scaling or features.enforce_opt_in
     if any(isinstance(one, whatif.OptIn) for one in changes) and not enforced:
-        printing.note(
+        console.note(
             "what-if opt-in: of no effect while the gate VolumeLimitScaling is off, unless"
             " --enforce-opt-in says always"
         )
@@ -279,12 +286,12 @@ def _kept(objects: "list[KubeObject]", changes: "Sequence[Change]") -> "list[Kub
     return whatif.apply(objects, keeping).objects
 
 
-def _print_document(made: "Decision", form: printing.Format) -> None:
+def _print_document(made: "Decision", form: console.Format) -> None:
     from tonnage.cli import documents
 
     fields = documents.plan(made)
     del fields["apiVersion"]
-    printing.print_document(fields.pop("kind"), form=form, **fields)
+    console.print_document(fields.pop("kind"), form=form, **fields)
 
 
 def _print_table(made: "Decision", before: "Decision | None", *, wide: bool) -> None:
@@ -294,8 +301,8 @@ def _print_table(made: "Decision", before: "Decision | None", *, wide: bool) -> 
     plan_table.print_plan(made, wide=wide)
     if before is not None:
         found = plan_diff.compare(before.plan, made.plan)
-        printing.echo()
-        printing.echo(f"Against the cluster as it is: {diff_table.in_one_line(found)}.")
+        console.echo()
+        console.echo(f"Against the cluster as it is: {diff_table.in_one_line(found)}.")
     plan_table.print_warnings(made.plan, wide=wide)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from tonnage.cli import documents, plan_table, podlists, printing
+from tonnage.cli import console, documents, plan_table, podlists
 from tonnage.scaleup.decision import Decision
 
 MOST_ROWS = 30
@@ -12,7 +12,7 @@ MOST_ROWS = 30
 def print_plan(made: Decision) -> None:
     """Print the plan as Markdown."""
     plan = made.plan
-    printing.echo(f"### {plan_table.summary(plan, made.inputs.nodes)}")
+    console.echo(f"### {plan_table.summary(plan, made.inputs.nodes)}")
     cost = documents.cost_of(made)
     if plan.scale_ups:
         rows = [
@@ -27,8 +27,8 @@ def print_plan(made: Decision) -> None:
         ]
         _table(("buy", "nodes", "pods", "cost per hour", "why"), rows)
     if cost.in_all is not None and plan.scale_ups:
-        printing.echo()
-        printing.echo(f"Cost per hour: **{plan_table.money(cost.in_all)}**")
+        console.echo()
+        console.echo(f"Cost per hour: **{plan_table.money(cost.in_all)}**")
     if plan.not_helped:
         reasons: dict[str, list[str]] = {}
         for left in plan.not_helped:
@@ -39,21 +39,21 @@ def print_plan(made: Decision) -> None:
         ]
         _table(("left out", "why"), left_out)
     if plan.warnings:
-        printing.echo()
+        console.echo()
         for warning in plan.warnings[:MOST_ROWS]:
-            printing.echo(f"- ⚠ {_cell(warning)}")
+            console.echo(f"- ⚠ {_cell(warning)}")
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     found = list(rows)
-    printing.echo()
-    printing.echo(f"| {' | '.join(headings)} |")
-    printing.echo("|" + "---|" * len(headings))
+    console.echo()
+    console.echo(f"| {' | '.join(headings)} |")
+    console.echo("|" + "---|" * len(headings))
     for row in found[:MOST_ROWS]:
-        printing.echo(f"| {' | '.join(map(_cell, row))} |")
+        console.echo(f"| {' | '.join(map(_cell, row))} |")
     if len(found) > MOST_ROWS:
-        printing.echo()
-        printing.echo(f"… and {len(found) - MOST_ROWS:,} more")
+        console.echo()
+        console.echo(f"… and {len(found) - MOST_ROWS:,} more")
 
 
 def _cell(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import durations, reading
+from tonnage.cli import cluster_source, durations
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster
@@ -38,7 +38,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         default=None,
         help="Count attach slots on nodes that do not exist yet.  [default: yes]",
     )
-    @reading.enforcement_option
+    @cluster_source.enforcement_option
     @click.option(
         "--max-nodes-total",
         type=click.IntRange(min=0),
@@ -112,7 +112,7 @@ def cluster_of(loaded: "Loaded", settings: Mapping[str, object], **version: Any)
     given = msgspec.structs.replace(scenario, options={**scenario.options, **settings})
     return Cluster.of(
         msgspec.structs.replace(loaded, scenario=given),
-        max_pd_vols=reading.max_pd_vols(),
+        max_pd_vols=cluster_source.max_pd_vols(),
         **version,
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tonnage.cli import podlists, printing
+from tonnage.cli import console, podlists
 from tonnage.cli.podlists import counted, listed
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
@@ -20,9 +20,9 @@ _ROWS = 20
 def print_plan(made: Decision, *, wide: bool) -> None:
     """Print a plan as tables; `wide` leaves nothing out."""
     plan = made.plan
-    printing.echo(summary(plan, made.inputs.nodes))
+    console.echo(summary(plan, made.inputs.nodes))
     if plan.partial:
-        printing.echo(
+        console.echo(
             "The plan is partial: time ran out before all groups were looked at.", bold=True
         )
     if plan.scale_ups:
@@ -43,10 +43,10 @@ def print_warnings(plan: Plan, *, wide: bool) -> None:
     """Say what may make the plan wrong, on standard error."""
     shown = plan.warnings if wide else plan.warnings[:_ROWS]
     for warning in shown:
-        printing.warn(warning)
+        console.warn(warning)
     if len(plan.warnings) > len(shown):
         more = len(plan.warnings) - len(shown)
-        printing.warn(f"{counted(more, 'more warning')}; -o wide has them all")
+        console.warn(f"{counted(more, 'more warning')}; -o wide has them all")
 
 
 def money(price: float) -> str:
@@ -95,8 +95,8 @@ def _print_purchases(made: Decision, prices: Mapping[str, float | None]) -> None
                 why(one.group, plan, made.inputs.options.expander),
             ]
         )
-    printing.echo()
-    printing.print_table(headings, rows)
+    console.echo()
+    console.print_table(headings, rows)
 
 
 def _fullest(scale_up: ScaleUp, fillings: Sequence[Filling]) -> str:
@@ -144,8 +144,8 @@ def _print_bounds(plan: Plan, prices: Mapping[str, float | None]) -> None:
     if cheapest is not None and len(costs) == len(plan.scale_ups):
         cost = sum(costs)
         text += f", for {money(cost)} an hour where {money(cheapest)} is the least"
-    printing.echo()
-    printing.echo(f"{text}.")
+    console.echo()
+    console.echo(f"{text}.")
 
 
 def _print_placements(plan: Plan) -> None:
@@ -157,8 +157,8 @@ def _print_placements(plan: Plan) -> None:
         [node.name, one.group, _phrases(node.pods)] for one in plan.scale_ups for node in one.nodes
     ]
     if rows:
-        printing.echo()
-        printing.print_table(["NODE", "NEW IN", "PENDING PODS THAT GO THERE"], rows)
+        console.echo()
+        console.print_table(["NODE", "NEW IN", "PENDING PODS THAT GO THERE"], rows)
 
 
 def _phrases(pods: Iterable[str]) -> str:
@@ -185,10 +185,10 @@ def _print_left_out(plan: Plan, *, wide: bool) -> None:
             if example.never_fits:
                 alarming.add(len(rows))
             rows.append([series.phrase, why_left_out(example)])
-    printing.echo()
-    printing.print_table(["LEFT OUT", "WHY"], rows, alarming=alarming)
+    console.echo()
+    console.print_table(["LEFT OUT", "WHY"], rows, alarming=alarming)
     if hidden:
-        printing.echo(f"… and {counted(hidden, 'more pod')}; -o wide has them all")
+        console.echo(f"… and {counted(hidden, 'more pod')}; -o wide has them all")
     if wide:
         detail = [
             [listed([one.phrase for one in podlists.in_series(pods)]), *_verdict(reason)]
@@ -196,8 +196,8 @@ def _print_left_out(plan: Plan, *, wide: bool) -> None:
             for reason in example.reasons
         ]
         if detail:
-            printing.echo()
-            printing.print_table(["LEFT OUT", "GROUP", "PLUGIN", "CODE", "REASON"], detail)
+            console.echo()
+            console.print_table(["LEFT OUT", "GROUP", "PLUGIN", "CODE", "REASON"], detail)
 
 
 def _buckets(not_helped: Iterable[NotHelped]) -> list[_Bucket]:
@@ -271,21 +271,21 @@ def _print_limits(plan: Plan, *, wide: bool) -> None:
     if not limits:
         return
     shown = limits if wide else limits[:_ROWS]
-    printing.echo()
-    printing.print_table(
+    console.echo()
+    console.print_table(
         ["GROUP", "DRIVER", "SLOTS PER NODE", "WHO SAYS SO"],
         [[one.group, one.driver, *_limit(one)] for one in shown],
     )
     if len(limits) > len(shown):
-        printing.echo(
+        console.echo(
             f"… and {counted(len(limits) - len(shown), 'more limit')}; -o wide has them all"
         )
 
 
 def _print_pools(plan: Plan) -> None:
     if plan.pools:
-        printing.echo()
-        printing.print_table(
+        console.echo()
+        console.print_table(
             ["GROUP", "POOL", "FREE SLOTS PER NODE", "WHO SAYS SO"],
             [[one.group, one.pool, f"{one.free:,}", one.source] for one in plan.pools],
         )
@@ -293,8 +293,8 @@ def _print_pools(plan: Plan) -> None:
 
 def _print_storage(plan: Plan) -> None:
     if plan.storage:
-        printing.echo()
-        printing.print_table(
+        console.echo()
+        console.print_table(
             ["GROUP", "STORAGE CLASS", "STORAGE PER NODE", "LARGEST VOLUME", "WHO SAYS SO"],
             [
                 [one.group, one.storage_class, *map(_size, (one.capacity, one.largest)), one.source]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import connecting, printing, reading
+from tonnage.cli import cluster_call, cluster_source, console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@reading.filename_option
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.filename_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @click.option(
     "--after",
     metavar="DURATION",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Evict at most so many.",
 )
-@printing.output_option
+@console.output_option
 def rescue(
     filenames: tuple[str, ...],
     kubeconfig: str | None,
@@ -41,7 +41,7 @@ def rescue(
     after: str,
     evict: bool,
     budget: int,
-    form: printing.Format,
+    form: console.Format,
 ) -> None:
     """Find pods stuck in ContainerCreating because their node is over its attach limit.
 
@@ -71,7 +71,7 @@ def rescue(
         _evict(evidence, stuck, kubeconfig=kubeconfig, context=context, budget=budget)
 
 
-def _print(stuck: "list[Stuck]", form: printing.Format) -> None:
+def _print(stuck: "list[Stuck]", form: console.Format) -> None:
     if form in ("json", "yaml"):
         rows = [
             {
@@ -84,12 +84,12 @@ def _print(stuck: "list[Stuck]", form: printing.Format) -> None:
             }
             for one in stuck
         ]
-        printing.print_document("StuckPodList", form=form, pods=rows)
+        console.print_document("StuckPodList", form=form, pods=rows)
         return
     if not stuck:
-        printing.echo("No pod is stuck for want of an attach slot.")
+        console.echo("No pod is stuck for want of an attach slot.")
         return
-    printing.print_table(
+    console.print_table(
         ["POD", "NODE", "DRIVER", "VOLUMES", "WAITED", "TO EVICT"],
         [
             [
@@ -117,6 +117,6 @@ def _evict(
     from tonnage.objects.pods import Pod
 
     async def evicting(client: "Client") -> None:
-        await rescuing.evict(client, stuck, evidence.of(Pod), budget=budget, tell=printing.note)
+        await rescuing.evict(client, stuck, evidence.of(Pod), budget=budget, tell=console.note)
 
-    connecting.talk(evicting, kubeconfig=kubeconfig, context=context)
+    cluster_call.talk(evicting, kubeconfig=kubeconfig, context=context)

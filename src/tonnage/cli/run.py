@@ -6,7 +6,7 @@ import click
 
 from tonnage.cli import run_providers, services, upstream_flags
 from tonnage.cli.capacity_templates import BesideTheLoop, compatibility_option, label_option
-from tonnage.cli.reading import gates_of
+from tonnage.cli.cluster_source import gates_of
 from tonnage.cli.run_providers import ProviderOptions
 from tonnage.cli.upstream_flags import UpstreamFlags
 from tonnage.errors import InputError

@@ -225,11 +225,11 @@ def _declared(wanted: ProviderOptions) -> "Callable[[Surroundings], _Source]":
 def _from_files(files: tuple[str, ...], sizes: dict[str, tuple[int, int]]) -> "Declarations":
     """Files are read once, so that every mistake in them is the end before anything begins."""
     from tonnage.autoscaler import declared_groups
-    from tonnage.cli import reading
+    from tonnage.cli import cluster_source
     from tonnage.objects.scenarios import NodeGroup
     from tonnage.providers.declarations import Declarations
 
-    loaded = reading.read(files, lenient=False)
+    loaded = cluster_source.read(files, lenient=False)
     groups = [obj for obj in loaded.objects if isinstance(obj, NodeGroup)]
     if not groups:
         raise InputError(f"{', '.join(files)}: there is no NodeGroup in it")

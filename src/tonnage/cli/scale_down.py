@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from tonnage.api import Cluster
-from tonnage.cli import printing, scale_down_table, waiting
+from tonnage.cli import console, progress_line, scale_down_table
 from tonnage.errors import InputError
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
@@ -47,22 +47,22 @@ def run(
     changes: Supposed,
     *,
     now: float | None,
-    form: printing.Format,
+    form: console.Format,
 ) -> ScaleDownPlan:
     """Decide and print."""
     _check(objects, changes)
-    with waiting.shown("deciding"), collector_paused():
+    with progress_line.shown("deciding"), collector_paused():
         plan = cluster.scale_down(
             now=now, ignored_budgets=changes.ignored_budgets, wanted=changes.wanted
         )
     if form in ("json", "yaml"):
         fields = msgspec.to_builtins(plan)
         del fields["apiVersion"]
-        printing.print_document(fields.pop("kind"), form=form, **fields)
+        console.print_document(fields.pop("kind"), form=form, **fields)
     else:
         scale_down_table.print_plan(plan, wide=form == "wide")
         for warning in plan.warnings:
-            printing.warn(warning)
+            console.warn(warning)
     return plan
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.cli.podlists import counted, in_series, listed
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 
@@ -13,11 +13,11 @@ _ROWS = 20
 
 def print_plan(plan: ScaleDownPlan, *, wide: bool) -> None:
     """Print a plan as tables; `wide` leaves nothing out."""
-    printing.echo(summary(plan))
+    console.echo(summary(plan))
     if plan.partial:
-        printing.echo("The plan is partial: time ran out before all nodes were tried.", bold=True)
+        console.echo("The plan is partial: time ran out before all nodes were tried.", bold=True)
     if plan.cool_down:
-        printing.echo(f"Nothing goes for now: {plan.cool_down}.")
+        console.echo(f"Nothing goes for now: {plan.cool_down}.")
     _print_going(plan.going, wide=wide)
     if wide:
         _print_moves(plan.going)
@@ -47,8 +47,8 @@ def _print_going(going: Sequence[NodeDecision], *, wide: bool) -> None:
         return
     ordered = sorted(going, key=lambda node: node.wave or 0)
     shown = ordered if wide else ordered[:_ROWS]
-    printing.echo()
-    printing.print_table(
+    console.echo()
+    console.print_table(
         ("WAVE", "NODE", "GROUP", "ACTION", "USED", "PODS GO TO", "SAVES"),
         [
             (
@@ -80,18 +80,18 @@ def _print_moves(going: Sequence[NodeDecision]) -> None:
         for move in node.moves
     ]
     if rows:
-        printing.echo()
-        printing.print_table(("WAVE", "POD", "FROM", "TO", "VOLUMES"), rows)
+        console.echo()
+        console.print_table(("WAVE", "POD", "FROM", "TO", "VOLUMES"), rows)
 
 
 def _print_staying(staying: Sequence[NodeDecision], *, wide: bool) -> None:
     if not staying:
         return
-    printing.echo()
+    console.echo()
     if not wide:
         _print_reasons(staying)
         return
-    printing.print_table(
+    console.print_table(
         ("NODE", "GROUP", "USED", "STAYS BECAUSE", "POD", "SINCE", "UNTIL", "WOULD GO WITH"),
         [
             (
@@ -120,7 +120,7 @@ def _print_reasons(staying: Sequence[NodeDecision]) -> None:
         more = f" and {len(nodes) - 5:,} more" if len(nodes) > 5 else ""
         cure = next((node.frees for node in nodes if node.frees), "-")
         rows.append((f"{len(nodes):,}", code, names + more, cure))
-    printing.print_table(("STAY", "BECAUSE", "NODES", "WOULD GO WITH, SAY"), rows)
+    console.print_table(("STAY", "BECAUSE", "NODES", "WOULD GO WITH, SAY"), rows)
 
 
 def _used(node: NodeDecision) -> str:
@@ -131,4 +131,4 @@ def _used(node: NodeDecision) -> str:
 
 def _say_more(count: int, what: str) -> None:
     if count > 0:
-        printing.echo(f"{counted(count, f'more {what}')}; -o wide has them all")
+        console.echo(f"{counted(count, f'more {what}')}; -o wide has them all")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.errors import InputError
 
 
@@ -30,13 +30,13 @@ def schema(kind: str | None, markdown: bool) -> None:
     if markdown:
         from tonnage.cli import schema_page
 
-        printing.print_lines(schema_page.page())
+        console.print_lines(schema_page.page())
         return
     if kind is None:
         rows = [[name, f"tonnage {by} -o json"] for name, (by, _) in output_types.PRINTED.items()]
         rows += [[name, "read by -f and --node-groups"] for name in output_types.READ]
         rows.append(["AutoscalerConfig", "read by tonnage run --config"])
-        printing.print_table(["KIND", "WHERE"], rows)
+        console.print_table(["KIND", "WHERE"], rows)
         return
     types = {name: type_ for name, (_, type_) in output_types.PRINTED.items()} | output_types.READ
     by_lower = {name.lower(): name for name in (*types, "AutoscalerConfig")}
@@ -70,4 +70,4 @@ def of(name: str, type_: Any) -> dict[str, Any]:
 def _print(made: dict[str, Any]) -> None:
     import msgspec
 
-    printing.print_json(msgspec.json.format(msgspec.json.encode(made), indent=2))
+    console.print_json(msgspec.json.format(msgspec.json.encode(made), indent=2))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
 
-from tonnage.cli import printing, reading
+from tonnage.cli import cluster_source, console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ class ServiceOptions:
 
         settings = dict(given or {})
         if "kube_max_pd_vols" in type_.__struct_fields__:
-            settings["kubeMaxPdVols"] = reading.max_pd_vols()
+            settings["kubeMaxPdVols"] = cluster_source.max_pd_vols()
         file = ConfigFile(
             Path(self.config_file) if self.config_file is not None else None,
             type_,
             given={name: value for name, value in settings.items() if value is not None},
         )
         for remark in file.remarks:
-            printing.warn(remark)
+            console.warn(remark)
         return file
 
     def run(
@@ -164,7 +164,7 @@ def schema_option(settings: str) -> Decorator:
 
         module, _colon, name = settings.partition(":")
         schema = msgspec.json.encode(config_file.schema(getattr(import_module(module), name)))
-        printing.print_json(msgspec.json.format(schema, indent=2))
+        console.print_json(msgspec.json.format(schema, indent=2))
         ctx.exit()
 
     return click.option(

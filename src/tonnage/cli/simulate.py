@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import printing, reading
+from tonnage.cli import cluster_source, console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     callback=_options,
     help="An option of the autoscaler, before those of the file; repeatable.",
 )
-@reading.enforcement_option
+@cluster_source.enforcement_option
 @click.option("--seed", type=int, help="Other chances than the file's.")
 @click.option("--duration", metavar="TIME", help="Shorter or longer than the file says, as 90m.")
 @click.option(
@@ -147,7 +147,7 @@ def _refuse_empty(simulation: "Simulation", file: str) -> None:
 
 
 def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline, ...]":
-    from tonnage.cli import waiting
+    from tonnage.cli import progress_line
     from tonnage.report import figures
     from tonnage.simulation import comparison, runner
 
@@ -160,7 +160,7 @@ def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline,
     def progress() -> str:
         return f"{figures.duration(at)} of {figures.duration(simulation.spec.duration)} played"
 
-    with waiting.shown(progress):
+    with progress_line.shown(progress):
         if compare:
             return comparison.compare(simulation, compare, watch=watch)
         return (runner.simulate(simulation, watch=watch),)
@@ -177,33 +177,33 @@ def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> 
             html_file.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"--html {html_file}: {error.strerror or error}") from None
-        printing.echo(f"The report is in {html_file}.", err=True)
+        console.echo(f"The report is in {html_file}.", err=True)
     if form == "json":
         document: Any = runs[0] if len(runs) == 1 else figures.compared(runs)
-        printing.print_json(timeline.encoded(document))
+        console.print_json(timeline.encoded(document))
     elif form == "csv":
-        printing.print_lines(csvtext.text(runs))
+        console.print_lines(csvtext.text(runs))
     else:
-        printing.print_lines(tables.text(runs))
+        console.print_lines(tables.text(runs))
 
 
 def _explore(count: int, first: int) -> None:
-    from tonnage.cli import waiting
+    from tonnage.cli import progress_line
     from tonnage.simulation import explorer
 
     broken = done = 0
     excused: Counter[str] = Counter()
-    with waiting.shown(lambda: f"{done} of {count} seeds played"):
+    with progress_line.shown(lambda: f"{done} of {count} seeds played"):
         for outcome in explorer.explore(range(first, first + count)):
             done += 1
             excused += outcome.excused
             for violation in outcome.violations:
-                printing.echo(f"seed {outcome.seed}: {violation}")
+                console.echo(f"seed {outcome.seed}: {violation}")
             if outcome.violations:
                 broken += 1
-                printing.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
-    printing.echo(f"seeds played: {count}; with violations: {broken}")
+                console.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
+    console.echo(f"seeds played: {count}; with violations: {broken}")
     for reason, times in excused.most_common():
-        printing.echo(f"excused: {times:6} {reason}")
+        console.echo(f"excused: {times:6} {reason}")
     if broken:
         raise click.exceptions.Exit(EXIT_VIOLATED)

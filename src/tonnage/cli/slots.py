@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import printing, reading, selection, slots_by, watch
+from tonnage.cli import cluster_source, console, selection, slots_by, watch
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ NOT_READ = "CSINodes could not be read, so drivers and attach limits of nodes ar
 
 
 @click.command()
-@reading.takes_cluster
+@cluster_source.takes_cluster
 @click.option(
     "--by",
     type=click.Choice(["node", "group", "type", "driver"]),
@@ -45,7 +45,7 @@ NOT_READ = "CSINodes could not be read, so drivers and attach limits of nodes ar
     help="Order of the rows; numbers from the least, what is no number last.  [default: as read]",
 )
 @watch.watchable
-@printing.output_option
+@console.output_option
 def slots(
     cluster: "Cluster",
     by: str,
@@ -53,7 +53,7 @@ def slots(
     nodes: tuple[str, ...],
     selector: "LabelSelector | None",
     order: str | None,
-    form: printing.Format,
+    form: console.Format,
 ) -> None:
     """Count the volume attach slots of every node, used and free.
 
@@ -95,14 +95,14 @@ def slots(
     if report.slots:
         _print_tables(report, wide=form == "wide")
     else:
-        printing.echo("No node has a CSI driver." if known else f"Not known: {NOT_READ}.")
+        console.echo("No node has a CSI driver." if known else f"Not known: {NOT_READ}.")
     if report.without_csinode:
         count = len(report.without_csinode)
         some = ", ".join(report.without_csinode[:5]) + (", ..." if count > 5 else "")
-        printing.echo()
-        printing.echo(f"Without a CSINode: {some}" + (f" ({count:,} nodes)" if count > 5 else ""))
+        console.echo()
+        console.echo(f"Without a CSINode: {some}" + (f" ({count:,} nodes)" if count > 5 else ""))
     for warning in report.warnings:
-        printing.warn(warning)
+        console.warn(warning)
 
 
 def _labelled(
@@ -148,8 +148,8 @@ def _refuse_unknown(what: str, asked: Iterable[str], known: Iterable[str]) -> No
             raise InputError(f"no {what} {name!r} in the input{hint}")
 
 
-def _print_document(report: "SlotReport", form: printing.Format) -> None:
-    printing.print_document(
+def _print_document(report: "SlotReport", form: console.Format) -> None:
+    console.print_document(
         "SlotReport",
         form=form,
         slots=[
@@ -187,13 +187,13 @@ def _print_document(report: "SlotReport", form: printing.Format) -> None:
 
 def _print_tables(report: "SlotReport", *, wide: bool) -> None:
     headings = ["NODE", "DRIVER", "LIMIT", "USED", "HELD", "FREE", "OVER BY"]
-    printing.print_table(
+    console.print_table(
         [*headings, "HELD VOLUMES"] if wide else headings,
         [_row(one, wide=wide) for one in report.slots],
         alarming={position for position, one in enumerate(report.slots) if one.over},
     )
-    printing.echo()
-    printing.print_table(
+    console.echo()
+    console.print_table(
         ["ALL NODES", "NODES", "LIMIT", "USED", "HELD", "FREE", "OVER BY"],
         [_total_row(one) for one in report.totals],
         alarming={position for position, one in enumerate(report.totals) if one.over},

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING, cast
 
-from tonnage.cli import printing
+from tonnage.cli import console
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster, DriverTotal
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 _GIB = 2**30
 
 
-def show(cluster: "Cluster", by: str, *, drivers: tuple[str, ...], form: printing.Format) -> None:
+def show(cluster: "Cluster", by: str, *, drivers: tuple[str, ...], form: console.Format) -> None:
     """Print the slots by group, type or driver; only of some drivers, if any are named."""
     report = cluster.slots_by(cast("By", by), now=time.time())
     shares = [one for one in report.shares if not drivers or one.total.driver in drivers]
     if form in ("json", "yaml"):
-        printing.print_document(
+        console.print_document(
             "StrandingReport",
             form=form,
             by=by,
@@ -28,9 +28,9 @@ def show(cluster: "Cluster", by: str, *, drivers: tuple[str, ...], form: printin
     if shares:
         _print_table(shares, by)
     else:
-        printing.echo("No node has a CSI driver.")
+        console.echo("No node has a CSI driver.")
     for warning in report.warnings:
-        printing.warn(warning)
+        console.warn(warning)
 
 
 def counts(one: "DriverTotal") -> list[str]:
@@ -85,7 +85,7 @@ def _print_table(shares: "list[SlotShare]", by: str) -> None:
     if by != "driver":
         headings = [by.upper(), *headings]
         tail = [*tail, "WOULD STRAND LESS"]
-    printing.print_table(
+    console.print_table(
         [*headings, *tail],
         [_row(one, by) for one in shares],
         alarming={position for position, one in enumerate(shares) if one.total.over},

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tonnage.cli import printing
+from tonnage.cli import console
 
 SETTINGS = "tonnage.cli.upstream_flags"
 """Where the context keeps the settings that flags come to, by their name in AutoscalerConfig."""
@@ -69,7 +69,7 @@ class UpstreamFlags(click.Command):
                 if FORMER[plain]:
                     foreign.append(f"--{FORMER[plain]}={value}")
                 else:
-                    printing.note(f"--{plain} has no effect: cluster-autoscaler 1.37 dropped it")
+                    console.note(f"--{plain} has no effect: cluster-autoscaler 1.37 dropped it")
                 continue
             if flag is None:
                 near = difflib.get_close_matches(f"--{plain}", [*options, *_dashed(flags.FLAGS)])
@@ -100,13 +100,13 @@ def _settings(foreign: list[str]) -> dict[str, Any]:
         if one.setting == "--v":
             continue
         if one.outcome == flags.NOT_NEEDED:
-            printing.note(f"{given} has no effect here: {one.note}")
+            console.note(f"{given} has no effect here: {one.note}")
         elif one.outcome == flags.NOT_SUPPORTED:
             flag = flags.known(one.setting)
             if flag is None or one.value != flag.default:
-                printing.warn(f"{given} is not supported: {one.note}")
+                console.warn(f"{given} is not supported: {one.note}")
         elif one.note:
-            printing.note(f"{given}: {one.note}")
+            console.note(f"{given}: {one.note}")
     return {
         name: value for name, value in made.config.items() if name not in ("apiVersion", "kind")
     }

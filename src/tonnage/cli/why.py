@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import decision_files, printing, reading, why_node, why_replay, why_source
+from tonnage.cli import cluster_source, console, decision_files, why_node, why_replay, why_source
 from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import InputError
 
@@ -29,8 +29,8 @@ _RECORDED_PATH = "/debug/recorded-decisions"
     help="The --debug-address of the autoscaler that leads, or where it is forwarded to.  "
     f"[default: {DEFAULT_URL} if something listens there, else the leader by its Lease]",
 )
-@reading.kubeconfig_option
-@reading.context_option
+@cluster_source.kubeconfig_option
+@cluster_source.context_option
 @click.option(
     "--autoscaler-namespace",
     metavar="NAME",
@@ -58,7 +58,7 @@ _RECORDED_PATH = "/debug/recorded-decisions"
     help="Make the newest decision about the pod again, here, from what it came from, and say "
     "whether the answer is the same; exit code 1 if not.",
 )
-@printing.output_option
+@console.output_option
 @click.pass_context
 def why(
     ctx: click.Context,
@@ -70,7 +70,7 @@ def why(
     files: tuple[str, ...],
     namespace: str,
     replay: bool,
-    form: printing.Format,
+    form: console.Format,
 ) -> None:
     """Say what the autoscaler decided about a pod, or node/NAME, and what came of it.
 
@@ -121,7 +121,7 @@ def why(
     if form in ("json", "yaml"):
         extra = {"replay": why_replay.document(again)} if again is not None else {}
         told = list(map(_document, found))
-        printing.print_document("Why", form=form, pod=key, decisions=told, **extra)
+        console.print_document("Why", form=form, pod=key, decisions=told, **extra)
     else:
         _print(key, found, wide=form == "wide")
         if again is not None:
@@ -198,11 +198,11 @@ def _document(one: Outcome) -> dict[str, object]:
 
 def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
     last = found[-1]
-    printing.echo(f"{pod}: {last.outcome}, {last.reason}")
-    printing.echo()
+    console.echo(f"{pod}: {last.outcome}, {last.reason}")
+    console.echo()
     # One that is decided again in every round says nothing new.
     told = found if wide else [one for one, before in _with_previous(found) if _news(one, before)]
-    printing.print_table(
+    console.print_table(
         ["TIME", "OUTCOME", "GROUP", "NODE", "REASON", "RESULT"],
         [
             [
@@ -218,10 +218,10 @@ def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
         alarming=[number for number, one in enumerate(told) if one.result.startswith("failed")],
     )
     if len(told) < len(found):
-        printing.echo(f"… {len(found)} decisions in all; -o wide has those that repeat")
+        console.echo(f"… {len(found)} decisions in all; -o wide has those that repeat")
     if last.groups:
-        printing.echo()
-        printing.print_table(
+        console.echo()
+        console.print_table(
             ["GROUP", "PLUGIN", "CODE", "REASON"],
             [
                 [one.group, one.plugin or "-", one.code or "-", ", ".join(one.reasons) or "-"]

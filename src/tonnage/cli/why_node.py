@@ -3,7 +3,7 @@
 import difflib
 from typing import TYPE_CHECKING
 
-from tonnage.cli import printing, why_source
+from tonnage.cli import console, why_source
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def why(
     kubeconfig: str | None,
     context: str | None,
     namespace: str | None,
-    form: printing.Format,
+    form: console.Format,
 ) -> None:
     """Ask the autoscaler that leads about a node, and print what it says."""
     import msgspec
@@ -48,15 +48,15 @@ def why(
         hint = f"near matches: {', '.join(near)}" if near else f"there are {len(known):,}"
         raise InputError(f"{where}: no node {name!r}; {hint}{held}")
     if form in ("json", "yaml"):
-        printing.print_document(
+        console.print_document(
             "Why", form=form, node=name, time=told.time, held=told.held, coolDown=told.cool_down,
             decision=msgspec.to_builtins(found.decision),
             removal=msgspec.to_builtins(found.removal),
         )  # fmt: skip
         return
-    printing.echo(f"{name}: {_headline(found, told.outside_windows)}")
-    printing.echo()
-    printing.print_table(
+    console.echo(f"{name}: {_headline(found, told.outside_windows)}")
+    console.echo()
+    console.print_table(
         ["", ""], [[key, value] for key, value in _lines(found, told.held) if value]
     )
 

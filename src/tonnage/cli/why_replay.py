@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tonnage.cli import printing
+from tonnage.cli import console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,21 +61,21 @@ def document(found: Replay) -> dict[str, object]:
 def show(found: Replay) -> None:
     import msgspec
 
-    printing.echo()
+    console.echo()
     if found.is_same:
-        printing.echo(f"replayed the decision of {found.time}: the same plan")
+        console.echo(f"replayed the decision of {found.time}: the same plan")
         return
-    printing.echo(f"replayed the decision of {found.time}: another plan")
+    console.echo(f"replayed the decision of {found.time}: another plan")
     for when, plan in (("then", found.then), ("now", found.now)):
-        printing.echo(f"  {when}: {_summary(plan)}")
+        console.echo(f"  {when}: {_summary(plan)}")
     differing = [
         field.encode_name
         for field in msgspec.structs.fields(found.then)
         if getattr(found.then, field.name) != getattr(found.now, field.name)
     ]
-    printing.echo(f"  differing: {', '.join(differing)}")
+    console.echo(f"  differing: {', '.join(differing)}")
     for doubt in found.doubts:
-        printing.echo(f"  {doubt}")
+        console.echo(f"  {doubt}")
 
 
 def _summary(plan: "Plan") -> str:

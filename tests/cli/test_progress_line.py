@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tonnage.cli import waiting
+from tonnage.cli import progress_line
 
 
 class Terminal(io.StringIO):
@@ -19,7 +19,7 @@ def test_long_work_shows_a_line_on_a_terminal_and_takes_it_back(
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with waiting.shown("deciding", patience=0.001):
+    with progress_line.shown("deciding", patience=0.001):
         deadline = time.monotonic() + 5
         while "deciding" not in terminal.getvalue() and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -28,13 +28,13 @@ def test_long_work_shows_a_line_on_a_terminal_and_takes_it_back(
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    with waiting.shown("deciding"):
+    with progress_line.shown("deciding"):
         pass
     assert terminal.getvalue() == ""
 
 
 def test_nothing_is_shown_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", file := io.StringIO())
-    with waiting.shown("deciding", patience=0.0):
+    with progress_line.shown("deciding", patience=0.0):
         time.sleep(0.01)
     assert file.getvalue() == ""

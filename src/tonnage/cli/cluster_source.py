@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import completion, durations, printing, watch
+from tonnage.cli import completion, console, durations, watch
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -219,9 +219,9 @@ def read(
         if beside:
             loaded = _joined(loaded, api.read(beside, lenient=lenient, beside=documents))
     for problem in loaded.problems:
-        printing.warn(f"left out: {problem}")
+        console.warn(f"left out: {problem}")
     for text in loaded.notes:
-        printing.note(text)
+        console.note(text)
     group_files.note_groups_without_nodes(loaded.objects)
     if loaded.scenario is not None and loaded.scenario.feature_gates:
         from tonnage.rules import features
@@ -232,7 +232,7 @@ def read(
 
 def _warn_of(text: str) -> None:
     if text:
-        printing.warn(text)
+        console.warn(text)
 
 
 def _live(

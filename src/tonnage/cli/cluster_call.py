@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from tonnage.cli import cluster_errors, reading
+from tonnage.cli import cluster_errors, cluster_source
 from tonnage.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def talk(
             access,
             environ=os.environ,
             read_only=read_only,
-            patience=patience(reading.request_timeout()),
+            patience=patience(cluster_source.request_timeout()),
         ) as reached:
             return await act(reached.client)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tonnage.cli import printing
+from tonnage.cli import console
 
 PATIENCE = 1.0
 """Seconds that nobody needs to be told about."""
@@ -38,7 +38,7 @@ def _tell(text: str | Callable[[], str], patience: float, over: threading.Event)
         said = text if isinstance(text, str) else text()
         line = f"{said}, {time.monotonic() - started:.0f} s"
         width = max(width, len(line))
-        printing.progress(line.ljust(width))
+        console.progress(line.ljust(width))
     if width:
-        printing.progress(f"{' ' * width}")
-        printing.progress("")
+        console.progress(f"{' ' * width}")
+        console.progress("")
