@@ -7,8 +7,9 @@ import msgspec
 from tonnage.capacity.changes import Create, Delete, Patch, Replace, Step, changes
 from tonnage.capacity.conventions import OURS
 from tonnage.capacity.desired import CapacityInputs, Desired, ProblemReason, Rules, desired
-from tonnage.capacity.node_kinds import INSTANCE_TYPE, GroupKey
+from tonnage.capacity.node_kinds import GroupKey
 from tonnage.groups.model import Group
+from tonnage.objects.labels import HOSTNAME, INSTANCE_TYPE
 from tonnage.objects.meta import ObjectMeta, Quantity
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate, StorageCapacity
@@ -18,7 +19,6 @@ from tonnage.testing import builders
 DRIVER = "disk.example.com"
 NAMESPACE = "tonnage-system"
 RULES = Rules(namespace=NAMESPACE)
-HOSTNAME = builders.HOSTNAME
 
 
 def a_class(

@@ -12,8 +12,8 @@ from tests.capacity.capacity_objects import (
     world,
 )
 from tonnage.capacity import checks
-from tonnage.capacity.node_kinds import INSTANCE_TYPE
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
+from tonnage.objects.labels import INSTANCE_TYPE
 from tonnage.objects.meta import LabelRequirement
 from tonnage.objects.storage import CSIStorageCapacity
 from tonnage.testing import builders

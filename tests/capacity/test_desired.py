@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from tests.capacity.capacity_objects import (
-    HOSTNAME,
     NAMESPACE,
     RULES,
     a_class,
@@ -19,14 +18,12 @@ from tests.capacity.capacity_objects import (
 from tonnage.capacity import node_kinds
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER
 from tonnage.capacity.desired import Desired, ProblemReason, Rules, SizeSource, desired
-from tonnage.capacity.node_kinds import INSTANCE_TYPE
 from tonnage.capacity.observed_sizes import LEARNED_ANNOTATION
 from tonnage.errors import InputError
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
+from tonnage.objects.labels import HOSTNAME, INSTANCE_TYPE, ZONE
 from tonnage.objects.meta import ObjectMeta
 from tonnage.testing import builders
-
-ZONE = "topology.kubernetes.io/zone"
 
 
 def wanted(*objects: object, rules: Rules = RULES) -> Desired:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.cli import podlists
+from tonnage.objects.phrases import listed
 
 
 def phrases(*pods: str) -> list[str]:
@@ -50,7 +51,7 @@ def test_a_pod_named_twice_counts_once() -> None:
 
 
 def test_long_lists_say_how_many_more_there_are() -> None:
-    assert podlists.listed(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert listed(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
 
 
 @given(st.sets(st.integers(0, 60), min_size=1))

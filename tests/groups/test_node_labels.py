@@ -3,7 +3,7 @@
 import pytest
 
 from tonnage.groups import node_labels
-from tonnage.groups.node_labels import INSTANCE_TYPE, ZONE
+from tonnage.objects.labels import INSTANCE_TYPE, ZONE
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.objects import intree
-from tonnage.objects.intree import BETA_REGION, BETA_ZONE, REGION, ZONE, TranslationError
+from tonnage.objects.intree import TranslationError
+from tonnage.objects.labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.storage import (

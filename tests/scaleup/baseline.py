@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tonnage.objects.labels import HOSTNAME
 from tonnage.rules import pipeline, registry
 from tonnage.rules.framework import Ask
 from tonnage.scaleup import balancing, expanders, option_estimates, orders, refusals
@@ -250,4 +251,4 @@ class _Run:
 
 
 def _spreads_over_hosts(pod: PodGroup) -> bool:
-    return any(one.topology_key == imagined.HOSTNAME for one in pod.sample.pod_class.spread)
+    return any(one.topology_key == HOSTNAME for one in pod.sample.pod_class.spread)

@@ -24,14 +24,14 @@ from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.volumes import VolumeUse
 from tonnage.rules import features, opt_in, pipeline
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Code, Rule
 from tonnage.rules.opt_in import Enforcement
 from tonnage.rules.pipeline import Verdict
-from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 if TYPE_CHECKING:
     from tonnage.scaledown.plan import ScaleDownPlan
@@ -410,7 +410,7 @@ class Cluster:
 
     def _unknown(self, pod: str) -> str:
         for obj in self._objects:
-            name, key = obj.metadata.name, f"{obj.metadata.namespace}/{obj.metadata.name}"
+            name, key = obj.metadata.name, obj.metadata.key
             if isinstance(obj, Pod) and obj.status.phase in FINISHED and pod in (key, name):
                 phase = obj.status.phase
                 return f"pod {key} has finished ({phase}): there is nothing left to schedule"

@@ -15,6 +15,7 @@ from tonnage.cluster.errors import Forbidden
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, UNREADY, GroupReadiness
 from tonnage.groups.registry import GroupHealth
+from tonnage.objects.timestamps import rfc3339
 from tonnage.service import plain_yaml
 
 KEY = "status"
@@ -48,7 +49,7 @@ class StatusConfigMap:
 
     def document(self, report: RoundReport, *, mode: Mapping[str, object]) -> dict[str, Any]:
         """The status of one round."""
-        time = _rfc3339(report.now)
+        time = rfc3339(report.now)
         self._running = self._running or report.readiness is not None
         if report.readiness is not None or not self._running:
             self._seen = {
@@ -164,10 +165,6 @@ def go_time(seconds: float) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond:06d} +0000 UTC"
 
 
-def _rfc3339(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
 def _scale_up_status(group_health: GroupHealth) -> str:
     if group_health.scaling_up:
         return "InProgress"
@@ -254,7 +251,7 @@ def _ours(report: RoundReport, mode: Mapping[str, object]) -> dict[str, Any]:
                 "node": node.node,
                 "group": node.group,
                 "reason": node.reason,
-                "deadline": _rfc3339(node.deadline) if node.deadline is not None else None,
+                "deadline": rfc3339(node.deadline) if node.deadline is not None else None,
             }
             for node in report.readiness.nodes.values()
             if node.state == COMING_UP
@@ -277,7 +274,7 @@ def _ours(report: RoundReport, mode: Mapping[str, object]) -> dict[str, Any]:
         ours["limits"] = [msgspec.to_builtins(limit) for limit in plan.limits[: 4 * _MOST]]
         ours["unknownLimits"] = sum(limit.source == UNKNOWN for limit in plan.limits)
         ours["lastDecision"] = {
-            "time": _rfc3339(report.now),
+            "time": rfc3339(report.now),
             "scaleUps": _scale_ups(report),
             "fitOnExisting": len(plan.fit_on_existing),
             "notHelped": len(plan.not_helped),

@@ -16,7 +16,7 @@ from tonnage.groups.node_state import States
 from tonnage.groups.options import Options
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import (
     CSIDriver,
     CSINode,
@@ -29,7 +29,7 @@ from tonnage.objects.workloads import DaemonSet
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
 from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
-from tonnage.snapshot.snapshot import FINISHED, PodRecord
+from tonnage.snapshot.snapshot import PodRecord
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, DaemonSet)
 
@@ -158,7 +158,7 @@ class ClusterView(LiveCluster):
 
     def _take_pod(self, change: Change[Pod]) -> None:
         pod = change.object
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = pod.metadata.key
         node = pod.spec.node_name
         enforcing = opt_in.enforcing(pod)
         if change.type is EventType.DELETED or pod.status.phase in FINISHED:
@@ -189,7 +189,7 @@ class ClusterView(LiveCluster):
             self._change_filter.other(change)
 
     def _note_waiting(self, pod: Pod) -> None:
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = pod.metadata.key
         scheduler = pod.spec.scheduler_name or "default-scheduler"
         if not is_unschedulable(pod) or (self._schedulers and scheduler not in self._schedulers):
             self.waiting.pop(key, None)

@@ -114,7 +114,7 @@ def _taken(old: CSIStorageCapacity) -> CapacityProblem:
     pair = conventions.pair_of(old)
     about = f" for class {pair[0]}" if pair is not None else ""
     message = (
-        f"CSIStorageCapacity {meta.namespace}/{meta.name} is wanted, and somebody else has"
+        f"CSIStorageCapacity {meta.key} is wanted, and somebody else has"
         f" published one under that name{about}; it is left alone"
     )
     return CapacityProblem(reason=ProblemReason.CONFLICT, message=message)

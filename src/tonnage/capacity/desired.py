@@ -6,17 +6,18 @@ from typing import NamedTuple
 
 from tonnage.capacity import conventions, node_kinds, observed_sizes, wishes
 from tonnage.capacity.conventions import OURS, Convention, Pair
-from tonnage.capacity.node_kinds import INSTANCE_TYPE, Grouping, GroupKey, NodeKind
+from tonnage.capacity.node_kinds import Grouping, GroupKey, NodeKind
 from tonnage.capacity.observed_sizes import LEARNED_ANNOTATION, LabelIndex
 from tonnage.capacity.wishes import Size, Wish, Wishes
 from tonnage.errors import InputError
 from tonnage.groups.model import TEMPLATE_NODE_LABEL, Group
 from tonnage.objects import quantities
+from tonnage.objects.labels import INSTANCE_TYPE
 from tonnage.objects.meta import ObjectMeta, Record
 from tonnage.objects.nodes import Node
+from tonnage.objects.phrases import listed
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
 
-_NAMED_AT_MOST = 3
 """Objects or groups that a message lists; the rest is a number."""
 
 
@@ -257,7 +258,7 @@ def _unreached(node_groups: Sequence[str], rules: Rules) -> Iterable[CapacityPro
         keys = " or ".join("+".join(grouping) for grouping in rules.groupings)
         message = (
             f"no nodes, and no template with label {keys}: nothing is published for node groups"
-            f" {_listed(node_groups)}"
+            f" {listed(node_groups)}"
         )
         yield CapacityProblem(reason=ProblemReason.NODE_GROUP, message=message)
 
@@ -288,7 +289,7 @@ def _marked(nodes: Iterable[Node]) -> Iterable[CapacityProblem]:
 
 def _unknown(storage_class: StorageClass, groups: Sequence[str]) -> CapacityProblem:
     message = (
-        f"no size is known for groups {_listed(groups)}: no live node was seen with capacity of"
+        f"no size is known for groups {listed(groups)}: no live node was seen with capacity of"
         " its own, and no template offers what is asked for"
     )
     return CapacityProblem(reason=ProblemReason.UNKNOWN, about=storage_class, message=message)
@@ -313,15 +314,9 @@ def _conflicts(
         if matched:
             meta = obj.metadata
             message = (
-                f"CSIStorageCapacity {meta.namespace}/{meta.name} is published by somebody else and"
-                f" matches imagined nodes too: groups {_listed(matched)}"
+                f"CSIStorageCapacity {meta.key} is published by somebody else and"
+                f" matches imagined nodes too: groups {listed(matched)}"
             )
             yield CapacityProblem(
                 reason=ProblemReason.CONFLICT, about=classes[name], message=message
             )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED_AT_MOST
-    shown = ", ".join(names[:_NAMED_AT_MOST])
-    return f"{shown} and {more} more" if more > 0 else shown

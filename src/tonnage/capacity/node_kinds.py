@@ -7,12 +7,10 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.groups.model import TEMPLATE_NODE_LABEL, Group
-from tonnage.groups.topology import HOSTNAME
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.nodes import Node
 from tonnage.objects.resources import valid_qualified_name
 from tonnage.objects.scenarios import GroupTemplate
-
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 Grouping: TypeAlias = tuple[str, ...]
 """Label keys, sorted; nodes with the same values under all of them are a group."""

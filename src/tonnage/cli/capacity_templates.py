@@ -6,6 +6,7 @@ import click
 
 from tonnage.cli import console, services
 from tonnage.errors import InputError
+from tonnage.objects.labels import INSTANCE_TYPE
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.world import ClusterView
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from tonnage.providers.protocol import Provider
     from tonnage.service.connections import Connection
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 label_option = click.option(
     "--capacity-template-node-group-label",

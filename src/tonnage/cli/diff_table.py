@@ -2,7 +2,7 @@
 
 from tonnage.cli import console, podlists
 from tonnage.cli.plan_table import money
-from tonnage.cli.podlists import counted, listed
+from tonnage.objects.phrases import counted, listed
 from tonnage.scaleup.plan_diff import LimitValue, Place, PlanDiff
 
 

@@ -6,6 +6,7 @@ import click
 
 from tonnage.cli import cluster_source, console, podlists, progress_line, selection, watch
 from tonnage.errors import InputError
+from tonnage.objects.phrases import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,7 +120,7 @@ def _print_overview(found: "Overview") -> None:
                 f"{len(one.nodes):,}",
                 one.plugin or "-",
                 ", ".join(one.reasons) or "fits",
-                podlists.listed(_starred(one.nodes, found.node)),
+                listed(_starred(one.nodes, found.node)),
             ]
             for one in found.groups
         ],
@@ -134,7 +135,7 @@ def _starred(nodes: "Sequence[str]", running_on: str) -> list[str]:
 
 
 def _names(pods: "Sequence[str]") -> str:
-    return podlists.listed([one.phrase for one in podlists.in_series(pods)], most=5)
+    return listed([one.phrase for one in podlists.in_series(pods)], most=5)
 
 
 def _document(explanation: "Explanation") -> dict[str, object]:

@@ -1,13 +1,13 @@
 """`tonnage export`: a cluster as one file, for bug reports and replay."""
 
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from tonnage.cli import cluster_source, console, progress_line
 from tonnage.errors import InputError
+from tonnage.objects.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from tonnage.files import Loaded
@@ -73,7 +73,7 @@ def export(
     if names and not anonymise:
         raise click.UsageError("--names goes with --anonymise")
     # Before reading, which takes a while: what comes into being meanwhile is young, not unborn.
-    now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = rfc3339(time.time())
     taken_at = "" if filenames else now
     loaded = cluster_source.read(
         filenames,
@@ -119,14 +119,9 @@ def _write_names(path: str, before: "list[KubeObject]", after: "list[KubeObject]
 
     table: dict[str, dict[str, str]] = {}
     for one, other in zip(before, after, strict=True):
-        table.setdefault(kinds.of(one).kind, {})[_full_name(one)] = _full_name(other)
+        table.setdefault(kinds.of(one).kind, {})[one.metadata.key] = other.metadata.key
     try:
         with open(path, "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(table), indent=2) + b"\n")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def _full_name(one: "KubeObject") -> str:
-    namespace, name = one.metadata.namespace, one.metadata.name
-    return f"{namespace}/{name}" if namespace else name

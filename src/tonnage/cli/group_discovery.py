@@ -8,6 +8,7 @@ import click
 
 from tonnage.cli import console
 from tonnage.errors import InputError
+from tonnage.objects.phrases import listed
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.world import ClusterView
@@ -126,9 +127,7 @@ def warn_of(found: Discovered) -> None:
     for text in found.warnings:
         console.warn(text)
     if found.others:
-        some = ", ".join(found.others[:3])
-        more = f" and {len(found.others) - 3:,} more" if len(found.others) > 3 else ""
-        console.note(f"in no group, because no label says of one: {some}{more}")
+        console.note(f"in no group, because no label says of one: {listed(found.others)}")
 
 
 def _of_nodes(nodes: "Sequence[Node]", label: str) -> Discovered:

@@ -307,7 +307,7 @@ def _print_table(made: "Decision", before: "Decision | None", *, wide: bool) -> 
 
 
 def _failures(made: "Plan", fail_on: tuple[str, ...]) -> list[str]:
-    from tonnage.cli.podlists import counted
+    from tonnage.objects.phrases import counted
 
     found = []
     if NOT_HELPED in fail_on and made.not_helped:

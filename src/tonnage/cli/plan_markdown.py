@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tonnage.cli import console, documents, plan_table, podlists
+from tonnage.objects.phrases import listed
 from tonnage.scaleup.decision import Decision
 
 MOST_ROWS = 30
@@ -34,7 +35,7 @@ def print_plan(made: Decision) -> None:
         for left in plan.not_helped:
             reasons.setdefault(plan_table.why_left_out(left), []).append(left.pod)
         left_out = [
-            (podlists.listed([one.phrase for one in podlists.in_series(pods)]), why)
+            (listed([one.phrase for one in podlists.in_series(pods)]), why)
             for why, pods in reasons.items()
         ]
         _table(("left out", "why"), left_out)

@@ -4,9 +4,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tonnage.cli import console, podlists
-from tonnage.cli.podlists import counted, listed
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
+from tonnage.objects.phrases import counted, listed
 from tonnage.rules.storage_tally import storage_resource
 from tonnage.scaleup import node_fill
 from tonnage.scaleup.decision import Decision

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from tonnage.objects.phrases import counted
+
 _ORDINAL = re.compile(r"(.*-)(0|[1-9][0-9]*)")
 # The letters and digits Kubernetes makes names from, so that no word comes of it.
 _GENERATED = re.compile(r"(.*-)[bcdfghjklmnpqrstvwxz2456789]{5}")
@@ -28,17 +30,6 @@ def in_series(pods: Iterable[str]) -> list[Series]:
     for pod in dict.fromkeys(pods):
         found.setdefault(_family(pod), []).append(pod)
     return [Series(_phrase(key, members), len(members)) for key, members in found.items()]
-
-
-def counted(count: int, what: str = "pod") -> str:
-    """`1 pod`, `1,000 pods`"""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def listed(names: Sequence[str], *, most: int = 3) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _family(pod: str) -> tuple[str, str]:

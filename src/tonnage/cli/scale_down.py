@@ -68,11 +68,7 @@ def run(
 
 def _check(objects: Iterable[KubeObject], changes: Supposed) -> None:
     """Refuse what-ifs about what is not there."""
-    budgets = {
-        f"{one.metadata.namespace}/{one.metadata.name}"
-        for one in objects
-        if isinstance(one, PodDisruptionBudget)
-    }
+    budgets = {one.metadata.key for one in objects if isinstance(one, PodDisruptionBudget)}
     nodes = {one.metadata.name for one in objects if isinstance(one, Node)}
     for name in changes.ignored_budgets:
         if name not in budgets:

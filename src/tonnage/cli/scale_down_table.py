@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tonnage.cli import console
-from tonnage.cli.podlists import counted, in_series, listed
+from tonnage.cli.podlists import in_series
+from tonnage.objects.phrases import counted, listed
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 
 _ROWS = 20

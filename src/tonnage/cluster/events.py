@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from datetime import datetime
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -22,6 +21,7 @@ from tonnage.cluster.records import Event, EventSource, InvolvedObject
 from tonnage.cluster.resources import Named, of
 from tonnage.errors import ClusterError
 from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.timestamps import rfc3339
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Recorder:
             reason=reason,
             message=_shortened(message, _MESSAGE_LIMIT),
         )
-        now = _timestamp(self._clock.now())
+        now = rfc3339(self._clock.now())
         series = self._series.get(statement, lambda: _Series(now))
         series.count += 1
         series.last = now
@@ -133,7 +133,7 @@ class Recorder:
         await self._idle.wait()
 
     async def _write(self, statement: "_Statement") -> None:
-        now = _timestamp(self._clock.now())
+        now = rfc3339(self._clock.now())
         series = self._series.get(statement, lambda: _Series(now))
         try:
             if not series.name or not await self._raise_count(statement, series):
@@ -259,10 +259,6 @@ class _Recent(Generic[K, V]):
             self._entries.popitem(last=False)
         value = self._entries[key] = make()
         return value
-
-
-def _timestamp(moment: datetime) -> str:
-    return f"{moment.isoformat(timespec='seconds').removesuffix('+00:00')}Z"
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from tonnage.capacity import checks
 from tonnage.capacity.desired import CapacityInputs
 from tonnage.doctor.evidence import Evidence
-from tonnage.doctor.findings import Finding, listed
-from tonnage.doctor.limits import INSTANCE_TYPE
+from tonnage.doctor.findings import Finding
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects import quantities, selectors
+from tonnage.objects.labels import INSTANCE_TYPE
+from tonnage.objects.phrases import listed
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, PersistentVolume, StorageClass
 
 
@@ -103,4 +104,4 @@ def _world(evidence: Evidence) -> CapacityInputs:
 
 
 def _named(obj: CSIStorageCapacity) -> str:
-    return f"CSIStorageCapacity {obj.metadata.namespace}/{obj.metadata.name}"
+    return f"CSIStorageCapacity {obj.metadata.key}"

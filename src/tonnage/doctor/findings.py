@@ -16,9 +16,3 @@ class Finding(Record, frozen=True, kw_only=True):
     object: str
     message: str
     facts: dict[str, Any] = {}
-
-
-def listed(names: list[str], *, most: int = 3) -> str:
-    """A few names and how many more there are; there may be thousands."""
-    rest = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from tonnage.doctor.evidence import Evidence
-from tonnage.doctor.findings import Finding, listed
+from tonnage.doctor.findings import Finding
+from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod
 from tonnage.snapshot.slots import UNLIMITED
 
@@ -43,9 +44,7 @@ def nearly_full(evidence: Evidence) -> Iterator[Finding]:
 def without_room(evidence: Evidence) -> Iterator[Finding]:
     """Pods with volumes that are pending, and that no node and no node group can take."""
     with_volumes = {
-        f"{pod.metadata.namespace}/{pod.metadata.name}"
-        for pod in evidence.of(Pod)
-        if not pod.spec.node_name and _has_volumes(pod)
+        pod.metadata.key for pod in evidence.of(Pod) if not pod.spec.node_name and _has_volumes(pod)
     }
     if not with_volumes:
         return

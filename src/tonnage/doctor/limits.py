@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tonnage.doctor.evidence import Evidence
-from tonnage.doctor.findings import Finding, listed
+from tonnage.doctor.findings import Finding
 from tonnage.groups import catalogue
 from tonnage.groups.limits import typical
+from tonnage.objects.labels import INSTANCE_TYPE
 from tonnage.objects.nodes import Node
+from tonnage.objects.phrases import listed
 from tonnage.objects.storage import CSIDriver
 from tonnage.snapshot.slots import UNLIMITED
-
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def without_count(evidence: Evidence) -> Iterator[Finding]:

@@ -4,10 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from tonnage.doctor.evidence import Evidence
-from tonnage.doctor.findings import Finding, listed
-from tonnage.doctor.limits import INSTANCE_TYPE
+from tonnage.doctor.findings import Finding
 from tonnage.groups import drivers, node_state
 from tonnage.groups.options import policy_of
+from tonnage.objects.labels import INSTANCE_TYPE
+from tonnage.objects.phrases import listed
 
 
 def listed_by_templates_only(evidence: Evidence) -> Iterator[Finding]:

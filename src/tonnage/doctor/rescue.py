@@ -51,7 +51,7 @@ def find(evidence: Evidence, *, after: float = AFTER) -> list[Stuck]:
         (one.metadata.namespace, one.metadata.name): one
         for one in evidence.of(PersistentVolumeClaim)
     }
-    pods = {f"{one.metadata.namespace}/{one.metadata.name}": one for one in evidence.of(Pod)}
+    pods = {one.metadata.key: one for one in evidence.of(Pod)}
     found: list[Stuck] = []
     for node in snapshot.ordered_nodes():
         for driver in snapshot.slots.drivers():
@@ -79,7 +79,7 @@ async def evict(
     tell: Callable[[str], None],
 ) -> int:
     """Evict those of the surplus, no more than the budget; how many went."""
-    by_key = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in pods}
+    by_key = {pod.metadata.key: pod for pod in pods}
     gone = 0
     for one in stuck:
         if not one.surplus or gone >= budget:

@@ -16,6 +16,7 @@ from tonnage.files.documents import DocumentPosition, UnreadableError
 from tonnage.files.loaded import Loaded
 from tonnage.files.object_collector import ObjectCollector, Progress
 from tonnage.objects.codec import collector_paused
+from tonnage.objects.phrases import listed
 from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.scaleup import replicas
 
@@ -64,7 +65,7 @@ def _expanded(loaded: Loaded) -> Loaded:
         if bare:
             notes.append(
                 "a Scenario is a cluster as it was recorded: no pods are made for"
-                f" {', '.join(bare[:3])}{f' and {len(bare) - 3:,} more' if len(bare) > 3 else ''};"
+                f" {listed(bare)};"
                 " give the manifests in a file of their own"
             )
     claims = [one for one in loaded.written if isinstance(one, PersistentVolumeClaim)]

@@ -6,7 +6,7 @@ object and field, or, leniently, a `Problem` in the result.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,6 +18,7 @@ from tonnage.files.loaded import FileProblem, Loaded, ScenarioOptions
 from tonnage.objects import codec, kinds, scenarios
 from tonnage.objects.codec import DecodeError
 from tonnage.objects.kinds import Kind, KubeObject
+from tonnage.objects.phrases import counted, listed
 from tonnage.objects.scenarios import Scenario
 from tonnage.objects.storage import OPT_IN_ALIAS, OPT_IN_FIELD, CSIDriver
 from tonnage.objects.validation import Fault, Path, describe, one_line
@@ -96,16 +97,18 @@ class ObjectCollector:
         notes = list(self.notes)
         if self._repeated:
             notes.append(
-                f"{_counted(len(self._repeated))} more than once in the input, "
-                f"the last one is used: {_some(list(self._repeated))}"
+                f"{counted(len(self._repeated), 'object')} more than once in the input, "
+                f"the last one is used: {listed(list(self._repeated))}"
             )
         if self._by_alias:
             notes.append(
-                f"CSIDriver {_some(list(self._by_alias))}: spec.{OPT_IN_ALIAS} is read as"
+                f"CSIDriver {listed(list(self._by_alias))}: spec.{OPT_IN_ALIAS} is read as"
                 f" {OPT_IN_FIELD}, which API servers call it; they drop any other name"
             )
         for unread, read in self._unread_versions.items():
-            notes.append(f"{_counted(self._skipped[unread])} of {unread} not read, only {read} is")
+            notes.append(
+                f"{counted(self._skipped[unread], 'object')} of {unread} not read, only {read} is"
+            )
         return Loaded(
             objects=list(self._objects.values()),
             name=self._names[0] if len(self._names) == 1 else "",
@@ -208,7 +211,7 @@ class ObjectCollector:
                 obj = codec.renamed(obj, name)
                 key = (row.type, meta.namespace, name)
             else:
-                name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+                name = meta.key
                 self._repeated[f"{row.kind} {one_line(name)}"] = None
         if isinstance(obj, CSIDriver) and obj.spec.prevent_pod_placement_without_driver is not None:
             self._by_alias[one_line(meta.name)] = None
@@ -298,12 +301,3 @@ def _name(field: str, value: object, *, example: str) -> str:
         return value
     found = describe(value) if value else "none"
     raise _RefusedError(Fault((field,), f"a name such as {example}", found))
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} object" if count == 1 else f"{count:,} objects"
-
-
-def _some(names: Sequence[str], *, most: int = 3) -> str:
-    rest = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest

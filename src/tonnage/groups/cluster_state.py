@@ -9,12 +9,12 @@ import msgspec
 from tonnage.groups.node_state import States
 from tonnage.groups.options import Options
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.objects.workloads import DaemonSet
 from tonnage.rules.features import Features
-from tonnage.snapshot.snapshot import FINISHED, PodRecord, Snapshot
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class ClusterState(NamedTuple):
         for pod in _of_kind(objects, Pod):
             if pod.status.phase in FINISHED:
                 continue
-            by_key[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pod
+            by_key[pod.metadata.key] = pod
             node = pod.spec.node_name or pod.status.nominated_node_name
             if node:
                 pods_by_node[node].append(pod)

@@ -8,6 +8,7 @@ from tonnage.objects import selectors, taints
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import (
+    FINISHED,
     Affinity,
     NodeSelector,
     NodeSelectorRequirement,
@@ -24,7 +25,6 @@ NODE_CRITICAL = "system-node-critical"
 
 _KIND = "DaemonSet"
 _NODE_NAME_FIELD = "metadata.name"
-_FINISHED = ("Succeeded", "Failed")
 _AUTOMATIC = (
     Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute"),
     Toleration(key="node.kubernetes.io/unreachable", operator="Exists", effect="NoExecute"),
@@ -44,7 +44,7 @@ def staying(pods: Iterable[Pod]) -> list[Pod]:
         pod
         for pod in pods
         if pod.metadata.deletion_timestamp is None
-        and pod.status.phase not in _FINISHED
+        and pod.status.phase not in FINISHED
         and (is_mirror(pod) or is_daemon(pod))
     ]
 

@@ -13,14 +13,13 @@ from typing import NamedTuple, TypeAlias
 from tonnage.groups import catalogue
 from tonnage.groups.model import UNKNOWN, Limit
 from tonnage.objects import quantities
+from tonnage.objects.labels import BETA_INSTANCE_TYPE, INSTANCE_TYPE
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, NodeDriver
 
 Listing: TypeAlias = Mapping[str, int | None]
 """The drivers a source lists, each with its number or without."""
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-BETA_INSTANCE_TYPE = "beta.kubernetes.io/instance-type"
 _GIB = 2**30
 
 _TypeAndDriver: TypeAlias = tuple[str, str]

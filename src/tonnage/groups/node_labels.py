@@ -8,12 +8,11 @@ that tell them apart are part of the group's selector.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tonnage.objects.labels import INSTANCE_TYPE, ZONE
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup, NodeGroupSpec
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-ZONE = "topology.kubernetes.io/zone"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
 OWNER_KIND = "cluster.x-k8s.io/owner-kind"
 OWNER_NAME = "cluster.x-k8s.io/owner-name"

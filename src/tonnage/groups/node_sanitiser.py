@@ -5,11 +5,17 @@ from collections.abc import Iterable
 import msgspec
 
 from tonnage.groups import passing_taints
-from tonnage.groups.limits import BETA_INSTANCE_TYPE, INSTANCE_TYPE
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.groups.policy import GroupPolicy
-from tonnage.groups.topology import HOSTNAME
-from tonnage.objects.intree import BETA_REGION, BETA_ZONE, REGION, ZONE
+from tonnage.objects.labels import (
+    BETA_INSTANCE_TYPE,
+    BETA_REGION,
+    BETA_ZONE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    REGION,
+    ZONE,
+)
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node, NodeSpec, NodeStatus
 from tonnage.objects.storage import CSINode

@@ -23,8 +23,8 @@ from tonnage.groups.model import (
     Template,
 )
 from tonnage.groups.templates import Templates
-from tonnage.groups.topology import HOSTNAME
 from tonnage.objects import quantities, selectors
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolume, StorageClass

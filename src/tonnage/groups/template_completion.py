@@ -32,6 +32,7 @@ from tonnage.groups.model import (
 )
 from tonnage.objects import limit_keys
 from tonnage.objects.nodes import Node
+from tonnage.objects.phrases import listed
 from tonnage.objects.scenarios import LimitOverrides
 from tonnage.objects.storage import (
     MIGRATED_PLUGINS_ANNOTATION,
@@ -263,9 +264,8 @@ def _odd(found: Iterable[Limit], known: _Known) -> Iterator[str]:
         if limit.votes == limit.voters or limit.driver not in known.surroundings.wanted:
             continue
         odd = known.votes[limit.driver].odd
-        shown = ", ".join(f"{node} ({number})" for node, number in sorted(odd.items())[:_SHOWN])
-        more = f" and {len(odd) - _SHOWN} more" if len(odd) > _SHOWN else ""
+        shown = listed([f"{node} ({number})" for node, number in sorted(odd.items())], most=_SHOWN)
         yield (
             f"new nodes are taken to have {limit.count} slots of driver {limit.driver}, as"
-            f" {limit.votes} of {limit.voters} nodes say; not {shown}{more}"
+            f" {limit.votes} of {limit.voters} nodes say; not {shown}"
         )

@@ -8,11 +8,10 @@ must not be copied from it to the next.
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from tonnage.objects.intree import BETA_REGION, BETA_ZONE, REGION, ZONE
+from tonnage.objects.labels import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import NodeDriver
 
-HOSTNAME = "kubernetes.io/hostname"
 AZURE_ZONE = "topology.disk.csi.azure.com/zone"
 
 KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(

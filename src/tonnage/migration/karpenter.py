@@ -19,6 +19,7 @@ from tonnage.migration.cluster_autoscaler import check
 from tonnage.migration.documents import Followed, Migration, text_of
 from tonnage.migration.flags import NOT_NEEDED, NOT_SUPPORTED, SETTING, Outcome
 from tonnage.objects import quantities
+from tonnage.objects.labels import INSTANCE_TYPE, REGION, ZONE
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.providers.aws.machines import InstanceType
@@ -27,8 +28,6 @@ PROGRAM = "karpenter"
 KIND = "NodePool"
 POOL_LABEL = "karpenter.sh/nodepool"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-ZONE = "topology.kubernetes.io/zone"
 ARCHITECTURE = "kubernetes.io/arch"
 MOST_GROUPS = 200
 """More than this from one pool nobody would look through."""
@@ -369,7 +368,7 @@ class _Pool:
 
 
 def _of_node(node: Node) -> MachineType:
-    keep = ("kubernetes.io/os", ARCHITECTURE, "topology.kubernetes.io/region")
+    keep = ("kubernetes.io/os", ARCHITECTURE, REGION)
     labels = {
         key: value
         for key, value in node.metadata.labels.items()

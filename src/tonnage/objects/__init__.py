@@ -7,6 +7,7 @@ Records, one module per family: `meta`, `nodes`, `pods`, `volume_sources`, `stor
     validation     what a well-typed object may still have wrong; `oddities`: what is used anyway
     strictness     fields that nobody reads, in files written by hand
     shared_values  one copy of what many pods have in common
+    labels         labels of nodes that have a meaning
     quantities, durations, timestamps
                    numbers as Kubernetes writes them
     selectors, taints, resources, pod_features, complexity
@@ -14,7 +15,7 @@ Records, one module per family: `meta`, `nodes`, `pods`, `volume_sources`, `stor
     volumes        which volumes of a pod take attach slots, and under which name
     intree         in-tree plugins and the CSI drivers that took over from them
     limit_keys     attach limits as node resources; `attach_errors`: a node without room
-    printable      text from outside, fit for a terminal
+    printable      text from outside, fit for a terminal; `phrases`: names and numbers in sentences
 
 Nothing here knows other objects of a cluster, does input or output, or decides anything: see
 `snapshot`, `files` and `cluster`, and `rules`. Begin with `pods` and `volumes`.

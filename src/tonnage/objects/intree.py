@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tonnage.objects.labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.storage import PersistentVolume
 from tonnage.objects.volume_sources import (
@@ -32,10 +33,6 @@ PORTWORX = "kubernetes.io/portworx-volume"
 COUNTED = frozenset({AWS_EBS, GCE_PD, AZURE_DISK, CINDER, PORTWORX})
 """Plugins whose migration the scheduler takes as done; volumes of the others are not counted."""
 
-ZONE = "topology.kubernetes.io/zone"
-REGION = "topology.kubernetes.io/region"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 
 _DRIVERS = {
     AWS_EBS: "ebs.csi.aws.com",

@@ -41,6 +41,11 @@ class ObjectMeta(Record, frozen=True, kw_only=True):
     deletion_timestamp: str | None = None
 
     @property
+    def key(self) -> str:
+        """`namespace/name`, or the name of an object that belongs to no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages the object, if any."""
         for owner in self.owner_references:

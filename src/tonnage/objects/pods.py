@@ -5,6 +5,9 @@ import msgspec
 from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, Record, ResourceList
 from tonnage.objects.volume_sources import VolumeSource
 
+FINISHED = ("Succeeded", "Failed")
+"""Phases of pods that take nothing any more."""
+
 
 class ResourceRequirements(Record, frozen=True, kw_only=True):
     requests: ResourceList = {}

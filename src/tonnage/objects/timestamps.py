@@ -1,7 +1,7 @@
-"""RFC 3339 times, as every Kubernetes object writes them, to seconds since 1970."""
+"""RFC 3339 times, as every Kubernetes object writes them, to and from seconds since 1970."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 
 _FORM = re.compile(
@@ -12,6 +12,13 @@ _FORM = re.compile(
 
 class TimestampError(ValueError):
     """The text is not an RFC 3339 time."""
+
+
+def rfc3339(moment: datetime | float) -> str:
+    """The time in UTC, whole seconds; a number is seconds since 1970."""
+    if not isinstance(moment, datetime):
+        moment = datetime.fromtimestamp(moment, UTC)
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @lru_cache(maxsize=1 << 16)

@@ -144,7 +144,7 @@ def _use_of_class(
     storage_class = lookup.storage_class(name) if name else None
     if storage_class is None:
         return None
-    handle = f"unbound:{claim.metadata.namespace}/{claim.metadata.name}"
+    handle = f"unbound:{claim.metadata.key}"
     provisioner = storage_class.provisioner
     driver = intree.csi_driver_of(provisioner)
     if driver is None:

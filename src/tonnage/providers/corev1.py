@@ -8,7 +8,7 @@ Importing this needs the package protobuf, of the extra `grpc`.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError, Message
 
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.objects.timestamps import rfc3339
 from tonnage.providers.protos import corev1_slice_pb2 as wire
 
 
@@ -161,6 +162,5 @@ def _valued(kind: Descriptor | None, value: Any) -> Any:
     if kind is _QUANTITY:
         return value.string
     if kind is _TIME:
-        moment = datetime.fromtimestamp(value.seconds, UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(value.seconds)
     return _plain(value)

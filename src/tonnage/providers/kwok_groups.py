@@ -64,7 +64,7 @@ def declared(stored: ConfigMap) -> Declarations:
 
 def _documents(stored: ConfigMap) -> Iterator[tuple[str, NodeGroup | FileProblem]]:
     """Everything in the ConfigMap that is or should have been a group, with where it stands."""
-    name = f"{stored.metadata.namespace}/{stored.metadata.name}"
+    name = stored.metadata.key
     for key in sorted(stored.data):
         where = f"ConfigMap {name}: data.{key}"
         parts = yamltext.split(stored.data[key].encode())

@@ -7,6 +7,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.groups.passing_taints import NOT_READY
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.meta import Condition, ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node, NodeSpec, Taint
 from tonnage.objects.scenarios import NodeGroup
@@ -15,7 +16,6 @@ from tonnage.objects.storage import CSINode, CSINodeSpec
 GROUP_LABEL = "kwok.tonnage.dev/group"
 STOCK_ANNOTATION = "kwok.tonnage.dev/stock"
 CSI_NODE_ANNOTATION = "kwok.tonnage.dev/csi-node"
-HOSTNAME = "kubernetes.io/hostname"
 
 NEVER_UPDATED = "NodeStatusNeverUpdated"
 """The reason that the node lifecycle controller gives for a node nobody ever spoke for."""

@@ -89,9 +89,9 @@ def enforcing(pod: Pod) -> str:
     """How the pod shows that the opt-in is enforced: it is our program, or asks for it by name."""
     name = pod.metadata.labels.get(_NAME_LABEL, "")
     if name in (EXTENDER, SCHEDULER):
-        return f"pod {pod.metadata.namespace}/{pod.metadata.name} is {name.replace('-', ' ')}"
+        return f"pod {pod.metadata.key} is {name.replace('-', ' ')}"
     if pod.spec.scheduler_name == SCHEDULER_NAME:
-        return f"pod {pod.metadata.namespace}/{pod.metadata.name} is for tonnage scheduler"
+        return f"pod {pod.metadata.key} is for tonnage scheduler"
     return ""
 
 

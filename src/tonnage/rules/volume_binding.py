@@ -362,7 +362,7 @@ def _unmatched(
 
 
 def _selector_failure(claim: PersistentVolumeClaim, error: selectors.SelectorError) -> Reason:
-    name = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    name = claim.metadata.key
     context = f"error creating internal label selector for claim: {name}"
     return Reason(Cause.SELECTOR_INVALID, {"context": context, "detail": str(error)})
 

@@ -1,6 +1,6 @@
 """VolumeZone: a bound volume's zone and region labels must agree with the node's."""
 
-from tonnage.objects.intree import BETA_REGION, BETA_ZONE, REGION, ZONE
+from tonnage.objects.labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 from tonnage.objects.storage import PersistentVolume
 from tonnage.rules.causes import Cause
 from tonnage.rules.framework import (

@@ -13,7 +13,7 @@ class AllowedDisruptions:
     __slots__ = ("allowed", "key", "selector")
 
     def __init__(self, budget: PodDisruptionBudget) -> None:
-        self.key = f"{budget.metadata.namespace}/{budget.metadata.name}"
+        self.key = budget.metadata.key
         self.selector = budget.spec.selector
         self.allowed = budget.status.disruptions_allowed
 

@@ -1,7 +1,6 @@
 """From a cluster to a scale-down plan: what goes, in which order, and why the rest stays."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from tonnage.groups import slot_pools
 from tonnage.groups.readiness import READY
 from tonnage.objects.pods import Pod
+from tonnage.objects.timestamps import rfc3339
 from tonnage.rules import pipeline
 from tonnage.scaledown import (
     bins,
@@ -355,7 +355,7 @@ class _DecisionRound:
             alone=self._alone(facts, goes=True),
             action=Action.DELETE if facts.is_empty else Action.DRAIN,
             wave=removal.wave,
-            since=_time(since) if since is not None else None,
+            since=rfc3339(since) if since is not None else None,
             saves=_money(price) if price is not None else None,
             moves=tuple(
                 Move(
@@ -388,8 +388,8 @@ class _DecisionRound:
             pod=blocker.pod if blocker is not None else unplaced,
             pod_reason=blocker.reason if blocker is not None else None,
             message=known.message or _MESSAGES.get(code),
-            since=_time(since) if since is not None else None,
-            until=_time(until) if until is not None else None,
+            since=rfc3339(since) if since is not None else None,
+            until=rfc3339(until) if until is not None else None,
             frees=cures.of(
                 code,
                 facts,
@@ -479,10 +479,6 @@ def _volumes_of(snapshot: Snapshot, record: PodRecord) -> tuple[str, ...]:
         if claim is not None and claim.spec.volume_name:
             found.append(claim.spec.volume_name)
     return tuple(dict.fromkeys(found))
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _money(amount: float) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from tonnage.groups import daemons
 from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.objects import timestamps
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.volume_sources import VolumeSource
 from tonnage.scaledown import controllers
 from tonnage.scaledown.budgets import AllowedDisruptions
@@ -25,7 +25,6 @@ ON_COMPLETION = "on-completion"
 
 _SYSTEM_NAMESPACE = "kube-system"
 _REPLICATED = ("ReplicationController", "Job", "ReplicaSet", "StatefulSet")
-_FINISHED = ("Succeeded", "Failed")
 _LATE = 30.0
 """Seconds past its grace after which a pod that is being deleted counts no more."""
 _GRACE = 30
@@ -110,7 +109,7 @@ def safe_to_evict(question: DrainQuestion) -> DrainVerdict | None:
 
 def terminal(question: DrainQuestion) -> DrainVerdict | None:
     """A pod that has finished has nothing to lose."""
-    return _OK if question.pod.status.phase in _FINISHED else None
+    return _OK if question.pod.status.phase in FINISHED else None
 
 
 def on_completion(question: DrainQuestion) -> DrainVerdict | None:

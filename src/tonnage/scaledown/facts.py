@@ -113,16 +113,13 @@ def _pods_on(
     return [
         (pod, found)
         for pod in (*inputs.cluster.pods_by_node.get(name, ()), *promised)
-        if (found := records.get(f"{pod.metadata.namespace}/{pod.metadata.name}")) is not None
+        if (found := records.get(pod.metadata.key)) is not None
     ]
 
 
 def judged(inputs: ScaleDownInputs, pods: Iterable[Pod]) -> list[PodDecision]:
     """What the rules say of pods that are on no certain node yet."""
-    return [
-        _decision(f"{pod.metadata.namespace}/{pod.metadata.name}", "", _judge(inputs, pod)[0])
-        for pod in pods
-    ]
+    return [_decision(pod.metadata.key, "", _judge(inputs, pod)[0]) for pod in pods]
 
 
 def _judge(

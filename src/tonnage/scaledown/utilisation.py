@@ -66,7 +66,7 @@ def _share(facts: NodeFacts, inputs: ScaleDownInputs, resource: str) -> float | 
 
 def _used_by(pod: Pod, snapshot: Snapshot, resource: str) -> int:
     """What a pod takes of its node; nothing if the snapshot does not count it."""
-    record = snapshot.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
+    record = snapshot.pods.get(pod.metadata.key)
     return record.pod_class.usage.get(resource, 0) if record is not None else 0
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.objects import selectors
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import NodeSelector
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.inputs import ScaleDownInputs
-from tonnage.snapshot.imagined import HOSTNAME
 from tonnage.snapshot.rows import Bools
 
 

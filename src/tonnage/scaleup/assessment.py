@@ -13,6 +13,7 @@ from tonnage.groups.options import Options
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
 from tonnage.objects import durations, timestamps, volumes
+from tonnage.objects.phrases import listed
 from tonnage.scaleup import underway
 from tonnage.scaleup.underway import Promise
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -168,10 +169,9 @@ def _claims_may_bind(record: PodRecord, snapshot: Snapshot, options: Options, no
 
 def _about_waiting(waiting: list[PodRecord], options: Options) -> Iterator[str]:
     if waiting:
-        names = ", ".join(record.key for record in waiting[:3])
-        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        names = listed([record.key for record in waiting])
         yield (
-            f"{names}{more}: not counted while claims that are bound at once are younger than"
+            f"{names}: not counted while claims that are bound at once are younger than"
             f" {options.claim_bind_wait:g} s"
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 from tonnage.groups.model import Group, Template
 from tonnage.groups.options import Options
 from tonnage.objects import quantities
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.storage import CSINode
 from tonnage.rules import inter_pod_affinity, pipeline, registry
@@ -212,7 +213,7 @@ class Candidates:
                 template.node,
                 _seen_csinode(template, options),
                 starting,
-                host_keys=(imagined.HOSTNAME, *template.host_keys),
+                host_keys=(HOSTNAME, *template.host_keys),
                 storage=lambda pod: pod_groups.storage_of_template_pod(pod, self._ledger),
             ),
             cpu_milli=quantities.milli(capacity.get("cpu", 0)),

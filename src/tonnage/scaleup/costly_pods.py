@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from tonnage.groups.options import Options
+from tonnage.objects.phrases import listed
 from tonnage.scaleup.plan import GroupReason, NotHelped, SetApart
 from tonnage.scaleup.pod_groups import PodGroup
 
@@ -109,12 +110,10 @@ def warnings(found: Sequence[SetApart]) -> Iterator[str]:
     """One line, however many they are."""
     if not found:
         return
-    first = found[:_SHOWN]
-    names = ", ".join(one.pod for one in first)
-    more = f" and {len(found) - len(first)} more" if len(found) > len(first) else ""
+    names = listed([one.pod for one in found], most=_SHOWN)
     late = sum(not one.decided for one in found)
     yield (
-        f"{names}{more}: decided on last and alone: {first[0].reason}"
+        f"{names}: decided on last and alone: {found[0].reason}"
         + (f"; {late} not decided on in time" if late else "")
     )
 

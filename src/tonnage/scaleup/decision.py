@@ -11,6 +11,7 @@ from tonnage.groups.options import Options
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
 from tonnage.objects.nodes import Node
+from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
@@ -158,8 +159,7 @@ def _warnings(assessed: Assessment, features: Features) -> Iterator[str]:
 def _devices(assessed: Assessment) -> Iterator[str]:
     pods = [record.key for record in assessed.pending if record.pod_class.wants_devices]
     if pods:
-        others = f" and {len(pods) - 1:,} more" if len(pods) > 1 else ""
         yield (
-            f"Pod {pods[0]}{others}: resource claims (DynamicResources) are not modelled: the node"
-            " that is thought to fit may still be refused"
+            f"Pod {listed(pods, most=1)}: resource claims (DynamicResources) are not modelled: the"
+            " node that is thought to fit may still be refused"
         )

@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.storage import CSINode
 from tonnage.scaleup import refusals
 from tonnage.scaleup.plan import Bounds, GroupReason, NotHelped, Placement, Plan
@@ -89,7 +90,7 @@ def _like_new(request: Request) -> Iterator[tuple[str, str]]:
         record, template = request.snapshot.nodes.get(name), request.templates.get(group)
         if record is None or template is None:
             continue
-        own_names = {imagined.HOSTNAME, TEMPLATE_NODE_LABEL, *template.host_keys}
+        own_names = {HOSTNAME, TEMPLATE_NODE_LABEL, *template.host_keys}
         labels = record.node.metadata.labels
         alike = all(
             labels.get(key) == value

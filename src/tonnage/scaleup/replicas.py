@@ -18,7 +18,9 @@ from tonnage.objects import kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node
+from tonnage.objects.phrases import listed
 from tonnage.objects.pods import (
+    FINISHED,
     Affinity,
     Container,
     NodeAffinity,
@@ -97,7 +99,8 @@ def missing(
         made.notes.extend(_remarks(workload))
     told = [f"{count:,} of {name}" for name, count in counts.items() if count]
     if told:
-        made.notes.insert(0, f"pods made as their controllers would make them: {_some(told)}")
+        shown = listed(told, most=5) + (" workloads" if len(told) > 5 else "")
+        made.notes.insert(0, f"pods made as their controllers would make them: {shown}")
     return made
 
 
@@ -124,7 +127,7 @@ def with_default_class(
 
 def name_of(workload: KubeObject) -> str:
     meta = workload.metadata
-    return f"{kinds.of(workload).kind} {meta.namespace}/{meta.name}"
+    return f"{kinds.of(workload).kind} {meta.key}"
 
 
 class _Cluster:
@@ -183,7 +186,7 @@ class _Cluster:
             ]
         else:
             found = self._by_owner.get((meta.namespace, kind, meta.name), [])
-        return [pod for pod in found if pod.status.phase not in ("Succeeded", "Failed")]
+        return [pod for pod in found if pod.status.phase not in FINISHED]
 
     def admitted(self, pod: Pod) -> Pod:
         spec = msgspec.structs.replace(
@@ -479,8 +482,3 @@ def _remarks(workload: Workload) -> Iterator[str]:
         yield f"{name_of(workload)}: {how}"
     elif isinstance(workload, Job) and workload.spec.suspend:
         yield f"{name_of(workload)}: it is suspended and has no pods"
-
-
-def _some(names: list[str], *, most: int = 5) -> str:
-    more = f" and {len(names) - most:,} more workloads" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -14,6 +14,7 @@ from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import TEMPLATE_NODE_LABEL, Template
 from tonnage.groups.readiness import READY, Readiness
 from tonnage.objects import timestamps
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import (
     SELECTED_NODE_ANNOTATION,
@@ -23,7 +24,6 @@ from tonnage.objects.storage import (
 )
 from tonnage.scaleup import pod_groups
 from tonnage.scaleup.pod_groups import PodGroup
-from tonnage.snapshot.imagined import HOSTNAME
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 

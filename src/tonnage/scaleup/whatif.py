@@ -5,7 +5,7 @@ is decided here; the plan of the changed objects is made like any other.
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -16,7 +16,8 @@ from tonnage.objects import intree, volumes
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace, Node
-from tonnage.objects.pods import Pod, PodStatus
+from tonnage.objects.phrases import counted, listed
+from tonnage.objects.pods import FINISHED, Pod, PodStatus
 from tonnage.objects.scenarios import NodeGroup, NodeGroupSpec
 from tonnage.objects.storage import (
     BIND_COMPLETED_ANNOTATION,
@@ -35,7 +36,6 @@ from tonnage.scaleup import replicas
 
 FORMS = ("add-pods=FILE", "limit=DRIVER:N", "remove-node=NAME", "opt-in=DRIVER")
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-_FINISHED = ("Succeeded", "Failed")
 
 
 class AddPods(NamedTuple):
@@ -118,7 +118,7 @@ def _add_pods(before: Changed, change: AddPods) -> Changed:
     namespaces: dict[str, None] = {}
     for one in change.objects:
         if isinstance(one, Pod):
-            if one.status.phase in _FINISHED:
+            if one.status.phase in FINISHED:
                 finished += 1
                 continue
             placed += bool(one.spec.node_name)
@@ -128,7 +128,7 @@ def _add_pods(before: Changed, change: AddPods) -> Changed:
         if key in found:
             if isinstance(one, Namespace):
                 continue
-            replaced.append(_name(one))
+            replaced.append(one.metadata.key)
         found[key] = one
     made = replicas.missing(change.objects, found.values(), replaced=True)
     for one in made.objects:
@@ -149,9 +149,9 @@ def _add_pods(before: Changed, change: AddPods) -> Changed:
     notes = [
         text
         for count, text in (
-            (finished, f"{_counted(finished, 'pod')} left out, having finished"),
-            (placed, f"{_counted(placed, 'pod')} taken off the node they are on"),
-            (len(replaced), f"in place of what is there: {_some(replaced)}"),
+            (finished, f"{counted(finished, 'pod')} left out, having finished"),
+            (placed, f"{counted(placed, 'pod')} taken off the node they are on"),
+            (len(replaced), f"in place of what is there: {listed(replaced, most=5)}"),
         )
         if count
     ]
@@ -165,10 +165,10 @@ def _why_no_pods(change: AddPods, finished: int) -> str:
         replicas.name_of(one) for one in change.objects if isinstance(one, replicas.WORKLOADS)
     ]
     if workloads:
-        return f"the cluster has all pods that {_some(workloads)} wants"
+        return f"the cluster has all pods that {listed(workloads, most=5)} wants"
     if finished:
         return "its pods have finished"
-    return f"{_counted(len(change.objects), 'object')}, and no pod or workload among them"
+    return f"{counted(len(change.objects), 'object')}, and no pod or workload among them"
 
 
 def _set_limit(before: Changed, change: SetLimit) -> Changed:
@@ -177,11 +177,11 @@ def _set_limit(before: Changed, change: SetLimit) -> Changed:
     csinodes = {one.metadata.name: one for one in before.objects if isinstance(one, CSINode)}
     declared = [one for one in before.objects if isinstance(one, NodeGroup)]
     members = {group.id: group.nodes for group in node_group_objects.from_objects(declared, nodes)}
-    listed = any(change.driver in drivers.by_name(one) for one in csinodes.values()) or any(
+    is_listed = any(change.driver in drivers.by_name(one) for one in csinodes.values()) or any(
         _lists(one.spec, change.driver) for one in declared
     )
     # A driver that nobody lists has one limit at most: the one asked for.
-    everywhere = not listed
+    everywhere = not is_listed
     if everywhere and change.driver not in _mentioned(before.objects):
         known = _mentioned(before.objects).union(
             *(drivers.by_name(one) for one in csinodes.values())
@@ -201,7 +201,7 @@ def _set_limit(before: Changed, change: SetLimit) -> Changed:
                 one = _group_with_limit(one, change, override=override)
                 on_groups += 1
         after.append(one)
-    text = f"{said}: set on {_counted(on_nodes, 'node')} and {_counted(on_groups, 'node group')}"
+    text = f"{said}: set on {counted(on_nodes, 'node')} and {counted(on_groups, 'node group')}"
     if everywhere:
         text += "; no CSINode lists the driver, so nodes that are there stay without a limit"
     return Changed(after, [*before.notes, text])
@@ -272,7 +272,7 @@ def _remove_node(before: Changed, change: RemoveNode) -> Changed:
             case VolumeAttachment() if one.spec.node_name == change.node:
                 continue
             case Pod() if one.spec.node_name == change.node:
-                if _name(one) not in fate.waiting:
+                if one.metadata.key not in fate.waiting:
                     continue
                 one = _waiting(one)
             case PersistentVolume() if one.metadata.name in fate.volumes:
@@ -286,7 +286,7 @@ def _remove_node(before: Changed, change: RemoveNode) -> Changed:
         after.append(one)
     text = f"what-if remove-node={change.node}: pods of it that wait again: {len(fate.waiting):,}"
     if fate.lost:
-        text += f"; lost, having no controller: {_some(fate.lost)}"
+        text += f"; lost, having no controller: {listed(fate.lost, most=5)}"
     return Changed(after, [*before.notes, text])
 
 
@@ -312,7 +312,7 @@ class _Evicted(NamedTuple):
                 claims[one.metadata.namespace, one.metadata.name] = one
             elif isinstance(one, Pod) and one.spec.node_name == node and _outlives(one):
                 if one.metadata.controller is None:
-                    lost.append(_name(one))
+                    lost.append(one.metadata.key)
                 else:
                     waiting.append(one)
         renewed = {
@@ -323,7 +323,7 @@ class _Evicted(NamedTuple):
             and volumes.controlled_by(claims[key], pod.metadata)
         }
         return cls(
-            frozenset(map(_name, waiting)),
+            frozenset(one.metadata.key for one in waiting),
             lost,
             frozenset(renewed),
             frozenset(claim.spec.volume_name for claim in renewed.values()),
@@ -333,7 +333,7 @@ class _Evicted(NamedTuple):
 def _outlives(pod: Pod) -> bool:
     """Whether the pod would be missed: it is not finished, leaving, or part of the node."""
     return (
-        pod.status.phase not in _FINISHED
+        pod.status.phase not in FINISHED
         and pod.metadata.deletion_timestamp is None
         and not daemons.is_daemon(pod)
         and not daemons.is_mirror(pod)
@@ -410,21 +410,7 @@ def _key(one: KubeObject) -> tuple[type, str, str]:
     return type(one), one.metadata.namespace, one.metadata.name
 
 
-def _name(one: KubeObject) -> str:
-    meta = one.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-
-
 def _near(change: SetLimit | RemoveNode, known: Iterable[str]) -> str:
     name = change.driver if isinstance(change, SetLimit) else change.node
     near = difflib.get_close_matches(name, sorted(known), n=3)
     return f"; near matches: {', '.join(near)}" if near else ""
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def _some(names: Sequence[str], *, most: int = 5) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -212,5 +212,5 @@ class Binder:
         except ClusterError:
             return False
         if found.metadata.uid != meta.uid:
-            raise PodGone(f"pod {meta.namespace}/{meta.name}: another has taken its name")
+            raise PodGone(f"pod {meta.key}: another has taken its name")
         return found.spec.node_name == node

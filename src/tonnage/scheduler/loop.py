@@ -18,7 +18,7 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder, Severity
 from tonnage.cluster.watch_events import EventType
 from tonnage.objects import complexity
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.rules.features import Features
 from tonnage.rules.framework import EventKind
@@ -41,7 +41,7 @@ from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.service.config_file import ConfigFile
 from tonnage.service.live_cluster import Trust
-from tonnage.snapshot.snapshot import FINISHED, PodRecord
+from tonnage.snapshot.snapshot import PodRecord
 
 _log = logging.getLogger(__name__)
 
@@ -232,7 +232,7 @@ class Scheduler:
 
     def _enqueue(self, pod: Pod) -> None:
         meta = pod.metadata
-        key = f"{meta.namespace}/{meta.name}"
+        key = meta.key
         if not self._is_ours(pod) or key in self._world.assumed:
             if self.queue.get(key) is not None and not self._is_ours(pod):
                 self.queue.remove(key)
@@ -273,7 +273,7 @@ class Scheduler:
             self._binder.volumes_changed([(reference.namespace, reference.name)])
 
     def _pod_changed(self, pod: Pod, before: PodRecord | None, *, gone: bool) -> None:
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = pod.metadata.key
         record = self._world.snapshot.pods.get(key)
         if gone:
             self.queue.remove(key)

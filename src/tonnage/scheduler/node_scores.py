@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tonnage.objects import selectors
+from tonnage.objects.labels import HOSTNAME, ZONE
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import Pod, TopologySpreadConstraint
 from tonnage.rules import pod_topology_spread, registry
 from tonnage.rules.framework import Ask
 from tonnage.scheduler.config import Weights
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.imagined import HOSTNAME
 from tonnage.snapshot.labels import ABSENT
 from tonnage.snapshot.nodes import CPU, MEMORY, PODS
 from tonnage.snapshot.rows import Bools, Ints
@@ -22,7 +22,6 @@ from tonnage.snapshot.slots import UNLIMITED
 
 Floats = npt.NDArray[np.float64]
 
-ZONE = "topology.kubernetes.io/zone"
 BEST = 100.0
 
 

@@ -15,6 +15,7 @@ from tonnage.cluster.client import Client, PatchStyle
 from tonnage.errors import ClusterError
 from tonnage.objects.meta import Condition
 from tonnage.objects.pods import Pod
+from tonnage.objects.timestamps import rfc3339
 
 UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
 
@@ -41,7 +42,7 @@ class PodStatusWriter:
         self._keys: asyncio.Queue[str] = asyncio.Queue()
 
     def say(self, pod: Pod, word: PodCondition) -> None:
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = pod.metadata.key
         if says(pod, word):
             self._waiting.pop(key, None)
             return
@@ -86,7 +87,7 @@ class PodStatusWriter:
         except (errors.NotFound, errors.Conflict):
             pass  # The pod is another by now, or none.
         except ClusterError as error:
-            extra = {"pod": f"{meta.namespace}/{meta.name}", "error": str(error)}
+            extra = {"pod": meta.key, "error": str(error)}
             _log.warning("pod condition not written", extra=extra)
 
 
@@ -114,5 +115,5 @@ def _condition(pod: Pod, word: PodCondition, now: datetime) -> Condition:
         status="False",
         reason=word.reason,
         message=word.message,
-        last_transition_time=kept or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        last_transition_time=kept or rfc3339(now),
     )

@@ -12,6 +12,7 @@ from tonnage.cluster.client import Client, PatchStyle
 from tonnage.cluster.events import Recorder
 from tonnage.errors import ClusterError
 from tonnage.objects.pods import Pod
+from tonnage.objects.timestamps import rfc3339
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules.features import Features
 from tonnage.scheduler import preemption
@@ -154,7 +155,7 @@ class Preemptor:
             "status": "True",
             "reason": "PreemptionByScheduler",
             "message": f"{self._name}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "lastTransitionTime": rfc3339(self._clock.now()),
         }
         try:
             await self._client.patch(

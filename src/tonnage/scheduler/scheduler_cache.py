@@ -17,7 +17,7 @@ from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects import selectors
 from tonnage.objects.nodes import Namespace, Node
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import (
     SELECTED_NODE_ANNOTATION,
     CSIDriver,
@@ -33,7 +33,7 @@ from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules.features import Features
 from tonnage.scheduler.pledges import ClaimKey, Pledges
 from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
-from tonnage.snapshot.snapshot import FINISHED, PodRecord
+from tonnage.snapshot.snapshot import PodRecord
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, PodDisruptionBudget)
 
@@ -184,7 +184,7 @@ class SchedulerCache(LiveCluster):
 
     def _confirm(self, type_: EventType, pod: Pod) -> None:
         """What the server says as well need not be assumed any more."""
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = pod.metadata.key
         gone = type_ is EventType.DELETED or pod.status.phase in FINISHED
         if gone or pod.spec.node_name:
             self.assumed.pop(key, None)
@@ -228,7 +228,7 @@ class SchedulerCache(LiveCluster):
             return None
         if pod.spec.node_name or not (self.assumed or self.promised):
             return pod
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = pod.metadata.key
         assumed = self.assumed.get(key)
         if assumed is not None and assumed.uid == pod.metadata.uid:
             spec = msgspec.structs.replace(pod.spec, node_name=assumed.node)
@@ -259,7 +259,7 @@ class SchedulerCache(LiveCluster):
         held, meta = self.snapshot, obj.metadata
         match obj:
             case Pod():
-                return held.pods.get(f"{meta.namespace}/{meta.name}")
+                return held.pods.get(meta.key)
             case Node():
                 found = held.nodes.get(meta.name)
                 return None if found is None else found.node

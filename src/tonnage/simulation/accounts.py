@@ -8,14 +8,13 @@ from typing import Any, Literal, TypeAlias
 from tonnage.clock import Clock
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
 from tonnage.embedded.world import WorldBehaviour
+from tonnage.objects.pods import FINISHED
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.report.timeline import NODE_STATES, NodeState, PodCounts, Sample, Spread
 from tonnage.simulation.disks import DiskLedger
 from tonnage.simulation.slots import SlotCounter, Volume
 
 PodState: TypeAlias = Literal["pending", "starting", "running", "leaving"]
-
-_FINISHED = ("Succeeded", "Failed")
 
 
 class PodAccount:
@@ -145,7 +144,7 @@ class Accounts:
     def _pod_changed(self, subject: Stored, after: Stored | None) -> None:
         key = f"{subject.namespace}/{subject.name}"
         account = self.pods.get(key)
-        if after is None or after.tree.get("status", {}).get("phase") in _FINISHED:
+        if after is None or after.tree.get("status", {}).get("phase") in FINISHED:
             if account is not None:
                 self._pod_ended(key, account)
             return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tonnage.cluster import errors
 from tonnage.embedded.apiserver.kinds import BUILT_IN
+from tonnage.objects.phrases import listed
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.report.figures import duration
 from tonnage.simulation.manifests import named
@@ -24,14 +25,14 @@ async def perform(action: ScenarioAction, ensemble: "Ensemble") -> None:
 
 async def _apply(action: ScenarioAction, ensemble: "Ensemble") -> None:
     trees = action.apply or ()
-    ensemble.mark(f"apply {_listed([named(tree) for tree in trees])}")
+    ensemble.mark(f"apply {listed([named(tree) for tree in trees])}")
     for tree in trees:
         ensemble.manifests.apply(tree)
 
 
 async def _delete(action: ScenarioAction, ensemble: "Ensemble") -> None:
     targets = action.delete or ()
-    ensemble.mark(f"delete {_listed([f'{target.kind} {target.name}' for target in targets])}")
+    ensemble.mark(f"delete {listed([f'{target.kind} {target.name}' for target in targets])}")
     for target in targets:
         ensemble.manifests.delete(target.kind, target.name, namespace=target.namespace)
 
@@ -95,7 +96,7 @@ async def _out_of_stock(action: ScenarioAction, ensemble: "Ensemble") -> None:
         *(f"zone {zone}" for zone in deed.zones if zone != _ALL),
         *(type_ for type_ in deed.instance_types if type_ != _ALL),
     ]
-    ensemble.mark(f"out of stock for {duration(deed.lasts)}: {_listed(what or ['everything'])}")
+    ensemble.mark(f"out of stock for {duration(deed.lasts)}: {listed(what or ['everything'])}")
 
 
 async def _cut(action: ScenarioAction, ensemble: "Ensemble") -> None:
@@ -125,11 +126,6 @@ def _nodes(ensemble: "Ensemble", patterns: tuple[str, ...]) -> Iterator[str]:
 
 def _counted(nodes: list[str]) -> str:
     return nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
-
-
-def _listed(names: list[str], *, most: int = 3) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
 
 
 _Deed: TypeAlias = Callable[[ScenarioAction, "Ensemble"], Awaitable[None]]

@@ -10,8 +10,9 @@ from typing import Any
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.cluster import resources
 from tonnage.embedded.apiserver.store import Collection, Occurrence
-from tonnage.embedded.cloud.behaviour import ZONE, label
+from tonnage.embedded.cloud.behaviour import label
 from tonnage.groups import node_group_objects
+from tonnage.objects.labels import ZONE
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from tonnage.embedded.cloud import CapacityShortage, CloudBehaviour, CloudOutage
-from tonnage.embedded.cloud.behaviour import ZONE
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.embedded.world.behaviour import Flapping
 from tonnage.objects import codec, kinds
+from tonnage.objects.labels import ZONE
 from tonnage.objects.nodes import Taint
 from tonnage.objects.scenarios import API_VERSION, NodeGroup
 from tonnage.simulation import scenario

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSINode
@@ -25,8 +26,6 @@ __all__ = [
     "free_names",
     "place",
 ]
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 class TemplateRow(NamedTuple):

@@ -10,10 +10,11 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from tonnage.objects import limit_keys
+from tonnage.objects.labels import BETA_INSTANCE_TYPE, INSTANCE_TYPE
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
 
-INSTANCE_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+INSTANCE_TYPE_LABELS = (INSTANCE_TYPE, BETA_INSTANCE_TYPE)
 
 
 class NodeLimits(NamedTuple):

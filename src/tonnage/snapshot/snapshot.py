@@ -15,7 +15,7 @@ from tonnage.objects import limit_keys, volumes
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace, Node
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import (
     MIGRATED_PLUGINS_ANNOTATION,
     CSIDriver,
@@ -48,7 +48,6 @@ from tonnage.snapshot.storage_ledger import StorageLedger
 __all__ = ["FINISHED", "NOWHERE", "Change", "NodeRecord", "PodRecord", "Snapshot"]
 
 Change: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
-FINISHED = ("Succeeded", "Failed")
 _CLUTTER = 1024
 
 
@@ -343,7 +342,7 @@ class Snapshot:
             pod.metadata,
             pod_class,
             volumes.of_pod(pod) if pod.spec.volumes else (),
-            key=f"{pod.metadata.namespace}/{pod.metadata.name}",
+            key=pod.metadata.key,
             node_name=pod.spec.node_name,
             nominated=pod.status.nominated_node_name,
             order=self.next_order(),

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from tonnage.objects.labels import HOSTNAME as HOSTNAME
+from tonnage.objects.labels import ZONE as ZONE
 from tonnage.objects.meta import (
     LabelRequirement,
     LabelSelector,
@@ -74,8 +76,6 @@ from tonnage.objects.volume_sources import (
     VolumeSource,
 )
 
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 A_WHILE_AGO = "2026-01-01T00:00:00Z"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tonnage.autoscaler.scaledown import node_pods, scale_down
+from tonnage.autoscaler.scaledown import scale_down
 from tonnage.autoscaler.scaledown.removals import Removal
 from tonnage.autoscaler.world import ClusterView
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
@@ -73,7 +73,7 @@ class ScriptedDecider:
             candidate=True,
             action=Action.DRAIN if pods else Action.DELETE,
             wave=1,
-            moves=tuple(Move(pod=node_pods.key(pod), to=to, wave=1) for pod in pods.values()),
+            moves=tuple(Move(pod=pod.metadata.key, to=to, wave=1) for pod in pods.values()),
         )
 
 

@@ -89,11 +89,11 @@ class Evictor:
         """Evict pods that go with their node anyway: those who can still end in order do so."""
         going = []
         for pod in pods:
-            self._actuator.check(f"evicting pod {node_pods.key(pod)}")
+            self._actuator.check(f"evicting pod {pod.metadata.key}")
             try:
                 await self._ask(pod, grace)
             except ClusterError as error:
-                _log.info("pod not evicted", extra={"pod": node_pods.key(pod), "why": str(error)})
+                _log.info("pod not evicted", extra={"pod": pod.metadata.key, "why": str(error)})
             else:
                 going.append(pod)
         for pod in going:
@@ -114,7 +114,7 @@ class Evictor:
     async def _evicted(
         self, pod: Pod, grace: int, patience: Patience, before: Callable[[Pod], object]
     ) -> None:
-        name = node_pods.key(pod)
+        name = pod.metadata.key
         end = self._clock.monotonic() + patience.eviction
         while not self._is_leaving(pod):
             self._actuator.check(f"evicting pod {name}")
@@ -157,7 +157,7 @@ class Evictor:
 
     def _now(self, pod: Pod) -> Pod | None:
         """The pod as it is now, if it is still this one and runs."""
-        now = self._world.pod(node_pods.key(pod))
+        now = self._world.pod(pod.metadata.key)
         return now if now is not None and now.metadata.uid == pod.metadata.uid else None
 
     async def _is_gone(self, pod: Pod, *, within: float) -> bool:
@@ -171,12 +171,12 @@ class Evictor:
 
         if not await self._waited(settled, within=within):
             raise RemovalFailed(
-                f"pod {node_pods.key(pod)} stays: another replica of its StatefulSet is not ready"
+                f"pod {pod.metadata.key} stays: another replica of its StatefulSet is not ready"
             )
 
     async def _back(self, pod: Pod, *, within: float) -> None:
         """Wait for the replica that takes the place of this one."""
-        name = node_pods.key(pod)
+        name = pod.metadata.key
 
         def ready() -> bool:
             now = self._world.pod(name)

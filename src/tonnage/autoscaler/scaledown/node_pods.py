@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from tonnage.groups import daemons
 from tonnage.objects import timestamps
-from tonnage.objects.pods import Pod
-from tonnage.snapshot.snapshot import FINISHED
+from tonnage.objects.pods import FINISHED, Pod
 
 DEFAULT_GRACE = 30
 """Seconds a pod has to end, if it does not say."""
@@ -71,10 +70,6 @@ def may_evict_daemon(pod: Pod, *, default: bool) -> bool:
     """What the pod itself says goes before what is set for all."""
     told = pod.metadata.annotations.get(_DS_EVICTION)
     return told == "true" if told in ("true", "false") else default
-
-
-def key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def is_ready(pod: Pod) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from tonnage.autoscaler.actuator import Actuator
-from tonnage.autoscaler.scaledown import node_pods
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
@@ -118,13 +117,13 @@ class HeldPlaces:
             task.add_done_callback(self._tasks.discard)
 
     async def _nominate(self, pod: Pod, node: str) -> None:
-        self.nominated[node_pods.key(pod)] = self._now()
+        self.nominated[pod.metadata.key] = self._now()
         try:
             # Who comes after us has to know whose nominations these are.
             await self._write_down()
             await self._patch(pod, node)
         except ClusterError as error:
-            _log.info("pod not nominated", extra={"pod": node_pods.key(pod), "why": str(error)})
+            _log.info("pod not nominated", extra={"pod": pod.metadata.key, "why": str(error)})
 
     async def _patch(self, pod: Pod, node: str | None) -> bool:
         """Nominate the pod, as long as it has no node; false if it has to be tried again."""
@@ -135,7 +134,7 @@ class HeldPlaces:
                 "status": {"nominatedNodeName": node},
             }
             try:
-                self._actuator.check(f"nominating pod {node_pods.key(pod)}")
+                self._actuator.check(f"nominating pod {pod.metadata.key}")
                 await self._client.patch(
                     Pod, meta.name, change, namespace=meta.namespace, subresource="status"
                 )
@@ -150,7 +149,7 @@ class HeldPlaces:
                 self.problem = f"places of evicted pods are not held: {error.right}"
                 return True
             except ClusterError as error:
-                _log.info("pod not nominated", extra={"pod": node_pods.key(pod), "why": str(error)})
+                _log.info("pod not nominated", extra={"pod": pod.metadata.key, "why": str(error)})
                 return False
             self.problem = ""
             return True

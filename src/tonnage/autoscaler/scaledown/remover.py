@@ -31,6 +31,7 @@ from tonnage.cluster import errors
 from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ClusterError, TonnageError
 from tonnage.objects.nodes import Node
+from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod
 
 _DELAY_DELETION = "delay-deletion.cluster-autoscaler.kubernetes.io/"
@@ -206,7 +207,7 @@ class NodeRemover:
         self._check(removal)
         pods = self._pods(removal.node)
         if not removal.drain and pods.workload:
-            names = _some([node_pods.key(pod) for pod in pods.workload])
+            names = listed([pod.metadata.key for pod in pods.workload])
             raise RemovalCancelled(f"it is no longer empty: {names}")
         if pods.workload:
             await self._drain(removal, pods.workload)
@@ -239,7 +240,7 @@ class NodeRemover:
     def _before(self, removal: Removal, pod: Pod) -> None:
         """Before each single eviction."""
         self._check(removal)
-        place = removal.moves.get(node_pods.key(pod))
+        place = removal.moves.get(pod.metadata.key)
         if place is not None:
             self._moving(pod, place)
 
@@ -262,7 +263,9 @@ class NodeRemover:
         )
         self._metrics.detached(self._clock.monotonic() - began, all_of_them=not names)
         if names:
-            message = f"still attached after {within:g} s, deleting the node anyway: {_some(names)}"
+            message = (
+                f"still attached after {within:g} s, deleting the node anyway: {listed(names)}"
+            )
             self._actuator.tell(self._node(removal), "VolumesStillAttached", message, warning=True)
 
     async def _evict_daemons(self, removal: Removal) -> None:
@@ -337,7 +340,7 @@ class NodeRemover:
         if node.metadata.annotations.get(_DISABLED) == "true":
             raise RemovalCancelled(f"its annotation {_DISABLED} says so")
         if cleared and (pods := self._pods(removal.node).workload):
-            raise RemovalCancelled(f"pods are on it: {_some([node_pods.key(pod) for pod in pods])}")
+            raise RemovalCancelled(f"pods are on it: {listed([pod.metadata.key for pod in pods])}")
         return node
 
     async def _roll_back(self, removals: Sequence[Removal], why: str, *, failed: bool) -> None:
@@ -381,7 +384,7 @@ def _waves(removal: Removal, pods: Iterable[Pod]) -> list[list[Pod]]:
     """The pods in the order of the plan's waves; those that it does not know come last."""
     found: dict[float, list[Pod]] = {}
     for pod in pods:
-        found.setdefault(removal.waves.get(node_pods.key(pod), math.inf), []).append(pod)
+        found.setdefault(removal.waves.get(pod.metadata.key, math.inf), []).append(pod)
     return [some for _, some in sorted(found.items())]
 
 
@@ -392,8 +395,3 @@ async def _kept(work: Awaitable[None]) -> TonnageError | None:
     except TonnageError as error:
         return error
     return None
-
-
-def _some(names: Sequence[str], *, most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -12,6 +12,8 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.embedded.apiserver.refusals import Tree, conflict, forbidden
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
+from tonnage.objects.pods import FINISHED
+from tonnage.objects.timestamps import rfc3339
 
 FOREGROUND = "foregroundDeletion"
 PERMANENT = ("default", "kube-system", "kube-public")
@@ -105,7 +107,7 @@ class Deletion:
         end = self._clock.now() + timedelta(seconds=grace)
         marked = {
             **meta,
-            "deletionTimestamp": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "deletionTimestamp": rfc3339(end),
             "deletionGracePeriodSeconds": grace,
         }
         if finalizers:
@@ -119,7 +121,7 @@ class Deletion:
     def _delete_namespace(self, space: Stored) -> Stored | None:
         name = space.name
         if not space.deleting:
-            at = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            at = rfc3339(self._clock.now())
             tree = {
                 **space.tree,
                 "metadata": {**space.meta, "deletionTimestamp": at},
@@ -238,7 +240,7 @@ def _grace(collection: Collection, obj: Stored, options: DeleteOptions) -> int:
     if collection.kind.full_name != "pods":
         return 0
     spec, status = obj.tree.get("spec", {}), obj.tree.get("status", {})
-    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+    if not spec.get("nodeName") or status.get("phase") in FINISHED:
         return 0
     grace = options.grace_period_seconds
     if grace is None:

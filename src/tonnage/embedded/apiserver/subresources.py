@@ -10,11 +10,12 @@ from tonnage.embedded.apiserver.disruptions import Disruptions, is_ready
 from tonnage.embedded.apiserver.refusals import ApiRefusal, Tree, bad_request, conflict, invalid
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, Stored
 from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.pods import FINISHED
+from tonnage.objects.timestamps import rfc3339
 
 _T = TypeVar("_T")
 
-_FINISHED = ("Succeeded", "Failed")
-_WITHOUT_BUDGET = (*_FINISHED, "Pending")
+_WITHOUT_BUDGET = (*FINISHED, "Pending")
 
 
 class _ScaleSpec(msgspec.Struct, frozen=True):
@@ -65,7 +66,7 @@ def bind(store: ObjectStore, pod: Stored, binding: Tree, *, now: datetime, dry: 
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": rfc3339(now),
     }
     others = [one for one in status.get("conditions") or () if one["type"] != "PodScheduled"]
     tree = {

@@ -10,6 +10,7 @@ from tonnage.embedded.apiserver.kinds import ServedKind
 from tonnage.embedded.apiserver.refusals import Tree
 from tonnage.embedded.apiserver.store import Stored
 from tonnage.objects import timestamps
+from tonnage.objects.labels import INSTANCE_TYPE, ZONE
 
 Cells: TypeAlias = Callable[["Row"], Sequence[object]]
 
@@ -137,8 +138,8 @@ def _node(row: Row) -> list[object]:
     return [
         row.read("metadata.name"), shown, ",".join(roles) or _NONE, row.age,
         row.read("status.nodeInfo.kubeletVersion"), addresses.get("InternalIP", _NONE),
-        labels.get("node.kubernetes.io/instance-type", _NONE),
-        labels.get("topology.kubernetes.io/zone", _NONE),
+        labels.get(INSTANCE_TYPE, _NONE),
+        labels.get(ZONE, _NONE),
     ]  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """Creating and changing objects: what the server decides itself, and what it holds people to."""
 
 import random
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from tonnage.embedded.apiserver.refusals import (
 )
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, Stored, stored
 from tonnage.files import yamltext
+from tonnage.objects.timestamps import rfc3339
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels, so that no words come of it."""
@@ -71,7 +71,7 @@ class ObjectWriter:
             self._check_namespace(kind, namespace, meta)
         meta["name"] = self._free_name(collection, namespace, meta)
         meta["uid"] = _uid(self._rng)
-        meta["creationTimestamp"] = _stamp(self._clock.now())
+        meta["creationTimestamp"] = rfc3339(self._clock.now())
         if kind.generations:
             meta["generation"] = 1
         new = defaults.complete(self._store, kind.plural, new, has_status=kind.has_status)
@@ -249,7 +249,3 @@ def _uid(rng: random.Random) -> str:
     digits = f"{rng.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) % 4]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-
-def _stamp(moment: datetime) -> str:
-    return f"{moment.isoformat(timespec='seconds').removesuffix('+00:00')}Z"

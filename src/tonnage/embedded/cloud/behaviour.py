@@ -11,12 +11,10 @@ import msgspec
 
 from tonnage.embedded.world.behaviour import Delay, check_chances
 from tonnage.errors import InputError
+from tonnage.objects.labels import INSTANCE_TYPE, ZONE
 from tonnage.objects.nodes import Taint
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.providers.protocol import ErrorClass
-
-ZONE = "topology.kubernetes.io/zone"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 _CODES: dict[ErrorClass, str] = {
     "outOfResources": "OutOfStock",

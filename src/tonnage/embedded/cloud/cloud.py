@@ -15,13 +15,14 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
-from tonnage.embedded.cloud.behaviour import ZONE, CapacityShortage, CloudBehaviour, label
+from tonnage.embedded.cloud.behaviour import CapacityShortage, CloudBehaviour, label
 from tonnage.embedded.cloud.machines import Bill, CloudMachine, CloudMachines
 from tonnage.embedded.world.behaviour import SeededChance
 from tonnage.embedded.world.keyed_tasks import KeyedTasks
 from tonnage.errors import InputError, ProviderError
 from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
+from tonnage.objects.labels import ZONE
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.providers import kwok_objects, sizes

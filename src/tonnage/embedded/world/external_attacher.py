@@ -11,8 +11,8 @@ from functools import partial
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world.keyed_tasks import WorldContext
-from tonnage.embedded.world.node_patches import stamp
 from tonnage.objects.storage import VolumeAttachment
+from tonnage.objects.timestamps import rfc3339
 
 _RESOURCE_EXHAUSTED = 8
 """As gRPC counts its codes."""
@@ -74,7 +74,7 @@ class ExternalAttacher:
                 break
             if error["message"] != told:
                 told = str(error["message"])
-                error["time"] = stamp(self._clock.now())
+                error["time"] = rfc3339(self._clock.now())
                 await self._report({"attachError": error}, name)
             if "errorCode" in error:
                 await self._clock.sleep(min(2.0 ** (attempt - 1), _LONGEST_WAIT))

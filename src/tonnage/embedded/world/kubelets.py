@@ -14,13 +14,13 @@ from tonnage.embedded.world.behaviour import is_meant, is_played
 from tonnage.embedded.world.event_writer import EventWriter
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.mounts import MountChecks
-from tonnage.embedded.world.node_patches import stamp
 from tonnage.embedded.world.pod_index import PodKey, PodsOnNodes
 from tonnage.embedded.world.run_times import RunningTimeError, running_time
 from tonnage.objects import timestamps
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.objects.timestamps import rfc3339
 from tonnage.objects.workloads import Lease, LeaseSpec
 
 LEASES = "kube-node-lease"
@@ -214,9 +214,9 @@ class Kubelets:
             phase, seconds, told = "Failed", 0.0, str(problem)
         if seconds is None:
             return
-        since = timestamps.parse(pod.status.start_time or stamp(self._clock.now()))
+        since = timestamps.parse(pod.status.start_time or rfc3339(self._clock.now()))
         await self._clock.sleep(since + seconds - self._clock.now().timestamp())
-        at = stamp(self._clock.now())
+        at = rfc3339(self._clock.now())
         status = {
             "phase": phase,
             "message": told or None,
@@ -252,7 +252,7 @@ class Kubelets:
         newest = await self._client.get(Pod, meta.name, namespace=meta.namespace)
         if newest.metadata.uid != meta.uid or newest.metadata.deletion_timestamp is not None:
             return
-        status = _running(newest, now=stamp(self._clock.now()))
+        status = _running(newest, now=rfc3339(self._clock.now()))
         await self._client.patch(
             Pod, meta.name, {"status": status}, namespace=meta.namespace, subresource="status"
         )

@@ -1,7 +1,7 @@
 """Changes to Node objects that kubelets, drivers and controllers make."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
@@ -9,13 +9,9 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.objects.meta import Condition
 from tonnage.objects.nodes import Node, Taint
+from tonnage.objects.timestamps import rfc3339
 
 _ATTEMPTS = 5
-
-
-def stamp(moment: datetime) -> str:
-    """A time as objects carry it, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_ready(node: Node) -> bool:
@@ -60,7 +56,7 @@ def without(taints: tuple[Taint, ...], key: str) -> tuple[Taint, ...]:
 
 def conditions(node: Node, *, ready: bool, now: datetime) -> list[Condition]:
     """The node's conditions as a kubelet would report them now; those of others stay."""
-    at = stamp(now)
+    at = rfc3339(now)
     told = {
         "MemoryPressure": ("False", "KubeletHasSufficientMemory"),
         "DiskPressure": ("False", "KubeletHasNoDiskPressure"),

@@ -8,12 +8,11 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 
 PodKey: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
-FINISHED = ("Succeeded", "Failed")
 
 _EXPECTED_FOR = 60.0
 """Seconds after which a pod that was made and never seen is taken for gone."""

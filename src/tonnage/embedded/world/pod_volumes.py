@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeAlias
 
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.embedded.world.pod_index import FINISHED, PodKey
+from tonnage.embedded.world.pod_index import PodKey
 from tonnage.objects import volumes as pod_volumes
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import (
     CSIDriver,
     PersistentVolume,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tonnage.groups import catalogue
+from tonnage.objects.labels import HOSTNAME, INSTANCE_TYPE, REGION, ZONE
 from tonnage.objects.meta import Condition, ObjectMeta, Quantity
 from tonnage.objects.nodes import Node, NodeSpec, NodeStatus
 from tonnage.objects.scenarios import GroupTemplate
@@ -11,7 +12,6 @@ from tonnage.providers.aws.machines import InstanceType
 from tonnage.providers.aws.tags import TagTemplate
 
 EBS_ZONE = "topology.ebs.csi.aws.com/zone"
-_ZONE = "topology.kubernetes.io/zone"
 _PODS = 110
 
 
@@ -31,10 +31,10 @@ def build(
     labels = {
         "kubernetes.io/arch": machine.architecture,
         "kubernetes.io/os": "linux",
-        "kubernetes.io/hostname": name,
-        "node.kubernetes.io/instance-type": machine.name,
-        **({_ZONE: zone, EBS_ZONE: zone} if zone else {}),
-        **({"topology.kubernetes.io/region": zone.rstrip("abcdefghij")} if zone else {}),
+        HOSTNAME: name,
+        INSTANCE_TYPE: machine.name,
+        **({ZONE: zone, EBS_ZONE: zone} if zone else {}),
+        **({REGION: zone.rstrip("abcdefghij")} if zone else {}),
         **told.labels,
     }
     node = Node(
@@ -63,6 +63,6 @@ def _driver(name: str, count: int | None, machine: InstanceType, node: str) -> N
     return NodeDriver(
         name=name,
         node_id=node,
-        topology_keys=(EBS_ZONE, _ZONE, "kubernetes.io/os") if is_ebs else (),
+        topology_keys=(EBS_ZONE, ZONE, "kubernetes.io/os") if is_ebs else (),
         allocatable=NodeDriverAllocatable(count=count) if count is not None else None,
     )

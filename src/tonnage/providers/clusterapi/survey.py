@@ -64,7 +64,7 @@ def candidates(
 
 
 def identifier(kind: str, scalable: Scalable) -> str:
-    return f"{kind}/{scalable.metadata.namespace}/{scalable.metadata.name}"
+    return f"{kind}/{scalable.metadata.key}"
 
 
 class Survey:

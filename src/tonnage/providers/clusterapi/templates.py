@@ -6,8 +6,7 @@ infrastructure template, labels that Cluster API puts on nodes, annotations, a n
 
 from collections.abc import Mapping
 
-from tonnage.groups.limits import BETA_INSTANCE_TYPE, INSTANCE_TYPE
-from tonnage.objects.intree import BETA_REGION, BETA_ZONE, REGION
+from tonnage.objects.labels import BETA_INSTANCE_TYPE, BETA_REGION, BETA_ZONE, INSTANCE_TYPE, REGION
 from tonnage.objects.meta import ObjectMeta, ResourceList
 from tonnage.objects.nodes import Node, NodeSpec, NodeStatus, Taint
 from tonnage.objects.scenarios import GroupTemplate

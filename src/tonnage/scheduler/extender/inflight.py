@@ -12,12 +12,11 @@ import numpy as np
 
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects import volumes
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from tonnage.scheduler.extender.node_verdicts import new_on
 from tonnage.scheduler.extender.reservations import Reservations, Share
 from tonnage.service.live_cluster import LiveCluster
-from tonnage.snapshot.snapshot import FINISHED
 
 
 class InFlight:
@@ -47,7 +46,7 @@ class InFlight:
 
     def _take_pod(self, change: Change[Pod]) -> None:
         pod = change.object
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        key = pod.metadata.key
         gone = change.type is EventType.DELETED or pod.status.phase in FINISHED
         if gone or pod.spec.node_name:
             self._forget(key)

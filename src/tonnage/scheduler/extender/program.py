@@ -13,7 +13,7 @@ from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import ReflectorPace
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import CSIDriver, VolumeAttachment
 from tonnage.rules import features as gates
 from tonnage.rules.features import Features
@@ -34,7 +34,6 @@ from tonnage.service.http_questions import LARGEST_BODY, Reply, error_reply
 from tonnage.service.live_cluster import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, LiveCluster
 from tonnage.service.status_server import StatusServer
 from tonnage.service.steady_time import SteadyTime
-from tonnage.snapshot.snapshot import FINISHED
 
 _log = logging.getLogger(__name__)
 

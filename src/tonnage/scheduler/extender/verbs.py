@@ -166,7 +166,7 @@ class Verbs:
 
     def _waiting(self, pod: Pod) -> PodRecord | None:
         """What the watch knows of the pod, if it is this very one and has no node yet."""
-        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        name = pod.metadata.key
         known = self._standing.snapshot.pods.get(name)
         if known is None or known.meta.uid != pod.metadata.uid or known.node_name:
             return None

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
-from tonnage.embedded.cloud.behaviour import ZONE
 from tonnage.groups.passing_taints import TO_BE_DELETED
+from tonnage.objects.labels import ZONE
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.findings import Findings
 from tonnage.simulation.checks.places import PodDemand

@@ -7,7 +7,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.objects.nodes import Namespace, Node
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import (
     CSIDriver,
     CSINode,
@@ -19,8 +19,6 @@ from tonnage.objects.storage import (
 )
 from tonnage.testing.reference import volume_choice
 from tonnage.testing.reference.inventory import HostedNode, StorageObjects, key
-
-FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class ReferenceCluster:

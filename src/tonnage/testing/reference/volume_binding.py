@@ -1,6 +1,7 @@
 """VolumeBinding and VolumeZone: can the pod's volumes be, or be made, reachable from a node."""
 
 from tonnage.objects import intree, quantities, selectors
+from tonnage.objects.labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
     MIGRATED_PLUGINS_ANNOTATION,
@@ -31,10 +32,6 @@ WRONG_ZONE = "node(s) had no available volume zone"
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
-ZONE = "topology.kubernetes.io/zone"
-REGION = "topology.kubernetes.io/region"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 GENERALLY_AVAILABLE = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 ZONE_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 

@@ -12,9 +12,10 @@ from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Template
 from tonnage.groups.options import Options
 from tonnage.objects import timestamps, volumes
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.meta import ObjectMeta, OwnerReference, Record
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import (
     CSINode,
     PersistentVolume,
@@ -30,8 +31,6 @@ from tonnage.testing.replay.stores import ReplayStores
 
 T = TypeVar("T")
 
-HOSTNAME = "kubernetes.io/hostname"
-FINISHED = frozenset({"Succeeded", "Failed"})
 DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tonnage.groups.model import Template
 from tonnage.objects import quantities, selectors
+from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
@@ -20,7 +21,6 @@ from tonnage.testing.reference import ReferenceCluster, volume_choice
 from tonnage.testing.reference.inventory import HostedNode, key
 from tonnage.testing.reference.outcomes import AttemptError
 
-HOSTNAME = "kubernetes.io/hostname"
 POOL_ANNOTATION = "tonnage.dev/storage-pool"
 UNTOLD = 2**60
 

@@ -19,12 +19,12 @@ from tonnage.embedded.world.controllers.workload_records import (
     Tree,
 )
 from tonnage.embedded.world.keyed_tasks import WorldContext
-from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.groups import daemons
 from tonnage.objects import workloads
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod, Toleration
+from tonnage.objects.pods import FINISHED, Pod, Toleration
 
 Place: TypeAlias = tuple[str, str, str]
 """Namespace and name of a DaemonSet, and the name of a node."""

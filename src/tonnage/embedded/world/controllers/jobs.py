@@ -9,11 +9,11 @@ from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world.controllers import pod_control
 from tonnage.embedded.world.controllers.workload_records import JOBS, JobObject, Tree
 from tonnage.embedded.world.keyed_tasks import WorldContext
-from tonnage.embedded.world.node_patches import stamp
-from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects import timestamps
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
+from tonnage.objects.timestamps import rfc3339
 
 
 class Jobs:
@@ -86,7 +86,7 @@ class Jobs:
     async def _tell(
         self, found: JobObject, outcome: str, active: list[Pod], *, succeeded: int, failed: int
     ) -> None:
-        now = stamp(self._clock.now())
+        now = rfc3339(self._clock.now())
         status: Tree = {
             "startTime": found.status.get("startTime") or now,
             "active": len(active),

@@ -13,10 +13,10 @@ from tonnage.embedded.world.controllers.workload_records import (
     Tree,
 )
 from tonnage.embedded.world.keyed_tasks import WorldContext
-from tonnage.embedded.world.pod_index import FINISHED, OwnedPods, is_active, is_ready
+from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects.meta import LabelSelector, ObjectMeta
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import PersistentVolumeClaim
 
 
