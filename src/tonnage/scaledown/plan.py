@@ -31,11 +31,12 @@ class Drain(StrEnum):
 class Utilisation(Record, frozen=True, kw_only=True):
     """How full a node is by requests: shares, the resource that decides and its share.
 
+    A share of nothing is `NaN`, where pods are left out that request all there is.
     `slots` is the share of the driver whose attach slots are fullest, where slots are counted.
     """
 
-    cpu: float
-    memory: float
+    cpu: float | str
+    memory: float | str
     resource: str
     value: float
     gpu: float | None = None

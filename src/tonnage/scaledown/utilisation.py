@@ -1,5 +1,7 @@
 """How full a node is, by what its pods request."""
 
+import math
+
 from tonnage.groups import daemons
 from tonnage.objects.pods import Pod
 from tonnage.objects.resources import CPU, MEMORY
@@ -22,14 +24,25 @@ def of(facts: NodeFacts, inputs: ScaleDownInputs) -> Utilisation | None:
     gpu = gpu_of(facts)
     if gpu is not None:
         share = _share(facts, inputs, gpu) or 0.0
-        return Utilisation(cpu=cpu, memory=memory, gpu=share, resource=gpu, value=share)
+        return Utilisation(
+            cpu=_shown(cpu), memory=_shown(memory), gpu=share, resource=gpu, value=share
+        )
     resource, value = (CPU, cpu) if cpu > memory else (MEMORY, memory)
     slots: float | None = None
     if inputs.options.slots_utilization and not inputs.options.as_upstream:
         driver, slots = _fullest_driver(facts, inputs.snapshot)
         if slots is not None and slots > value:
             resource, value = driver, slots
-    return Utilisation(cpu=cpu, memory=memory, slots=slots, resource=resource, value=value)
+    return Utilisation(
+        cpu=_shown(cpu), memory=_shown(memory), slots=slots, resource=resource, value=value
+    )
+
+
+def _shown(share: float) -> float | str:
+    """JSON has no word for what is not a number."""
+    if math.isnan(share):
+        return "NaN"
+    return "+Inf" if math.isinf(share) else share
 
 
 def gpu_of(facts: NodeFacts) -> str | None:
@@ -61,7 +74,10 @@ def _share(facts: NodeFacts, inputs: ScaleDownInputs, resource: str) -> float | 
                 allocatable -= amount
                 if id(pod) not in overdue:
                     used -= amount
-    return used / allocatable if allocatable > 0 else None
+    if allocatable == 0:
+        # As upstream divides: nothing of nothing is not a number.
+        return math.inf if used else math.nan
+    return used / allocatable
 
 
 def _used_by(pod: Pod, snapshot: Snapshot, resource: str) -> int:
