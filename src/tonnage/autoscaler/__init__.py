@@ -11,6 +11,7 @@ planner            from a look to a plan
 remediation        what is put right before anything is bought
 scale_up_executor  from a plan to requests
 startup_taints     startup taints whose driver has registered
+event_reasons      reasons of the Events that are written
 actuator           the way to the provider's verbs, for the leader only
 grpc_choice        expanders that ask somebody else
 state              what has to survive a restart

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.provider_state import ProviderReader
 from tonnage.autoscaler.report import Deed, Done
 from tonnage.cluster.errors import Forbidden
@@ -65,7 +66,7 @@ class Actuator:
     def tell(
         self,
         about: Named | InvolvedObject,
-        reason: str,
+        reason: EventReason,
         message: str,
         *,
         warning: bool = False,

@@ -14,6 +14,7 @@ from tonnage.autoscaler.assessor import Assessor
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.decision_recorder import DecisionRecorder
 from tonnage.autoscaler.decisions import DecisionLog
+from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.planner import Planner
 from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
@@ -235,7 +236,9 @@ class Autoscaler:
         plan: Plan | None = None
         settled = True
         if hold:
-            self._actuator.tell(self._status.about(config), "ClusterUnhealthy", hold, warning=True)
+            self._actuator.tell(
+                self._status.about(config), EventReason.CLUSTER_UNHEALTHY, hold, warning=True
+            )
         else:
             replaced = await self._remediator.replace_unready(
                 found.readiness, observation, provided, config, now=now

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.world import ClusterView
@@ -49,13 +50,13 @@ class Remediator:
         for one in observation.happened:
             self._metrics.failed_scale_up(one.failure.code or one.failure.error_class)
             if one.failure.code == TIMEOUT:
-                reason = "ScaleUpTimedOut"
+                reason = EventReason.SCALE_UP_TIMED_OUT
                 message = (
                     f"Nodes added to group {one.group} failed to register, or to become "
                     f"ready, within {one.seconds:g}s"
                 )
             else:
-                reason = "ScaleUpFailed"
+                reason = EventReason.SCALE_UP_FAILED
                 code = f"{_CLASSES.get(one.failure.error_class, 'Other')}.{one.failure.code}"
                 message = (
                     f"Failed adding {one.nodes} nodes to group {one.group} due to {code}; "
@@ -68,7 +69,7 @@ class Remediator:
         """Say what somebody has to mend about groups, each thing once."""
         now = set(provided.to_mend)
         for problem in sorted(now - self._told_problems):
-            self._actuator.tell(self._about, "NodeGroupProblem", problem, warning=True)
+            self._actuator.tell(self._about, EventReason.NODE_GROUP_PROBLEM, problem, warning=True)
         self._told_problems = now
 
     async def clear(self, observation: Observation, provided: ProviderState) -> bool:
@@ -110,7 +111,7 @@ class Remediator:
                 self._told_unready[name] = missing
                 self._actuator.tell(
                     node,
-                    "CSIDriverNotRegistered",
+                    EventReason.CSI_DRIVER_NOT_REGISTERED,
                     f"{', '.join(missing)} not registered within "
                     f"{config.driver_registration_timeout:g}s; the node counts as unready",
                     warning=True,
@@ -121,10 +122,10 @@ class Remediator:
         outages = {outage.driver: outage for outage in readiness.outages if outage.proven}
         for name in sorted(self._told_outages - outages.keys()):
             message = f"Driver {name} is no longer missing on most nodes"
-            self._actuator.tell(self._about, "CSIDriverBack", message)
+            self._actuator.tell(self._about, EventReason.CSI_DRIVER_BACK, message)
         for name in sorted(outages.keys() - self._told_outages):
             message = f"{outages[name]}: it is the driver, not the nodes; none is replaced for it"
-            self._actuator.tell(self._about, "CSIDriverOutage", message, warning=True)
+            self._actuator.tell(self._about, EventReason.CSI_DRIVER_OUTAGE, message, warning=True)
         self._told_outages = set(outages)
 
     async def replace_unready(
@@ -206,12 +207,14 @@ class Remediator:
             await self._actuator.delete(group.id, [node], reason=reason)
         except ProviderError as error:
             message = f"Failed to replace node {node}: {error}"
-            self._actuator.tell(self._about, "ReplaceUnreadyFailed", message, warning=True)
+            self._actuator.tell(
+                self._about, EventReason.REPLACE_UNREADY_FAILED, message, warning=True
+            )
             return False
         if not self._actuator.dry_run:
             self._leaving.add(node)
             self._actuator.tell(
-                self._about, "ReplaceUnready", f"Removed node {node} without its drivers"
+                self._about, EventReason.REPLACE_UNREADY, f"Removed node {node} without its drivers"
             )
         return not self._actuator.dry_run
 
@@ -233,7 +236,9 @@ class Remediator:
         except ProviderError as error:
             for name in going:
                 message = f"Failed to remove node {name}: {error}"
-                self._actuator.tell(self._about, "DeleteUnregisteredFailed", message, warning=True)
+                self._actuator.tell(
+                    self._about, EventReason.DELETE_UNREGISTERED_FAILED, message, warning=True
+                )
             return False
         if self._actuator.dry_run:
             return False
@@ -242,7 +247,7 @@ class Remediator:
         self._metrics.unregistered_removed(len(going))
         for name in going:
             message = f"Removed unregistered node {name}"
-            self._actuator.tell(self._about, "DeleteUnregistered", message)
+            self._actuator.tell(self._about, EventReason.DELETE_UNREGISTERED, message)
         return True
 
     async def _give_back(self, group: Group, nodes: int) -> bool:
@@ -252,7 +257,9 @@ class Remediator:
             )
         except ProviderError as error:
             message = f"Failed to take back {nodes} nodes of group {group.id}: {error}"
-            self._actuator.tell(self._about, "FailedToRevertScaleUp", message, warning=True)
+            self._actuator.tell(
+                self._about, EventReason.FAILED_TO_REVERT_SCALE_UP, message, warning=True
+            )
             return False
         return not self._actuator.dry_run
 

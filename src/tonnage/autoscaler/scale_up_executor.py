@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
 from tonnage.autoscaler.world import ClusterView
@@ -110,14 +111,16 @@ class ScaleUpExecutor:
             pod = self._world.pod(one.pod)
             if pod is not None and (message != before or moment - at >= _SAY_AGAIN):
                 told[one.pod] = (message, moment)
-                self._actuator.tell(pod, "NotTriggerScaleUp", message)
+                self._actuator.tell(pod, EventReason.NOT_TRIGGER_SCALE_UP, message)
         self._told = told
         reached = any(
             MAX_NODES_REACHED in group.reasons for one in left_out for group in one.reasons
         )
         if reached and not self._full:
             message = "Max total nodes in cluster reached, pods are left out for it"
-            self._actuator.tell(self._about, "MaxNodesTotalReached", message, warning=True)
+            self._actuator.tell(
+                self._about, EventReason.MAX_NODES_TOTAL_REACHED, message, warning=True
+            )
         self._full = reached
 
     def tell_set_apart(self, pods: Sequence[SetApart]) -> None:
@@ -126,7 +129,7 @@ class ScaleUpExecutor:
             pod = self._world.pod(one.pod)
             if pod is not None and one.pod not in self._told_apart:
                 message = f"pod is decided on last and alone: {one.reason}"
-                self._actuator.tell(pod, "SetApart", message, warning=True)
+                self._actuator.tell(pod, EventReason.SET_APART, message, warning=True)
         self._told_apart = {one.pod for one in pods}
 
     async def _ask(
@@ -204,7 +207,7 @@ class ScaleUpExecutor:
         size = f"{group.target + delta} instead of {group.target} (max: {group.max_size})"
         if not self._actuator.dry_run:
             message = f"Scale-up: setting group {group.id} size to {size}"
-            self._actuator.tell(self._about, "ScaledUpGroup", message)
+            self._actuator.tell(self._about, EventReason.SCALED_UP_GROUP, message)
         try:
             await self._actuator.increase(group.id, delta, reason=reason)
         except ProviderError as error:
@@ -212,7 +215,7 @@ class ScaleUpExecutor:
             seconds = self._leave_alone(group, error, config, now=now)
             self._actuator.tell(
                 self._about,
-                "FailedToScaleUpGroup",
+                EventReason.FAILED_TO_SCALE_UP_GROUP,
                 f"Scale-up failed for group {group.id}: {error}; not tried again for {seconds:g}s",
                 warning=True,
             )
@@ -220,7 +223,7 @@ class ScaleUpExecutor:
         if not self._actuator.dry_run:
             self._metrics.scaled_up(delta)
             message = f"Scale-up: group {group.id} size set to {size}"
-            self._actuator.tell(self._about, "ScaledUpGroup", message)
+            self._actuator.tell(self._about, EventReason.SCALED_UP_GROUP, message)
         return True
 
     def _leave_alone(
@@ -248,7 +251,7 @@ class ScaleUpExecutor:
         for key in step.pods:
             pod = self._world.pod(key)
             if pod is not None:
-                self._actuator.tell(pod, "TriggeredScaleUp", message)
+                self._actuator.tell(pod, EventReason.TRIGGERED_SCALE_UP, message)
 
 
 def _summary(one: NotHelped) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
@@ -108,7 +109,9 @@ class StartupTaintRemover:
         for taint in taints:
             known_as = (meta.uid, taint.key, taint.effect)
             self._removed.setdefault(known_as, self._clock.monotonic())
-        self._actuator.tell(node, "StartupTaintRemoved", f"Driver has registered, removed {keys}")
+        self._actuator.tell(
+            node, EventReason.STARTUP_TAINT_REMOVED, f"Driver has registered, removed {keys}"
+        )
         return ""
 
     def _forget_gone_nodes(self) -> None:

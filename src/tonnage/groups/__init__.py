@@ -1,6 +1,9 @@
 """Node groups: what they are, what their next node would be, and how they are doing.
 
     model               Group, Template, Limit: the values decisions are made from
+    inputs              all that a decision is made from, as one value
+    cluster_state       the cluster in it: the snapshot, and the objects beside it
+    options             what the operator may set about decisions; `scale_down_options`, `policy`
     node_group_objects  groups from NodeGroup objects
     templates           the template of each group; begin here
     node_sanitiser, template_completion, daemons, topology, passing_taints, storage_rooms
@@ -9,6 +12,7 @@
     limit_votes, limit_lessons, enforced_limits, catalogue, slot_pools
                         where those numbers come from
     drivers             which CSI drivers the nodes of a group register
+    node_labels         groups that only labels of nodes tell of
     node_state          what one Node says of itself
     readiness           which nodes are ready, coming up or leaving, and which groups may grow
     driver_outage       drivers that are missing on most nodes

@@ -4,8 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.scaledown import node_pods
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
@@ -42,7 +44,10 @@ class Patience(NamedTuple):
 
 
 class Evictor:
-    """Evicts. Of a StatefulSet only one pod is on its way at any time, whatever node it is on."""
+    """Evicts. Of a StatefulSet only one pod is on its way at any time, whatever node it is on.
+
+    The lock of a set, by its uid, lives as long as somebody holds it or waits for it.
+    """
 
     def __init__(
         self,
@@ -60,7 +65,7 @@ class Evictor:
         self._client = client
         self._clock = clock
         self._metrics = metrics
-        self._sets: dict[str, asyncio.Lock] = {}
+        self._sets: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def evict(
@@ -131,7 +136,7 @@ class Evictor:
                     raise RemovalFailed(f"pod {name} not evicted: {error}") from error
             else:
                 self._metrics.evicted(1, succeeded=True)
-                self._actuator.tell(pod, "ScaleDown", "deleting pod for node scale down")
+                self._actuator.tell(pod, EventReason.SCALE_DOWN, "deleting pod for node scale down")
                 break
             await self._clock.sleep(RETRY)
         longest = min(node_pods.grace(pod), grace) + _MARGIN
@@ -141,7 +146,7 @@ class Evictor:
     def _failed(self, pod: Pod, error: ClusterError) -> None:
         self._metrics.evicted(1, succeeded=False)
         message = f"failed to delete pod for ScaleDown: {error}"
-        self._actuator.tell(pod, "ScaleDownFailed", message, warning=True)
+        self._actuator.tell(pod, EventReason.SCALE_DOWN_FAILED, message, warning=True)
 
     async def _ask(self, pod: Pod, grace: int) -> None:
         own = node_pods.grace(pod)

@@ -13,6 +13,7 @@ import msgspec
 
 from tonnage.autoscaler.actuator import Actuator, NotLeadingError
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import detachment, drain_priority, node_pods, taints
 from tonnage.autoscaler.scaledown.evictions import Evictor, Patience
@@ -200,7 +201,9 @@ class NodeRemover:
             raise RemovalFailed(f"node {removal.node} not marked: {error.right}") from error
         if node is None or node.metadata.uid != removal.uid:
             raise RemovalCancelled("the node is gone")
-        self._actuator.tell(node, "ScaleDown", "marked the node as toBeDeleted/unschedulable")
+        self._actuator.tell(
+            node, EventReason.SCALE_DOWN, "marked the node as toBeDeleted/unschedulable"
+        )
 
     async def _cleared(self, removal: Removal) -> None:
         """Bring the node to where it can be deleted without harm to anybody."""
@@ -266,7 +269,9 @@ class NodeRemover:
             message = (
                 f"still attached after {within:g} s, deleting the node anyway: {listed(names)}"
             )
-            self._actuator.tell(self._node(removal), "VolumesStillAttached", message, warning=True)
+            self._actuator.tell(
+                self._node(removal), EventReason.VOLUMES_STILL_ATTACHED, message, warning=True
+            )
 
     async def _evict_daemons(self, removal: Removal) -> None:
         """Pods that go with the node may end in order; those that serve volumes come last."""
@@ -313,17 +318,17 @@ class NodeRemover:
             if removal.drain:
                 self._actuator.tell(
                     self._about(),
-                    "ScaleDown",
+                    EventReason.SCALE_DOWN,
                     f"Scale-down: node {removal.node} removed with drain",
                 )
             else:
                 self._actuator.tell(
                     self._about(),
-                    "ScaleDownEmpty",
+                    EventReason.SCALE_DOWN_EMPTY,
                     f"Scale-down: empty node {removal.node} removed",
                 )
         for node in nodes:
-            self._actuator.tell(node, "ScaleDown", "nodes removed by cluster autoscaler")
+            self._actuator.tell(node, EventReason.SCALE_DOWN, "nodes removed by cluster autoscaler")
 
     def _check(self, removal: Removal, *, cleared: bool = False) -> Node:
         """Look at the node anew, before every step; `cleared`, nobody may be on it any more."""
@@ -351,11 +356,13 @@ class NodeRemover:
                 self.failed[removal.group] = self._now()
                 self.last_failure = f"node {removal.node}: {why}"
                 message = f"failed to remove the node: {why}"
-                self._actuator.tell(self._node(removal), "ScaleDownFailed", message, warning=True)
+                self._actuator.tell(
+                    self._node(removal), EventReason.SCALE_DOWN_FAILED, message, warning=True
+                )
             else:
                 _log.info("node stays", extra={"node": removal.node, "why": why})
                 self._actuator.tell(
-                    self._node(removal), "ScaleDownCancelled", f"the node stays: {why}"
+                    self._node(removal), EventReason.SCALE_DOWN_CANCELLED, f"the node stays: {why}"
                 )
             try:
                 await self.release(removal.node)

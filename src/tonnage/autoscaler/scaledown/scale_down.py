@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import windows
@@ -337,7 +338,9 @@ class ScaleDown:
         for one in unit:
             if one.action is Action.DELETE:
                 message = f"Scale-down: removing empty node {one.node!r}"
-                self._actuator.tell(self._about(), "ScaleDownEmpty", message.replace("'", '"'))
+                self._actuator.tell(
+                    self._about(), EventReason.SCALE_DOWN_EMPTY, message.replace("'", '"')
+                )
                 continue
             used = one.utilisation
             told = f"{{{used.resource} {used.value:.3f}}}" if used is not None else "unknown"
@@ -346,7 +349,7 @@ class ScaleDown:
                 f"Scale-down: removing node {one.node}, utilization: {told}, "
                 f"pods to reschedule: {pods}"
             )
-            self._actuator.tell(self._about(), "ScaleDown", message)
+            self._actuator.tell(self._about(), EventReason.SCALE_DOWN, message)
 
     def _note(self, plan: ScaleDownPlan, state: ScaleDownState, *, now: float) -> None:
         """Remember what was decided, and why what could have gone stays meanwhile."""

@@ -1,0 +1,30 @@
+"""Reasons of the Events that the autoscaler writes; where cluster-autoscaler has one, it is its."""
+
+from enum import StrEnum
+
+
+class EventReason(StrEnum):
+    TRIGGERED_SCALE_UP = "TriggeredScaleUp"
+    NOT_TRIGGER_SCALE_UP = "NotTriggerScaleUp"
+    SCALED_UP_GROUP = "ScaledUpGroup"
+    FAILED_TO_SCALE_UP_GROUP = "FailedToScaleUpGroup"
+    FAILED_TO_REVERT_SCALE_UP = "FailedToRevertScaleUp"
+    SCALE_UP_FAILED = "ScaleUpFailed"
+    SCALE_UP_TIMED_OUT = "ScaleUpTimedOut"
+    MAX_NODES_TOTAL_REACHED = "MaxNodesTotalReached"
+    SET_APART = "SetApart"
+    SCALE_DOWN = "ScaleDown"
+    SCALE_DOWN_EMPTY = "ScaleDownEmpty"
+    SCALE_DOWN_FAILED = "ScaleDownFailed"
+    SCALE_DOWN_CANCELLED = "ScaleDownCancelled"
+    VOLUMES_STILL_ATTACHED = "VolumesStillAttached"
+    DELETE_UNREGISTERED = "DeleteUnregistered"
+    DELETE_UNREGISTERED_FAILED = "DeleteUnregisteredFailed"
+    REPLACE_UNREADY = "ReplaceUnready"
+    REPLACE_UNREADY_FAILED = "ReplaceUnreadyFailed"
+    NODE_GROUP_PROBLEM = "NodeGroupProblem"
+    CLUSTER_UNHEALTHY = "ClusterUnhealthy"
+    CSI_DRIVER_NOT_REGISTERED = "CSIDriverNotRegistered"
+    CSI_DRIVER_OUTAGE = "CSIDriverOutage"
+    CSI_DRIVER_BACK = "CSIDriverBack"
+    STARTUP_TAINT_REMOVED = "StartupTaintRemoved"
