@@ -9,7 +9,7 @@ from tonnage.testing.builders import node, nodes_with, pod
 
 REFUSED = "UU: node(s) didn't match Pod's node affinity/selector"
 CONFLICT = "before any node, UU: pod affinity terms conflict"
-LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinityRule]"
+LEFT_OUT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 
 
 def needs(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
@@ -219,5 +219,5 @@ def test_names_of_node_and_affinity_must_agree() -> None:
 
     assert (refused.phase, refused.texts) == (
         "PreFilter",
-        ["node(s) didn't satisfy plugin(s) [NodeAffinityRule NodeName] simultaneously"],
+        ["node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously"],
     )
