@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from tonnage.autoscaler.scaledown.removals import Removal, Stage
+from tonnage.autoscaler.scaledown.removals import NodeRemoval, Stage
 from tonnage.autoscaler.scaledown.report import ScaleDownDocument, ScaleDownReport, document
 from tonnage.cli import decision_files
 from tonnage.cli.app import program
@@ -33,7 +33,7 @@ GOES = NodeDecision(
     wave=1,
     moves=(Move(pod="shop/db-0", to="worker-1", wave=1),),
 )
-GOING = Removal(
+GOING = NodeRemoval(
     node="worker-3", uid="u", group="g", reason="empty", drain=False, since=0.0, started=0.0,
     at=0.0, stage=Stage.DETACHING,
 )  # fmt: skip

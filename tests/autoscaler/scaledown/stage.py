@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tonnage.autoscaler.scaledown import scale_down
-from tonnage.autoscaler.scaledown.removals import Removal
+from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.world import ClusterView
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
@@ -57,7 +57,7 @@ class ScriptedDecider:
             ScaleDownPlan(nodes=tuple(going)), ScaleDownState(unneeded=unneeded)
         )
 
-    async def objection(self, _: Removal) -> str:
+    async def objection(self, _: NodeRemoval) -> str:
         return self.objecting
 
     def _nodes(self, assessed: Any) -> list[str]:

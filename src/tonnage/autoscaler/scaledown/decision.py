@@ -2,7 +2,7 @@
 
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.scaledown import taints
-from tonnage.autoscaler.scaledown.removals import Removal
+from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.scaledown.workloads import Workloads
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
@@ -39,7 +39,7 @@ class Decider:
         self._last = assessed, state, config
         return await self._decided(self._inputs(assessed, state), config)
 
-    async def objection(self, removal: Removal) -> str:
+    async def objection(self, removal: NodeRemoval) -> str:
         """Why a node that is marked had better stay, by what is known now; empty if it may go."""
         if self._last is None:
             # Not a round since the start: whoever decided it knew what he did.

@@ -36,7 +36,7 @@ _ONE_AT_A_TIME = "StatefulSet"
 _log = logging.getLogger(__name__)
 
 
-class Patience(NamedTuple):
+class EvictionPatience(NamedTuple):
     """Seconds: for evictions that are refused, and for a replica to be ready again."""
 
     eviction: float
@@ -73,7 +73,7 @@ class Evictor:
         pods: Sequence[Pod],
         *,
         grace: int,
-        patience: Patience,
+        patience: EvictionPatience,
         before: Callable[[Pod], object] = lambda _: None,
     ) -> None:
         """Evict the pods and wait until they are gone; `before` is called for each, in time.
@@ -105,7 +105,7 @@ class Evictor:
             await self._is_gone(pod, within=min(node_pods.grace(pod), grace))
 
     async def _gone(
-        self, pod: Pod, grace: int, patience: Patience, before: Callable[[Pod], object]
+        self, pod: Pod, grace: int, patience: EvictionPatience, before: Callable[[Pod], object]
     ) -> None:
         controller = pod.metadata.controller
         if controller is None or controller.kind != _ONE_AT_A_TIME:
@@ -117,7 +117,7 @@ class Evictor:
             await self._back(pod, within=patience.replica)
 
     async def _evicted(
-        self, pod: Pod, grace: int, patience: Patience, before: Callable[[Pod], object]
+        self, pod: Pod, grace: int, patience: EvictionPatience, before: Callable[[Pod], object]
     ) -> None:
         name = pod.metadata.key
         end = self._clock.monotonic() + patience.eviction

@@ -19,7 +19,7 @@ class Stage(StrEnum):
     """Its provider was told; the node is still to be seen."""
 
 
-class Removal(Record, frozen=True, kw_only=True):
+class NodeRemoval(Record, frozen=True, kw_only=True):
     """One node that goes. `moves` are the places of its pods, by namespace/name, and `waves` in
     which of them each is evicted.
 
@@ -47,7 +47,7 @@ class RemovalMemory(Record, frozen=True, kw_only=True):
 
     unneeded: dict[str, float] = {}
     cool_downs: CoolDowns = CoolDowns()
-    removals: dict[str, Removal] = {}
+    removals: dict[str, NodeRemoval] = {}
     nominated: dict[str, float] = {}
     """When pods without a node were nominated for the place of the one before them."""
 

@@ -16,10 +16,10 @@ from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import detachment, drain_priority, node_pods, taints
-from tonnage.autoscaler.scaledown.evictions import Evictor, Patience
+from tonnage.autoscaler.scaledown.evictions import EvictionPatience, Evictor
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import (
-    Removal,
+    NodeRemoval,
     RemovalCancelled,
     RemovalFailed,
     RemovalMemory,
@@ -60,7 +60,7 @@ class NodeRemover:
         now: Callable[[], float],
         metrics: RemovalMetrics,
         about: Callable[[], InvolvedObject],
-        objection: Callable[[Removal], Awaitable[str]],
+        objection: Callable[[NodeRemoval], Awaitable[str]],
         moving: Callable[[Pod, str], None],
         write_down: Callable[[], Awaitable[None]],
         delay_reason: Callable[[str], str],
@@ -86,7 +86,7 @@ class NodeRemover:
         self._removed = removed
         self._config = AutoscalerConfig()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.removals: dict[str, Removal] = {}
+        self.removals: dict[str, NodeRemoval] = {}
         self.deleted: dict[str, float] = {}
         self.failed: dict[str, float] = {}
         """When a removal last ended well, and badly, by group."""
@@ -100,7 +100,7 @@ class NodeRemover:
         self.deleted = dict(memory.cool_downs.deleted)
         self.failed = dict(memory.cool_downs.failed)
 
-    def start(self, removals: Sequence[Removal], config: AutoscalerConfig) -> None:
+    def start(self, removals: Sequence[NodeRemoval], config: AutoscalerConfig) -> None:
         """Begin to remove nodes, together: all of them go, or none."""
         self._config = config
         self.removals.update({removal.node: removal for removal in removals})
@@ -118,7 +118,7 @@ class NodeRemover:
         those that are `leaving`, as their provider says, none.
         """
         self._config = config
-        waiting: dict[str, list[Removal]] = {}
+        waiting: dict[str, list[NodeRemoval]] = {}
         for removal in list(self.removals.values()):
             if removal.node in self._tasks:
                 continue
@@ -158,7 +158,7 @@ class NodeRemover:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks.clear()
 
-    async def _guarded(self, removals: Sequence[Removal]) -> None:
+    async def _guarded(self, removals: Sequence[NodeRemoval]) -> None:
         try:
             await self._remove(removals)
         except NotLeadingError as error:
@@ -174,7 +174,7 @@ class NodeRemover:
             for removal in removals:
                 self._tasks.pop(removal.node, None)
 
-    async def _remove(self, removals: Sequence[Removal]) -> None:
+    async def _remove(self, removals: Sequence[NodeRemoval]) -> None:
         await self._write_down()
         for removal in removals:
             await self._mark(removal)
@@ -190,7 +190,7 @@ class NodeRemover:
             self._check(removal, cleared=True)
         await self._delete(removals)
 
-    async def _mark(self, removal: Removal) -> None:
+    async def _mark(self, removal: NodeRemoval) -> None:
         self._check(removal)
         now, cordon = self._now(), self._config.cordon_node_before_terminating
         try:
@@ -205,7 +205,7 @@ class NodeRemover:
             node, EventReason.SCALE_DOWN, "marked the node as toBeDeleted/unschedulable"
         )
 
-    async def _cleared(self, removal: Removal) -> None:
+    async def _cleared(self, removal: NodeRemoval) -> None:
         """Bring the node to where it can be deleted without harm to anybody."""
         self._check(removal)
         pods = self._pods(removal.node)
@@ -218,14 +218,14 @@ class NodeRemover:
         await self._evict_daemons(removal)
         await self._wait_for_others(removal)
 
-    async def _drain(self, removal: Removal, pods: Sequence[Pod]) -> None:
+    async def _drain(self, removal: NodeRemoval, pods: Sequence[Pod]) -> None:
         objection = await self._objection(removal)
         if objection:
             raise RemovalCancelled(objection)
         self._reached(removal, Stage.DRAINING)
         await self._write_down()
         config = self._config
-        patience = Patience(
+        patience = EvictionPatience(
             eviction=config.max_pod_eviction_time, replica=config.replica_ready_timeout
         )
         among = drain_priority.rounds(
@@ -240,14 +240,14 @@ class NodeRemover:
                     before=lambda pod: self._before(removal, pod),
                 )
 
-    def _before(self, removal: Removal, pod: Pod) -> None:
+    def _before(self, removal: NodeRemoval, pod: Pod) -> None:
         """Before each single eviction."""
         self._check(removal)
         place = removal.moves.get(pod.metadata.key)
         if place is not None:
             self._moving(pod, place)
 
-    async def _detach(self, removal: Removal) -> None:
+    async def _detach(self, removal: NodeRemoval) -> None:
         within = self._config.volume_detach_timeout
         if not within:
             return
@@ -273,7 +273,7 @@ class NodeRemover:
                 self._node(removal), EventReason.VOLUMES_STILL_ATTACHED, message, warning=True
             )
 
-    async def _evict_daemons(self, removal: Removal) -> None:
+    async def _evict_daemons(self, removal: NodeRemoval) -> None:
         """Pods that go with the node may end in order; those that serve volumes come last."""
         config = self._config
         default = (
@@ -286,7 +286,7 @@ class NodeRemover:
             going = [pod for pod in some if node_pods.may_evict_daemon(pod, default=default)]
             await self._evictor.try_to_evict(going, grace=config.max_graceful_termination_sec)
 
-    async def _wait_for_others(self, removal: Removal) -> None:
+    async def _wait_for_others(self, removal: NodeRemoval) -> None:
         """Others may ask for a while by an annotation of the node."""
         end = self._clock.monotonic() + self._config.node_deletion_delay_timeout
         while self._clock.monotonic() < end:
@@ -295,7 +295,7 @@ class NodeRemover:
                 return
             await self._clock.sleep(_LOOK)
 
-    async def _delete(self, removals: Sequence[Removal]) -> None:
+    async def _delete(self, removals: Sequence[NodeRemoval]) -> None:
         group, names = removals[0].group, [one.node for one in removals]
         nodes = [node for name in names if (node := self._world.cache(Node).get(name)) is not None]
         # Written down first: who comes after us must not take the marks off what is going.
@@ -330,7 +330,7 @@ class NodeRemover:
         for node in nodes:
             self._actuator.tell(node, EventReason.SCALE_DOWN, "nodes removed by cluster autoscaler")
 
-    def _check(self, removal: Removal, *, cleared: bool = False) -> Node:
+    def _check(self, removal: NodeRemoval, *, cleared: bool = False) -> Node:
         """Look at the node anew, before every step; `cleared`, nobody may be on it any more."""
         self._actuator.check(f"removing node {removal.node}")
         config = self._config
@@ -348,7 +348,7 @@ class NodeRemover:
             raise RemovalCancelled(f"pods are on it: {listed([pod.metadata.key for pod in pods])}")
         return node
 
-    async def _roll_back(self, removals: Sequence[Removal], why: str, *, failed: bool) -> None:
+    async def _roll_back(self, removals: Sequence[NodeRemoval], why: str, *, failed: bool) -> None:
         self._metrics.rolled_back("failed" if failed else "cancelled")
         for removal in removals:
             self.removals.pop(removal.node, None)
@@ -373,13 +373,13 @@ class NodeRemover:
         except ClusterError as error:
             _log.warning("removal not written down", extra={"error": str(error)})
 
-    def _reached(self, removal: Removal, stage: Stage) -> None:
+    def _reached(self, removal: NodeRemoval, stage: Stage) -> None:
         self.removals[removal.node] = msgspec.structs.replace(removal, stage=stage, at=self._now())
 
     def _pods(self, node: str) -> node_pods.NodePods:
         return node_pods.sort(self._world.pods_by_node.get(node, {}).values(), now=self._now())
 
-    def _node(self, removal: Removal) -> Node | InvolvedObject:
+    def _node(self, removal: NodeRemoval) -> Node | InvolvedObject:
         """What is said of the node is said of, also if it is gone."""
         node = self._world.cache(Node).get(removal.node)
         return node or InvolvedObject(
@@ -387,7 +387,7 @@ class NodeRemover:
         )
 
 
-def _waves(removal: Removal, pods: Iterable[Pod]) -> list[list[Pod]]:
+def _waves(removal: NodeRemoval, pods: Iterable[Pod]) -> list[list[Pod]]:
     """The pods in the order of the plan's waves; those that it does not know come last."""
     found: dict[float, list[Pod]] = {}
     for pod in pods:

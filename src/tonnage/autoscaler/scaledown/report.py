@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from tonnage.autoscaler.scaledown.removals import Removal
+from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.objects.meta import Record
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 
@@ -16,7 +16,7 @@ class ScaleDownReport(NamedTuple):
     held: str = ""
     plan: ScaleDownPlan | None = None
     unneeded: Mapping[str, float] = MappingProxyType({})
-    removals: Mapping[str, Removal] = MappingProxyType({})
+    removals: Mapping[str, NodeRemoval] = MappingProxyType({})
     closed: tuple[str, ...] = ()
     """Reasons for which nodes may not go now, because no window is open."""
     last_failure: str = ""
@@ -27,7 +27,7 @@ class NodeReport(Record, frozen=True, kw_only=True):
     """What was last decided about a node, and how far its removal is, if it is going."""
 
     decision: NodeDecision
-    removal: Removal | None = None
+    removal: NodeRemoval | None = None
 
 
 class ScaleDownDocument(Record, frozen=True, kw_only=True, omit_defaults=False):

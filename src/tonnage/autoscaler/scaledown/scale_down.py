@@ -18,7 +18,7 @@ from tonnage.autoscaler.scaledown.decision import Decider
 from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.autoscaler.scaledown.metrics import NO_DELAY, RemovalMetrics
 from tonnage.autoscaler.scaledown.places import HeldPlaces
-from tonnage.autoscaler.scaledown.removals import Removal, RemovalMemory
+from tonnage.autoscaler.scaledown.removals import NodeRemoval, RemovalMemory
 from tonnage.autoscaler.scaledown.remover import NodeRemover
 from tonnage.autoscaler.scaledown.report import ScaleDownReport
 from tonnage.autoscaler.scaledown.soft_taints import SoftTaints
@@ -303,7 +303,7 @@ class ScaleDown:
             else:
                 self._remover.start(removals, config)
 
-    def _waits_for_replicas(self, removal: Removal, unsettled: frozenset[str]) -> bool:
+    def _waits_for_replicas(self, removal: NodeRemoval, unsettled: frozenset[str]) -> bool:
         """Whether a pod may not be evicted yet, because others of its StatefulSet are not ready."""
         pods = (self._world.pod(key) for key in removal.moves)
         owners = (pod.metadata.controller for pod in pods if pod is not None)
@@ -311,7 +311,7 @@ class ScaleDown:
 
     def _removal(
         self, one: NodeDecision, assessed: Assessment, groups: dict[str, Group], *, now: float
-    ) -> Removal:
+    ) -> NodeRemoval:
         node = self._world.cache(Node).get(one.node)
         assert node is not None
         assert one.group is not None
@@ -319,7 +319,7 @@ class ScaleDown:
         reason: Reason = "empty" if one.action is Action.DELETE else "underutilized"
         if state is not None and state.state == UNREADY:
             reason = "unready"
-        return Removal(
+        return NodeRemoval(
             node=one.node,
             uid=node.metadata.uid,
             group=one.group,

@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from tonnage.autoscaler.scaledown.removals import Removal
+from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.scaledown.report import ScaleDownReport
 
 _MOST = 50
@@ -37,7 +37,7 @@ def scale_down_status(given: ScaleDownReport) -> dict[str, Any]:
     return told
 
 
-def _going(one: Removal) -> dict[str, Any]:
+def _going(one: NodeRemoval) -> dict[str, Any]:
     return {
         "node": one.node,
         "group": one.group,
