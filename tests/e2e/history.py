@@ -16,7 +16,7 @@ from tonnage.cluster.client import EVERYTHING, Client, Selection
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.records import ConfigMap
 from tonnage.cluster.watch_events import Change, EventType
-from tonnage.embedded.world import node_patches
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, CSINode, PersistentVolumeClaim
@@ -85,8 +85,7 @@ class History:
         return sorted(
             node.metadata.name
             for node in self._nodes
-            if node.metadata.labels.get(GROUP_LABEL) == group
-            and (node_patches.is_ready(node) or not ready)
+            if node.metadata.labels.get(GROUP_LABEL) == group and (is_ready(node) or not ready)
         )
 
     def running(self) -> dict[str, str]:

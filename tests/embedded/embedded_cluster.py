@@ -17,8 +17,8 @@ from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.cloud import CloudBehaviour, SimulatedCloud
 from tonnage.embedded.world import Delay, EmbeddedWorld, WorldBehaviour
-from tonnage.embedded.world.node_patches import is_ready
 from tonnage.objects import taints
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup

@@ -10,6 +10,7 @@ from typing import Any
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups import daemons
 from tonnage.objects import attach_errors
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSINode, VolumeAttachment
@@ -33,7 +34,7 @@ class ChangeFilter:
             self.revision += 1
         elif before is None or not _same(before, node):
             self.revision += 1
-            if before is None or (_is_ready(node) and not _is_ready(before)):
+            if before is None or (is_ready(node) and not is_ready(before)):
                 self._wake()
 
     def csinode(self, change: Change[CSINode]) -> None:
@@ -87,13 +88,6 @@ def _conditions(node: Node) -> list[tuple[str, str, str | None]]:
         (condition.type, condition.status, condition.last_transition_time)
         for condition in node.status.conditions
     ]
-
-
-def _is_ready(node: Node) -> bool:
-    return any(
-        condition.type == "Ready" and condition.status == "True"
-        for condition in node.status.conditions
-    )
 
 
 def _told(csinode: CSINode) -> tuple[object, ...]:

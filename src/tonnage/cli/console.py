@@ -25,6 +25,18 @@ output_option = click.option(
     help="How to print; wide is a table with more columns.",
 )
 
+PlainFormat: TypeAlias = Literal["table", "json", "yaml"]
+
+plain_output_option = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+
 
 def print_document(kind: str, *, form: Format, **fields: object) -> None:
     """Print one document of ours as JSON or YAML."""

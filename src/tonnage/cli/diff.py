@@ -1,7 +1,7 @@
 """`tonnage diff`: what one plan does otherwise than another."""
 
 import sys
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,21 +11,11 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from tonnage.scaleup.plan_diff import PlanDiff
 
-Format: TypeAlias = Literal["table", "json", "yaml"]
-
 
 @click.command()
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="How to print.",
-)
+@console.plain_output_option
 @click.option(
     "--fail-on",
     "fail_on",
@@ -36,7 +26,9 @@ Format: TypeAlias = Literal["table", "json", "yaml"]
     "left out that were not; or nothing.",
 )
 @click.pass_context
-def diff(ctx: click.Context, before: str, after: str, form: Format, fail_on: str) -> None:
+def diff(
+    ctx: click.Context, before: str, after: str, form: console.PlainFormat, fail_on: str
+) -> None:
     """Compare two plans.
 
     A and B are plans as `tonnage plan -o json` or `-o yaml` prints them; one of them may be -,

@@ -4,7 +4,7 @@ What was learned of them beside is in `limits_learned`.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -16,18 +16,7 @@ from tonnage.objects import limit_keys, resources
 if TYPE_CHECKING:
     from tonnage.objects.storage import CSIDriver
 
-Format: TypeAlias = Literal["table", "json", "yaml"]
 Row: TypeAlias = dict[str, str | int | bool]
-
-_output_option = click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="How to print.",
-)
 
 
 @click.group()
@@ -71,14 +60,14 @@ limits.add_command(limits_learned.forget)
     metavar="GIB",
     help="Memory of the type in GiB, for drivers whose limit follows it.",
 )
-@_output_option
+@console.plain_output_option
 def show(
     instance_types: tuple[str, ...],
     driver: str | None,
     enis: int,
     reserved: int,
     memory: int | None,
-    form: Format,
+    form: console.PlainFormat,
 ) -> None:
     """Print the attach limits of instance types, with formula, source and date.
 
@@ -135,8 +124,8 @@ def show(
     multiple=True,
     help="Manifests with CSIDriver objects, which may name a key of their own; repeatable.",
 )
-@_output_option
-def key(drivers: tuple[str, ...], filenames: tuple[str, ...], form: Format) -> None:
+@console.plain_output_option
+def key(drivers: tuple[str, ...], filenames: tuple[str, ...], form: console.PlainFormat) -> None:
     """Print the resource names under which nodes publish the limits of drivers.
 
     A long name is shortened and a hash added, so that the key has 62 characters. A CSIDriver may
@@ -182,7 +171,9 @@ def _refuse_too_many_enis(instance_type: str, enis: int) -> None:
             )
 
 
-def _print(kind: str, headings: Sequence[str], rows: list[Row], *, form: Format) -> None:
+def _print(
+    kind: str, headings: Sequence[str], rows: list[Row], *, form: console.PlainFormat
+) -> None:
     if form != "table":
         console.print_document(kind, form=form, items=rows)
     elif rows:

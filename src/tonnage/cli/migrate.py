@@ -1,7 +1,7 @@
 """`tonnage migrate`: from cluster-autoscaler or Karpenter to settings and node groups of ours."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tonnage.objects.nodes import Node
     from tonnage.providers.aws.machines import InstanceType
 
-Format: TypeAlias = Literal["table", "json", "yaml"]
 
 _ORDER: "tuple[Outcome, ...]" = ("not supported", "setting", "argument", "not needed")
 
@@ -52,15 +51,7 @@ _ORDER: "tuple[Outcome, ...]" = ("not supported", "setting", "argument", "not ne
     metavar="DIRECTORY",
     help="Write config.yaml, node-groups.yaml and values.yaml, for the chart, there.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="How to print.",
-)
+@console.plain_output_option
 def migrate(
     filenames: tuple[str, ...],
     kubeconfig: str | None,
@@ -68,7 +59,7 @@ def migrate(
     program: str | None,
     instance_types: str | None,
     directory: str | None,
-    form: Format,
+    form: console.PlainFormat,
 ) -> None:
     """Write the settings that mean the same as those of another autoscaler.
 

@@ -49,6 +49,18 @@ class Resource(Generic[T]):
         self.decode = decode or _decoder(type_)
         self._root = f"/apis/{group}/{version}" if group else f"/api/{version}"
 
+    def decoded_by(self, decode: Callable[[bytes | msgspec.Raw], T]) -> "Resource[T]":
+        """The same kind, read in another way."""
+        return Resource(
+            self.type,
+            group=self.group,
+            version=self.version,
+            plural=self.plural,
+            namespaced=self.namespaced,
+            kind=self.kind,
+            decode=decode,
+        )
+
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from tonnage.objects import selectors, taints
-from tonnage.objects.meta import ObjectMeta, OwnerReference
+from tonnage.objects import kinds, selectors, taints
+from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import (
     FINISHED,
@@ -144,13 +144,6 @@ def _new_pod(daemon_set: DaemonSet, node: str) -> Pod:
     template = daemon_set.spec.template
     name = f"{daemon_set.metadata.name}-{node}"
     namespace = daemon_set.metadata.namespace
-    owner = OwnerReference(
-        api_version="apps/v1",
-        kind=_KIND,
-        name=daemon_set.metadata.name,
-        uid=daemon_set.metadata.uid,
-        controller=True,
-    )
     return Pod(
         metadata=ObjectMeta(
             name=name,
@@ -158,7 +151,7 @@ def _new_pod(daemon_set: DaemonSet, node: str) -> Pod:
             uid=f"{namespace}/{name}",
             labels=template.metadata.labels,
             annotations=template.metadata.annotations,
-            owner_references=(owner,),
+            owner_references=(kinds.owner_reference(daemon_set),),
         ),
         spec=msgspec.structs.replace(
             template.spec, node_name=node, tolerations=_tolerations(template.spec)

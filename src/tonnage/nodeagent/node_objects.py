@@ -68,14 +68,7 @@ def _attachments_of(node: str) -> Resource[VolumeAttachment]:
             )
         )
 
-    return Resource(
-        VolumeAttachment,
-        group=usual.group,
-        version=usual.version,
-        plural=usual.plural,
-        namespaced=usual.namespaced,
-        decode=decode,
-    )
+    return usual.decoded_by(decode)
 
 
 class _Identity(Record, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ Records, one module per family: `meta`, `nodes`, `pods`, `volume_sources`, `stor
     labels         labels of nodes that have a meaning
     quantities, durations, timestamps
                    numbers as Kubernetes writes them
-    selectors, taints, resources, pod_features, complexity
+    selectors, taints, conditions, resources, pod_features, complexity
                    questions about one object: does it match, is it tolerated, what does it take
     volumes        which volumes of a pod take attach slots, and under which name
     intree         in-tree plugins and the CSI drivers that took over from them

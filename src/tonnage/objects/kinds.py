@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from tonnage.objects import nodes, pods, scenarios, storage, workloads
+from tonnage.objects.meta import OwnerReference
 
 KubeObject: TypeAlias = (
     nodes.Node
@@ -60,6 +61,18 @@ def by_kind(api_version: str, kind: str) -> Kind | None:
 def of(obj: KubeObject) -> Kind:
     """The row an object belongs to."""
     return _BY_TYPE[type(obj)]
+
+
+def owner_reference(obj: KubeObject, *, uid: str = "") -> OwnerReference:
+    """As objects have it that this one controls."""
+    row, meta = of(obj), obj.metadata
+    return OwnerReference(
+        api_version=row.api_version,
+        kind=row.kind,
+        name=meta.name,
+        uid=uid or meta.uid,
+        controller=True,
+    )
 
 
 def _row(api_version: str, plural: str, type_: type[KubeObject], *, namespaced: bool) -> Kind:

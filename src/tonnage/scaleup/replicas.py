@@ -382,20 +382,13 @@ def _ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
         template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
         if template is None:
             continue
-        owner = OwnerReference(
-            api_version="v1",
-            kind="Pod",
-            name=pod.metadata.name,
-            uid=pod.metadata.uid,
-            controller=True,
-        )
         yield PersistentVolumeClaim(
             metadata=ObjectMeta(
                 name=f"{pod.metadata.name}-{volume.name}",
                 namespace=pod.metadata.namespace,
                 labels=template.metadata.labels,
                 annotations=template.metadata.annotations,
-                owner_references=(owner,),
+                owner_references=(kinds.owner_reference(pod),),
             ),
             spec=template.spec,
             status=ClaimStatus(phase="Pending"),
@@ -446,12 +439,9 @@ def _pod(
 
 
 def _owner(workload: Workload) -> OwnerReference:
-    row = kinds.of(workload)
     meta = workload.metadata
-    uid = meta.uid or _uid(meta, f"{row.kind}/{meta.name}")
-    return OwnerReference(
-        api_version=row.api_version, kind=row.kind, name=meta.name, uid=uid, controller=True
-    )
+    uid = meta.uid or _uid(meta, f"{kinds.of(workload).kind}/{meta.name}")
+    return kinds.owner_reference(workload, uid=uid)
 
 
 def _uid(meta: ObjectMeta, name: str) -> str:

@@ -302,14 +302,7 @@ def _sharing_pods() -> Resource[Pod]:
             sharing, left = SharedValues(), _SHARED_AMONG
         return sharing.pod(plain.decode(data))
 
-    return Resource(
-        Pod,
-        group=plain.group,
-        version=plain.version,
-        plural=plain.plural,
-        namespaced=plain.namespaced,
-        decode=decode,
-    )
+    return plain.decoded_by(decode)
 
 
 def _name(obj: Named) -> tuple[str, str]:

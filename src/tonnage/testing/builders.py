@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from tonnage.objects import kinds
 from tonnage.objects.labels import HOSTNAME as HOSTNAME
 from tonnage.objects.labels import ZONE as ZONE
 from tonnage.objects.meta import (
@@ -280,22 +281,13 @@ def pvc(
         notes[BIND_COMPLETED_ANNOTATION] = "yes"
     if selected_node:
         notes[SELECTED_NODE_ANNOTATION] = selected_node
-    controller = None
-    if owner is not None:
-        controller = OwnerReference(
-            api_version="v1",
-            kind="Pod",
-            name=owner.metadata.name,
-            uid=owner.metadata.uid,
-            controller=True,
-        )
     return PersistentVolumeClaim(
         metadata=ObjectMeta(
             name=name,
             namespace=namespace,
             uid=f"uid-pvc-{namespace}-{name}",
             annotations=notes,
-            owner_references=(controller,) if controller is not None else (),
+            owner_references=(kinds.owner_reference(owner),) if owner is not None else (),
             deletion_timestamp=A_WHILE_AGO if deleting else None,
         ),
         spec=msgspec.structs.replace(

@@ -17,6 +17,7 @@ from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError, TonnageError
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.pods import Pod
 
 RETRY = 10.0
@@ -204,4 +205,4 @@ class Evictor:
 
 
 def _runs(pod: Pod) -> bool:
-    return bool(pod.spec.node_name) and node_pods.is_ready(pod)
+    return bool(pod.spec.node_name) and is_ready(pod)

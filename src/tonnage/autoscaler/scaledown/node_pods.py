@@ -70,10 +70,3 @@ def may_evict_daemon(pod: Pod, *, default: bool) -> bool:
     """What the pod itself says goes before what is set for all."""
     told = pod.metadata.annotations.get(_DS_EVICTION)
     return told == "true" if told in ("true", "false") else default
-
-
-def is_ready(pod: Pod) -> bool:
-    return any(
-        condition.type == "Ready" and condition.status == "True"
-        for condition in pod.status.conditions
-    )

@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from typing import Any, TypeVar
 
-from tonnage.autoscaler.scaledown import node_pods
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
@@ -16,6 +15,7 @@ from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import VolumeAttachment
 from tonnage.objects.workloads import (
@@ -149,9 +149,7 @@ class Workloads:
             and (owner := other.metadata.controller) is not None
             and owner.uid == controller.uid
         ]
-        if any(
-            not node_pods.is_ready(other) or other.metadata.deletion_timestamp for other in others
-        ):
+        if any(not is_ready(other) or other.metadata.deletion_timestamp for other in others):
             return False
         replicas = self._replicas(pod)
         return replicas is None or len(others) >= replicas - 1
@@ -173,4 +171,4 @@ class Workloads:
 
 
 def _is_settled(pod: Pod) -> bool:
-    return node_pods.is_ready(pod) and pod.metadata.deletion_timestamp is None
+    return is_ready(pod) and pod.metadata.deletion_timestamp is None

@@ -14,6 +14,7 @@ from tonnage.embedded.world.behaviour import (
 from tonnage.embedded.world.csinodes import Drivers
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.errors import InputError
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode, NodeDriver, NodeDriverAllocatable
 
@@ -112,7 +113,7 @@ class DriverRegistrations:
                 self._begun.discard(key)
                 self._limits.pop(key, None)
                 self._real_limits.pop(key, None)
-            elif key not in self._begun and node_patches.is_ready(node):
+            elif key not in self._begun and is_ready(node):
                 self._begun.add(key)
                 if self._ever_registers(node, driver):
                     self._chores.start(("driver", *key), partial(self._live, node, driver))

@@ -17,6 +17,7 @@ from tonnage.embedded.world.mounts import MountChecks
 from tonnage.embedded.world.pod_index import PodKey, PodsOnNodes
 from tonnage.embedded.world.run_times import RunningTimeError, running_time
 from tonnage.objects import timestamps
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -105,7 +106,7 @@ class Kubelets:
 
     async def _live(self, node: Node) -> None:
         name = node.metadata.name
-        if not node_patches.is_ready(node):
+        if not is_ready(node):
             await self._clock.sleep(self._chance.seconds(self._behaviour.start, "start", name))
             await self._chores.insist(partial(self._begin, node), "begin", name)
         self._started.add(name)

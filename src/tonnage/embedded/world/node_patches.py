@@ -14,13 +14,6 @@ from tonnage.objects.timestamps import rfc3339
 _ATTEMPTS = 5
 
 
-def is_ready(node: Node) -> bool:
-    return any(
-        condition.type == "Ready" and condition.status == "True"
-        for condition in node.status.conditions
-    )
-
-
 async def change_taints(
     client: Client, node: str, change: Callable[[Node], tuple[Taint, ...]]
 ) -> None:

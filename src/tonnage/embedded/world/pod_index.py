@@ -2,13 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
+from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import FINISHED, Pod
+
+T = TypeVar("T", bound=Named)
 
 PodKey: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -21,13 +25,6 @@ _EXPECTED_FOR = 60.0
 def is_active(pod: Pod) -> bool:
     """Whether it runs, or is going to."""
     return pod.metadata.deletion_timestamp is None and pod.status.phase not in FINISHED
-
-
-def is_ready(pod: Pod) -> bool:
-    return any(
-        condition.type == "Ready" and condition.status == "True"
-        for condition in pod.status.conditions
-    )
 
 
 class PodsOnNodes:
@@ -64,6 +61,20 @@ class OwnedPods:
     def follow(self, kind: str, listener: Callable[[Pod], None]) -> None:
         """Be told of every change of a pod whose controller is of this kind."""
         self._listeners[kind].append(listener)
+
+    def look_on_change(self, kind: str, workloads: Cache[T], queue: WorkQueue[PodKey]) -> None:
+        """Have a workload looked at whenever it, or a pod of it, has changed."""
+
+        def workload_changed(change: Change[T]) -> None:
+            meta = change.object.metadata
+            queue.note((meta.namespace, meta.name))
+
+        def pod_changed(pod: Pod) -> None:
+            if pod.metadata.controller is not None:
+                queue.note((pod.metadata.namespace, pod.metadata.controller.name))
+
+        workloads.subscribe(workload_changed)
+        self.follow(kind, pod_changed)
 
     def of(self, uid: str) -> list[Pod]:
         return list(self._by_owner[uid].values())

@@ -19,10 +19,11 @@ from tonnage.embedded.world.controllers.workload_records import (
     Tree,
 )
 from tonnage.embedded.world.keyed_tasks import WorldContext
-from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
+from tonnage.embedded.world.pod_index import OwnedPods, is_active
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.groups import daemons
 from tonnage.objects import workloads
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import FINISHED, Pod, Toleration
 

@@ -9,9 +9,10 @@ from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world.controllers import pod_control
 from tonnage.embedded.world.controllers.workload_records import JOBS, JobObject, Tree
 from tonnage.embedded.world.keyed_tasks import WorldContext
-from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
+from tonnage.embedded.world.pod_index import OwnedPods, is_active
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects import timestamps
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.timestamps import rfc3339
 

@@ -1,12 +1,12 @@
 """ReplicaSets: so many pods of a template, whichever."""
 
 from tonnage.cluster.cache import Cache, Key
-from tonnage.cluster.watch_events import Change
 from tonnage.embedded.world.controllers import pod_control
 from tonnage.embedded.world.controllers.workload_records import REPLICA_SETS, ReplicaSetObject
 from tonnage.embedded.world.keyed_tasks import WorldContext
-from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
+from tonnage.embedded.world.pod_index import OwnedPods, is_active
 from tonnage.embedded.world.work_queue import WorkQueue
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.pods import Pod
 
 
@@ -20,17 +20,7 @@ class ReplicaSets:
         self._owned = owned
         self._sets = replica_sets
         self._queue: WorkQueue[Key] = WorkQueue("replica set", self._look, context)
-        replica_sets.subscribe(self._set_changed)
-        owned.follow("ReplicaSet", self._pod_changed)
-
-    def _set_changed(self, change: Change[ReplicaSetObject]) -> None:
-        meta = change.object.metadata
-        self._queue.note((meta.namespace, meta.name))
-
-    def _pod_changed(self, pod: Pod) -> None:
-        owner = pod.metadata.controller
-        if owner is not None:
-            self._queue.note((pod.metadata.namespace, owner.name))
+        owned.look_on_change("ReplicaSet", replica_sets, self._queue)
 
     async def _look(self, key: Key) -> None:
         found = self._sets.get(key[1], namespace=key[0])

@@ -2,7 +2,6 @@
 
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache, Key
-from tonnage.cluster.watch_events import Change
 from tonnage.embedded.world.controllers import pod_control
 from tonnage.embedded.world.controllers.workload_records import (
     CLAIMS,
@@ -13,8 +12,9 @@ from tonnage.embedded.world.controllers.workload_records import (
     Tree,
 )
 from tonnage.embedded.world.keyed_tasks import WorldContext
-from tonnage.embedded.world.pod_index import OwnedPods, is_active, is_ready
+from tonnage.embedded.world.pod_index import OwnedPods, is_active
 from tonnage.embedded.world.work_queue import WorkQueue
+from tonnage.objects.conditions import is_ready
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import PersistentVolumeClaim
@@ -39,17 +39,7 @@ class StatefulSets:
         self._claims = claims
         self._sets = sets
         self._queue: WorkQueue[Key] = WorkQueue("stateful set", self._look, context)
-        sets.subscribe(self._set_changed)
-        owned.follow("StatefulSet", self._pod_changed)
-
-    def _set_changed(self, change: Change[StatefulSetObject]) -> None:
-        meta = change.object.metadata
-        self._queue.note((meta.namespace, meta.name))
-
-    def _pod_changed(self, pod: Pod) -> None:
-        owner = pod.metadata.controller
-        if owner is not None:
-            self._queue.note((pod.metadata.namespace, owner.name))
+        owned.look_on_change("StatefulSet", sets, self._queue)
 
     async def _look(self, key: Key) -> None:
         found = self._sets.get(key[1], namespace=key[0])
