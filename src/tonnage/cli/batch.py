@@ -14,7 +14,7 @@ COMMANDS = {
         "Say which node groups to grow for the pending pods.",
     ),
     "scale-down": LazyCommand(
-        "tonnage.cli.batch_scale_down:scale_down",
+        "tonnage.cli.batch_plan:scale_down",
         "Say which nodes can go, and why the others stay.",
     ),
 }

@@ -1,4 +1,4 @@
-"""`tonnage batch plan`: what to buy, for many scenarios."""
+"""`tonnage batch plan` and `scale-down`: what to buy and what can go, for many scenarios."""
 
 import functools
 from collections.abc import Mapping
@@ -32,6 +32,33 @@ def plan(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> No
     batches.run(path, functools.partial(plan_of, settings=settings), jobs=jobs, lenient=lenient)
 
 
+@click.command("scale-down")
+@click.argument("path", metavar="FILE")
+@plan_settings.takes_settings
+@batches.lenient_option
+@batches.jobs_option
+def scale_down(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> None:
+    """Say which nodes can go, where their pods land, and why the others stay.
+
+    FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
+    each, in order: {"scenario": NAME, "plan": {...}}. Options of a Scenario are the base; flags
+    go before them, for all scenarios alike. Times and delays that nobody gives are 0: a file has
+    no past. The option now is the moment of the question.
+
+    \b
+    Examples:
+      tonnage batch scale-down scenarios.jsonl.gz > scaledown.jsonl
+      tonnage batch scale-down scenarios.jsonl --option scaleDownUtilizationThreshold=0.7
+    """
+    answer = functools.partial(scale_down_of, settings=settings)
+    batches.run(path, answer, jobs=jobs, lenient=lenient)
+
+
 def plan_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
     """The plan of one scenario."""
     return {"plan": documents.plan(plan_settings.cluster_of(loaded, settings).decide())}
+
+
+def scale_down_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
+    """The scale-down plan of one scenario."""
+    return {"plan": plan_settings.cluster_of(loaded, settings).scale_down()}

@@ -105,11 +105,15 @@ def _chosen(cluster: "Cluster", pods: tuple[str, ...], namespace: str) -> list[s
     return [pod for pod in cluster.pending if not namespace or pod.startswith(f"{namespace}/")]
 
 
-def _print_overview(found: "Overview") -> None:
+def _print_summary(found: "Overview | Explanation", pods: "Sequence[str]") -> None:
     where = f" (runs on {found.node})" if found.node else ""
-    console.echo(f"{_names(found.pods)}{where}: {found.summary}")
+    console.echo(f"{_names(pods)}{where}: {found.summary}")
     for warning in found.warnings:
         console.echo(f"warning: {warning}")
+
+
+def _print_overview(found: "Overview") -> None:
+    _print_summary(found, found.pods)
     if not found.groups:
         return
     console.echo()
@@ -150,10 +154,7 @@ def _document(explanation: "Explanation") -> dict[str, object]:
 
 
 def _print(explanation: "Explanation", *, wide: bool, alike: "Sequence[str]" = ()) -> None:
-    where = f" (runs on {explanation.node})" if explanation.node else ""
-    console.echo(f"{_names(alike or [explanation.pod])}{where}: {explanation.summary}")
-    for warning in explanation.warnings:
-        console.echo(f"warning: {warning}")
+    _print_summary(explanation, alike or [explanation.pod])
     if not explanation.verdicts:
         return
     console.echo()

@@ -5,17 +5,18 @@ certificate.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, exposition
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from tonnage.clock import Clock, SystemClock
 from tonnage.service.certificates import Certificates
-from tonnage.service.connection_metrics import ConnectionCollector
 from tonnage.service.http_questions import LARGEST_BODY, HttpQuestions, Question
 from tonnage.service.listener import ConnectionLimits, Handler, Listener
 
@@ -108,3 +109,23 @@ def _probe(probe: Probe, details: Callable[[], str]) -> Handler:
         return web.Response(text=text, status=503 if wrong else 200)
 
     return answer
+
+
+class ConnectionCollector(Collector):
+    """Figures of one port; costs nothing between two scrapes."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def collect(self) -> Iterable[Metric]:
+        opened = GaugeMetricFamily(
+            "tonnage_http_connections", "Connections that are open.", value=len(self._listener)
+        )
+        turned_away = CounterMetricFamily(
+            "tonnage_http_connections_turned_away",
+            "Connections closed because they were silent for too long or too many.",
+            labels=("reason",),
+        )
+        turned_away.add_metric(("silent",), self._listener.dropped)
+        turned_away.add_metric(("tooMany",), self._listener.refused)
+        return (opened, turned_away)
