@@ -20,16 +20,17 @@ class Series(NamedTuple):
     pods: int
 
 
-def in_series(pods: Iterable[str]) -> list[Series]:
+def in_series(pods: Iterable[str], *, what: str = "pod") -> list[Series]:
     """Pods, named `namespace/name`, by the set they seem to belong to, in order of the first.
 
     Ordinals at the end of names become ranges (`shop/db-0 … db-9 (10 pods)`), generated
-    endings a star (`shop/web-5d4f8c-* (3 pods)`); a pod alone keeps its name.
+    endings a star (`shop/web-5d4f8c-* (3 pods)`); a pod alone keeps its name. `what` is the
+    word for others that are numbered alike, such as nodes.
     """
     found: dict[tuple[str, str], list[str]] = {}
     for pod in dict.fromkeys(pods):
         found.setdefault(_family(pod), []).append(pod)
-    return [Series(_phrase(key, members), len(members)) for key, members in found.items()]
+    return [Series(_phrase(key, members, what), len(members)) for key, members in found.items()]
 
 
 def _family(pod: str) -> tuple[str, str]:
@@ -40,18 +41,18 @@ def _family(pod: str) -> tuple[str, str]:
     return "named", pod
 
 
-def _phrase(family: tuple[str, str], members: Sequence[str]) -> str:
+def _phrase(family: tuple[str, str], members: Sequence[str], what: str) -> str:
     kind, stem = family
     if len(members) == 1:
         return members[0]
     if kind == "generated":
-        return f"{stem}* ({counted(len(members))})"
+        return f"{stem}* ({counted(len(members), what)})"
     ordinals = sorted(int(pod.removeprefix(stem)) for pod in members)
     name = stem.partition("/")[2] or stem
     runs = _runs(ordinals)
     if len(runs) <= _RUNS_SHOWN:
         parts = [part for first, last in runs for part in _run(name, first, last)]
-        return f"{stem.removesuffix(name)}{', '.join(parts)} ({counted(len(members))})"
+        return f"{stem.removesuffix(name)}{', '.join(parts)} ({counted(len(members), what)})"
     first, last = ordinals[0], ordinals[-1]
     return f"{stem}{first} … {name}{last} ({len(members):,} of {last - first + 1:,})"
 

@@ -117,7 +117,9 @@ def _print_reasons(staying: Sequence[NodeDecision]) -> None:
         by_code.setdefault(node.code or "-", []).append(node)
     rows = []
     for code, nodes in sorted(by_code.items(), key=lambda pair: -len(pair[1])):
-        names = ", ".join(series.phrase for series in in_series(node.node for node in nodes[:5]))
+        names = ", ".join(
+            series.phrase for series in in_series((node.node for node in nodes[:5]), what="node")
+        )
         more = f" and {len(nodes) - 5:,} more" if len(nodes) > 5 else ""
         cure = next((node.frees for node in nodes if node.frees), "-")
         rows.append((f"{len(nodes):,}", code, names + more, cure))
