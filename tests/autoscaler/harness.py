@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ import msgspec
 import yaml
 
 from tests.cluster.apiserver import ApiServer, Json
+from tests.cluster.programs import running
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.program import AutoscalerProgram, AutoscalerSettings
-from tonnage.cluster.lease import LeadershipLost
 from tonnage.objects import codec, kinds
 from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta
 from tonnage.objects.nodes import Node, Taint
@@ -227,30 +227,6 @@ def a_program(
 def _ids(identity: str) -> Callable[[], str]:
     numbers = iter(range(10**9))
     return lambda: f"{identity}{next(numbers)}"
-
-
-@asynccontextmanager
-async def running(
-    program: AutoscalerProgram, server: ApiServer, clock: VirtualClock
-) -> AsyncIterator[AutoscalerProgram]:
-    tasks = [
-        asyncio.ensure_future(program.run()),
-        asyncio.ensure_future(_bookmarks(server, clock)),
-    ]
-    try:
-        yield program
-    finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError, LeadershipLost):
-                await task
-
-
-async def _bookmarks(server: ApiServer, clock: VirtualClock) -> None:
-    """A sign of life every minute, as a real server gives it."""
-    while True:
-        await clock.sleep(60)
-        server.bookmark()
 
 
 @asynccontextmanager

@@ -15,11 +15,11 @@ from tests.autoscaler.harness import (
     put,
     put_node,
     put_pod,
-    running,
     started,
     status,
 )
 from tests.cluster.apiserver import ApiServer, until
+from tests.cluster.programs import running
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
 

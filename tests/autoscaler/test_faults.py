@@ -17,13 +17,13 @@ from tests.autoscaler.harness import (
     metric,
     put_node,
     put_pod,
-    running,
     settled,
     started,
     status,
 )
 from tests.cluster.apiserver import ApiServer, answer, until
 from tests.cluster.apiserver import status as refusal
+from tests.cluster.programs import running
 from tonnage.autoscaler import program as programs
 from tonnage.autoscaler.actuator import Actuator, NotLeadingError
 from tonnage.autoscaler.provider_state import ProviderReader

@@ -7,8 +7,9 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.autoscaler.harness import PODS, Cloud, a_program, group, put_pod, running, started
+from tests.autoscaler.harness import PODS, Cloud, a_program, group, put_pod, started
 from tests.cluster.apiserver import ApiServer, until
+from tests.cluster.programs import running
 from tests.providers.test_grpc_expander import Answer, keeping, serving
 from tonnage.providers.protos.expander_pb2 import BestOptionsRequest, BestOptionsResponse
 from tonnage.testing.clock import VirtualClock

@@ -11,11 +11,11 @@ from tests.autoscaler.harness import (
     group,
     metric,
     put_pod,
-    running,
     started,
     status,
 )
 from tests.cluster.apiserver import ApiServer, until
+from tests.cluster.programs import running
 from tonnage.errors import ProviderError
 from tonnage.testing.clock import VirtualClock
 

@@ -1,10 +1,8 @@
 """`tonnage run` as a process of its own, on a loopback API server."""
 
 import asyncio
-import os
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from pathlib import Path
 
 import msgspec
@@ -14,6 +12,7 @@ from click.testing import CliRunner
 
 from tests.autoscaler.harness import CONFIG_MAPS, NODES, STATUS, group, put_node, put_pod, started
 from tests.cluster.apiserver import ApiServer
+from tests.cluster.programs import kubeconfig, started_process
 from tonnage.cli.app import program
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.testing.clock import VirtualClock
@@ -23,28 +22,12 @@ GROUPS = {"apiVersion": API_VERSION, "kind": "NodeGroup", **msgspec.to_builtins(
 
 def files(tmp_path: Path, server: ApiServer) -> list[str]:
     """Flags that name a kubeconfig for the server, and a node group."""
-    server.objects["/version"] = {"gitVersion": "v1.37.0"}
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": {}}],
-    }
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
     (tmp_path / "groups.yaml").write_text(yaml.safe_dump(GROUPS))
     return [
-        f"--kubeconfig={tmp_path / 'kubeconfig'}",
+        kubeconfig(tmp_path, server),
         f"--node-groups={tmp_path / 'groups.yaml'}",
         "--address=127.0.0.1:0",
     ]
-
-
-async def started_process(*flags: str) -> Process:
-    script = [sys.executable, "-c", "from tonnage.cli import main; main()", "run", *flags]
-    environ = {**os.environ, "HOME": "/nonexistent"}
-    return await asyncio.create_subprocess_exec(*script, stdout=PIPE, stderr=PIPE, env=environ)
 
 
 async def lines(process: Process) -> list[dict[str, object]]:
@@ -59,7 +42,7 @@ async def test_a_dry_run_once_says_what_it_would_do(tmp_path: Path) -> None:
         flags = ["--dry-run", "--once", "--provider=declarative", "--nodes=0:7:g"]
         # As command lines for upstream are written.
         flags += ["--enable-csi-node-aware-scheduling=false", "--leader-elect"]
-        process = await started_process(*files(tmp_path, server), *flags)
+        process = await started_process("run", *files(tmp_path, server), *flags)
         logged = await lines(process)
         assert process.returncode == 0
         (would,) = [line for line in logged if line["message"] == "would ask the provider"]
@@ -74,7 +57,7 @@ async def test_a_single_look_at_a_cluster_that_needs_nothing_says_what_was_seen(
         put_node(server, VirtualClock(), "n1")
         put_pod(server, "web", on="n1")
         flags = ["--dry-run", "--once", "--provider=declarative"]
-        last = (await lines(await started_process(*files(tmp_path, server), *flags)))[-1]
+        last = (await lines(await started_process("run", *files(tmp_path, server), *flags)))[-1]
         assert (last["message"], last["waiting"]) == ("nothing is needed", 0)
         assert (last["pods"], last["nodes"], last["groups"]) == (1, 1, 1)
 
@@ -84,7 +67,7 @@ async def test_a_single_look_that_helps_nobody_says_how_many_are_left_out(tmp_pa
         started(server)
         put_pod(server, "web", cpu="400")
         flags = ["--dry-run", "--once", "--provider=declarative"]
-        last = (await lines(await started_process(*files(tmp_path, server), *flags)))[-1]
+        last = (await lines(await started_process("run", *files(tmp_path, server), *flags)))[-1]
         assert last["message"] == "nothing that could be bought helps"
         assert (last["pods"], last["waiting"], last["left_out"]) == (1, 1, 1)
 
@@ -94,7 +77,7 @@ async def test_a_dry_run_of_a_provider_that_tidies_up_changes_nothing(tmp_path: 
         started(server)
         put_pod(server, "web")
         process = await started_process(
-            *files(tmp_path, server), "--provider=kwok", "--dry-run", "--once"
+            "run", *files(tmp_path, server), "--provider=kwok", "--dry-run", "--once"
         )
         assert any(line["message"] == "would ask the provider" for line in await lines(process))
         assert {request.method for request in server.requests} == {"GET"}
@@ -106,7 +89,7 @@ async def test_a_single_round_that_fails_is_an_exit_code(tmp_path: Path) -> None
         cluster, _, address = files(tmp_path, server)
         (tmp_path / "nobody.yaml").write_text("address: 127.0.0.1:9\ngrpc_timeout: 1s\n")
         outside = ["--provider=externalgrpc", f"--cloud-config={tmp_path / 'nobody.yaml'}"]
-        process = await started_process(cluster, address, *outside, "--dry-run", "--once")
+        process = await started_process("run", cluster, address, *outside, "--dry-run", "--once")
         await asyncio.wait_for(process.communicate(), 20)
         assert process.returncode == 1
 
@@ -115,7 +98,7 @@ async def test_nodes_are_made_until_a_signal_comes(tmp_path: Path) -> None:
     async with ApiServer() as server:
         started(server)
         put_pod(server, "web")
-        process = await started_process(*files(tmp_path, server), "--provider=kwok")
+        process = await started_process("run", *files(tmp_path, server), "--provider=kwok")
         try:
             async with asyncio.timeout(20):
                 while STATUS not in server.objects or not any(

@@ -16,12 +16,12 @@ from tests.autoscaler.harness import (
     metric,
     put_node,
     put_pod,
-    running,
     started,
     status,
 )
 from tests.cluster.apiserver import ApiServer, answer, until
 from tests.cluster.apiserver import status as refusal
+from tests.cluster.programs import running
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.program import features_of

@@ -1,17 +1,16 @@
 """The controller on a loopback API server, in virtual time."""
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import msgspec
 
 from tests.capacity.capacity_objects import RULES, driver
 from tests.cluster.apiserver import ApiServer, Json
+from tests.cluster.programs import running
 from tonnage.capacity.program import CapacityProgram, CapacitySettings
 from tonnage.capacity.sources import FileGroups
-from tonnage.cluster.lease import LeadershipLost
 from tonnage.testing.clock import VirtualClock
 
 NODES = "/api/v1/nodes"
@@ -82,20 +81,6 @@ def a_program(
 
 
 @asynccontextmanager
-async def running(
-    program: CapacityProgram, server: ApiServer, clock: VirtualClock
-) -> AsyncIterator[CapacityProgram]:
-    tasks = [asyncio.ensure_future(program.run()), asyncio.ensure_future(_live(server, clock))]
-    try:
-        yield program
-    finally:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError, LeadershipLost):
-                await task
-
-
-@asynccontextmanager
 async def controlling(
     server: ApiServer, clock: VirtualClock, **settings: object
 ) -> AsyncIterator[CapacityProgram]:
@@ -111,10 +96,3 @@ async def until(condition: Callable[[], bool], clock: VirtualClock, within: floa
     while not condition():
         assert clock.monotonic() < deadline, "it never came to be so"
         await clock.sleep(0.2)
-
-
-async def _live(server: ApiServer, clock: VirtualClock) -> None:
-    """A sign of life every minute, as a real server gives it."""
-    while True:
-        await clock.sleep(60)
-        server.bookmark()

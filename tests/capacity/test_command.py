@@ -1,10 +1,8 @@
 """`tonnage capacity-templates` and `tonnage run --enable-capacity-template` as processes."""
 
 import asyncio
-import os
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from pathlib import Path
 
 import msgspec
@@ -15,25 +13,12 @@ from click.testing import CliRunner
 from tests.capacity.capacity_objects import a_class, a_node
 from tests.capacity.harness import CLASSES, NODES, put, started
 from tests.cluster.apiserver import ApiServer
+from tests.cluster.programs import kubeconfig, started_process
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER
 from tonnage.cli.app import program
 from tonnage.objects.scenarios import API_VERSION
 
 OBJECTS = "/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities"
-
-
-def kubeconfig(tmp_path: Path, server: ApiServer) -> str:
-    server.objects["/version"] = {"gitVersion": "v1.37.0"}
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": {}}],
-    }
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(content))
-    return f"--kubeconfig={tmp_path / 'kubeconfig'}"
 
 
 def groups_file(tmp_path: Path, *instances: str) -> str:
@@ -51,12 +36,6 @@ def groups_file(tmp_path: Path, *instances: str) -> str:
     ]
     (tmp_path / "groups.yaml").write_text(yaml.safe_dump_all(documents))
     return f"--node-groups={tmp_path / 'groups.yaml'}"
-
-
-async def process(*arguments: str) -> Process:
-    script = [sys.executable, "-c", "from tonnage.cli import main; main()", *arguments]
-    environ = {**os.environ, "HOME": "/nonexistent"}
-    return await asyncio.create_subprocess_exec(*script, stdout=PIPE, stderr=PIPE, env=environ)
 
 
 async def ended(running: Process) -> tuple[str, str]:
@@ -86,7 +65,7 @@ async def test_it_publishes_until_a_signal_comes_and_removes_everything_on_unins
         put(server, CLASSES, a_class())
         put(server, NODES, a_node("n1", "c5"))
         where = kubeconfig(tmp_path, server)
-        running = await process(
+        running = await started_process(
             "capacity-templates", where, groups_file(tmp_path, "i3"), "--address=127.0.0.1:0"
         )
         try:
@@ -95,7 +74,7 @@ async def test_it_publishes_until_a_signal_comes_and_removes_everything_on_unins
             running.send_signal(signal.SIGTERM)
             await ended(running)
         assert running.returncode == 0
-        removing = await process("capacity-templates", where, "--uninstall")
+        removing = await started_process("capacity-templates", where, "--uninstall")
         out, _ = await ended(removing)
         assert (removing.returncode, out) == (
             0,
@@ -109,7 +88,7 @@ async def test_a_dry_run_once_says_what_it_would_write(tmp_path: Path) -> None:
         started(server)
         put(server, CLASSES, a_class())
         put(server, NODES, a_node("n1"))
-        looking = await process(
+        looking = await started_process(
             "capacity-templates", kubeconfig(tmp_path, server), "--dry-run", "--once"
         )
         _, err = await ended(looking)
@@ -123,7 +102,7 @@ async def test_the_autoscaler_publishes_for_the_groups_of_its_provider(tmp_path:
     async with ApiServer() as server:
         started(server)
         put(server, CLASSES, a_class())
-        running = await process(
+        running = await started_process(
             "run", kubeconfig(tmp_path, server), groups_file(tmp_path, "i3", "m5"),
             "--address=127.0.0.1:0", "--provider=kwok", "--enable-capacity-template",
         )  # fmt: skip
@@ -140,7 +119,7 @@ async def test_the_autoscaler_may_take_the_place_of_another_controller(tmp_path:
         started(server)
         theirs = LOCAL_CSI_DRIVER
         put(server, CLASSES, a_class(annotation=theirs.annotation, driver=theirs.provisioner))
-        running = await process(
+        running = await started_process(
             "run", kubeconfig(tmp_path, server), groups_file(tmp_path, "i3"),
             "--address=127.0.0.1:0", "--provider=kwok", "--enable-capacity-template",
             "--compatibility=local-csi-driver",

@@ -21,12 +21,12 @@ from tests.capacity.harness import (
     only,
     published,
     put,
-    running,
     started,
     until,
     writes,
 )
 from tests.cluster.apiserver import ApiServer, answer, status
+from tests.cluster.programs import running
 from tonnage.capacity.program import LEASE_NAME, CapacitySettings, uninstall
 from tonnage.capacity.sources import FileGroups
 from tonnage.capacity.step_writer import Rate

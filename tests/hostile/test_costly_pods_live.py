@@ -14,11 +14,11 @@ from tests.autoscaler.harness import (
     group,
     metric,
     put_pod,
-    running,
     started,
     status,
 )
 from tests.cluster.apiserver import ApiServer, until
+from tests.cluster.programs import running
 from tonnage.objects.pods import Toleration
 from tonnage.scaleup import decision
 from tonnage.scaleup.decision import Decision

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from tests.autoscaler.harness import Cloud, a_program, put_pod, running, started
+from tests.autoscaler.harness import Cloud, a_program, put_pod, started
 from tests.cluster.apiserver import ApiServer, until
+from tests.cluster.programs import running
 from tonnage.testing.clock import VirtualClock
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
