@@ -1,7 +1,6 @@
 """A cluster that can be asked questions: the facade over files, rules and decisions."""
 
 import copy
-import difflib
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
+from tonnage.objects.phrases import near_keys
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.volumes import VolumeUse
 from tonnage.rules import features, opt_in, pipeline
@@ -417,17 +417,8 @@ class Cluster:
         keys = list(self._snapshot.pods)
         if not keys:
             return f"no pod {pod!r}: there are no pods in the input"
-        # A name is held against names, so that a long namespace does not hide the likeness.
-        by_part: dict[str, list[str]] = {}
-        for key in keys:
-            by_part.setdefault(key if "/" in pod else key.partition("/")[2], []).append(key)
-        near = [
-            key for part in difflib.get_close_matches(pod, by_part, n=3) for key in by_part[part]
-        ]
-        if not near and "/" in pod:
-            name = pod.partition("/")[2]
-            near = [key for key in keys if key.partition("/")[2] == name]
-        hint = f"; near matches: {', '.join(near[:5])}" if near else f"; there are {len(keys):,}"
+        near = near_keys(pod, keys)
+        hint = f"; near matches: {', '.join(near)}" if near else f"; there are {len(keys):,}"
         return f"no pod {pod!r} in the input{hint}"
 
 

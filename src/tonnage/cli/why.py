@@ -1,6 +1,5 @@
 """`tonnage why`: what the running autoscaler decided about a pod, and what came of it."""
 
-import difflib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +8,7 @@ import click
 from tonnage.cli import cluster_source, console, decision_files, why_node, why_replay, why_source
 from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import InputError
+from tonnage.objects.phrases import near_keys
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.report import LoggedDecision
@@ -251,11 +251,8 @@ def _find(pod: str, decisions: "Iterable[LoggedDecision]", *, namespace: str, wh
         raise InputError(f"pod {pod!r}: which of {', '.join(sorted(found))}?")
     if not known:
         raise InputError(f"{where}: no decision yet; only the replica that leads has some")
-    by_part: dict[str, list[str]] = {}
-    for one in known:
-        by_part.setdefault(one if "/" in key else one.partition("/")[2], []).append(one)
-    near = [one for part in difflib.get_close_matches(key, by_part, n=3) for one in by_part[part]]
-    hint = f"near matches: {', '.join(near[:5])}" if near else f"there are {len(known):,}"
+    near = near_keys(key, known)
+    hint = f"near matches: {', '.join(near)}" if near else f"there are {len(known):,}"
     raise InputError(f"{where}: nothing was decided about pod {key!r}; {hint}")
 
 

@@ -19,7 +19,7 @@ from tonnage.migration.cluster_autoscaler import check
 from tonnage.migration.documents import Followed, Migration, text_of
 from tonnage.migration.flags import NOT_NEEDED, NOT_SUPPORTED, SETTING, Outcome
 from tonnage.objects import quantities
-from tonnage.objects.labels import INSTANCE_TYPE, REGION, ZONE
+from tonnage.objects.labels import ARCH, INSTANCE_TYPE, OS, REGION, ZONE
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.providers.aws.machines import InstanceType
@@ -28,7 +28,6 @@ PROGRAM = "karpenter"
 KIND = "NodePool"
 POOL_LABEL = "karpenter.sh/nodepool"
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
-ARCHITECTURE = "kubernetes.io/arch"
 MOST_GROUPS = 200
 """More than this from one pool nobody would look through."""
 
@@ -368,7 +367,7 @@ class _Pool:
 
 
 def _of_node(node: Node) -> MachineType:
-    keep = ("kubernetes.io/os", ARCHITECTURE, REGION)
+    keep = (OS, ARCH, REGION)
     labels = {
         key: value
         for key, value in node.metadata.labels.items()
@@ -393,8 +392,8 @@ def _of_machine(machine: InstanceType) -> MachineType:
         **({"nvidia.com/gpu": machine.gpus} if machine.gpus else {}),
     }
     labels = {
-        "kubernetes.io/os": "linux",
-        ARCHITECTURE: machine.architecture,
+        OS: "linux",
+        ARCH: machine.architecture,
         f"{_AWS}family": family,
         f"{_AWS}size": size,
         f"{_AWS}cpu": str(machine.cpus),

@@ -1,5 +1,7 @@
 """Labels of nodes that Kubernetes itself gives a meaning."""
 
+ARCH = "kubernetes.io/arch"
+OS = "kubernetes.io/os"
 HOSTNAME = "kubernetes.io/hostname"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 BETA_INSTANCE_TYPE = "beta.kubernetes.io/instance-type"

@@ -1,6 +1,7 @@
 """Names and numbers as they stand in sentences."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 def counted(count: int, what: str = "pod") -> str:
@@ -12,3 +13,18 @@ def listed(names: Sequence[str], *, most: int = 3) -> str:
     """`a, b, c and 1,000 more`: there may be thousands."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def near_keys(asked: str, keys: Iterable[str]) -> list[str]:
+    """Keys of objects that may have been meant; a name alone is held against names.
+
+    So a long namespace does not hide the likeness.
+    """
+    by_part: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
+    for key in keys:
+        name = key.partition("/")[2]
+        by_part.setdefault(key if "/" in asked else name, []).append(key)
+        by_name.setdefault(name, []).append(key)
+    near = [key for part in difflib.get_close_matches(asked, by_part, n=3) for key in by_part[part]]
+    return (near or by_name.get(asked.partition("/")[2], []))[:5]

@@ -49,26 +49,26 @@ class Pledges:
         """The claim's volume will be made there."""
         size = storage_ledger.size_of(claim)
         if size:
-            self._kept[_key(claim)] = Pledge(node, claim.class_name, size)
+            self._kept[claim_key(claim)] = Pledge(node, claim.class_name, size)
 
     def holds(self, claim: PersistentVolumeClaim, node: str) -> bool:
         """Whether the claim has a pledge of this node."""
-        kept = self._kept.get(_key(claim))
+        kept = self._kept.get(claim_key(claim))
         return kept is not None and kept.node == node
 
     def take_back(self, claim: PersistentVolumeClaim) -> None:
         """There will be no volume, unless there is one already."""
-        kept = self._kept.get(_key(claim))
+        kept = self._kept.get(claim_key(claim))
         if kept is not None and kept.made_at is None:
             self.drop(claim)
 
     def drop(self, claim: PersistentVolumeClaim) -> None:
         """The claim is gone, and with it its volume."""
-        self._freed |= self._kept.pop(_key(claim), None) is not None
+        self._freed |= self._kept.pop(claim_key(claim), None) is not None
 
     def made(self, claim: PersistentVolumeClaim, *, now: float) -> None:
         """The claim has its volume; from now on it should show soon."""
-        kept = self._kept.get(_key(claim))
+        kept = self._kept.get(claim_key(claim))
         if kept is not None and kept.made_at is None:
             kept.made_at = now
 
@@ -150,5 +150,5 @@ def _amount(capacity: CSIStorageCapacity) -> int:
     return quantities.value(told) if told is not None else 0
 
 
-def _key(claim: PersistentVolumeClaim) -> ClaimKey:
+def claim_key(claim: PersistentVolumeClaim) -> ClaimKey:
     return (claim.metadata.namespace, claim.metadata.name)

@@ -31,7 +31,7 @@ from tonnage.objects.storage import (
 )
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules.features import Features
-from tonnage.scheduler.pledges import ClaimKey, Pledges
+from tonnage.scheduler.pledges import ClaimKey, Pledges, claim_key
 from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
 from tonnage.snapshot.snapshot import PodRecord
 
@@ -105,7 +105,7 @@ class SchedulerCache(LiveCluster):
             self._volumes[volume.metadata.name] = reference_to(claim)
             self.snapshot.put_volume(self._with_claim(volume))
         for claim in choice.provision:
-            self._claims[_key(claim)] = node
+            self._claims[claim_key(claim)] = node
             if self._publishes(claim):
                 self.pledges.give(claim, node)
             self.snapshot.put_claim(self._with_node(claim))
@@ -128,7 +128,7 @@ class SchedulerCache(LiveCluster):
             if self._volumes.pop(volume.metadata.name, None) is not None:
                 self._put_back(PersistentVolume, volume)
         for claim in choice.provision:
-            if self._claims.pop(_key(claim), None) is not None:
+            if self._claims.pop(claim_key(claim), None) is not None:
                 self._put_back(PersistentVolumeClaim, claim)
 
     def promise(self, key: str, node: str) -> None:
@@ -196,7 +196,7 @@ class SchedulerCache(LiveCluster):
             self.pledges.drop(claim)
         elif claim.fully_bound:
             self.pledges.made(claim, now=self._clock.monotonic())
-        elif not claim.spec.volume_name and _key(claim) not in self._claims:
+        elif not claim.spec.volume_name and claim_key(claim) not in self._claims:
             self._believe(claim)
 
     def _believe(self, claim: PersistentVolumeClaim) -> None:
@@ -240,7 +240,7 @@ class SchedulerCache(LiveCluster):
         return pod
 
     def _with_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        node = self._claims.get(_key(claim))
+        node = self._claims.get(claim_key(claim))
         if node is None or claim.spec.volume_name:
             return claim
         annotations = {**claim.metadata.annotations, SELECTED_NODE_ANNOTATION: node}
@@ -288,10 +288,6 @@ def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
     return ObjectReference(
         kind="PersistentVolumeClaim", namespace=meta.namespace, name=meta.name, uid=meta.uid
     )
-
-
-def _key(claim: PersistentVolumeClaim) -> ClaimKey:
-    return (claim.metadata.namespace, claim.metadata.name)
 
 
 def _nobody(*_: object) -> None:

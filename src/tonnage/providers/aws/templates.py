@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tonnage.groups import catalogue
-from tonnage.objects.labels import HOSTNAME, INSTANCE_TYPE, REGION, ZONE
+from tonnage.objects.labels import ARCH, HOSTNAME, INSTANCE_TYPE, OS, REGION, ZONE
 from tonnage.objects.meta import Condition, ObjectMeta, Quantity
 from tonnage.objects.nodes import Node, NodeSpec, NodeStatus
 from tonnage.objects.scenarios import GroupTemplate
@@ -29,8 +29,8 @@ def build(
         **told.resources,
     }
     labels = {
-        "kubernetes.io/arch": machine.architecture,
-        "kubernetes.io/os": "linux",
+        ARCH: machine.architecture,
+        OS: "linux",
         HOSTNAME: name,
         INSTANCE_TYPE: machine.name,
         **({ZONE: zone, EBS_ZONE: zone} if zone else {}),
@@ -63,6 +63,6 @@ def _driver(name: str, count: int | None, machine: InstanceType, node: str) -> N
     return NodeDriver(
         name=name,
         node_id=node,
-        topology_keys=(EBS_ZONE, ZONE, "kubernetes.io/os") if is_ebs else (),
+        topology_keys=(EBS_ZONE, ZONE, OS) if is_ebs else (),
         allocatable=NodeDriverAllocatable(count=count) if count is not None else None,
     )

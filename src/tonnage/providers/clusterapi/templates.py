@@ -6,7 +6,15 @@ infrastructure template, labels that Cluster API puts on nodes, annotations, a n
 
 from collections.abc import Mapping
 
-from tonnage.objects.labels import BETA_INSTANCE_TYPE, BETA_REGION, BETA_ZONE, INSTANCE_TYPE, REGION
+from tonnage.objects.labels import (
+    ARCH,
+    BETA_INSTANCE_TYPE,
+    BETA_REGION,
+    BETA_ZONE,
+    INSTANCE_TYPE,
+    OS,
+    REGION,
+)
 from tonnage.objects.meta import ObjectMeta, ResourceList
 from tonnage.objects.nodes import Node, NodeSpec, NodeStatus, Taint
 from tonnage.objects.scenarios import GroupTemplate
@@ -16,7 +24,6 @@ from tonnage.providers.clusterapi.shapes import InfrastructureStatus, Scalable
 
 DEFAULT_PODS = "110"
 ARCHITECTURES = ("amd64", "arm64", "ppc64le", "s390x")
-ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 
 _OF_A_NODE = (
     ARCH,
