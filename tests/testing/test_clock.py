@@ -175,7 +175,12 @@ def test_what_a_thread_does_comes_before_time_moves_of_a_clock_that_is_alone() -
     assert in_virtual_time(main, grace=5.0, alone=True).monotonic() == 0
 
 
-def test_a_clock_that_is_alone_waits_for_no_bytes_that_nobody_sent() -> None:
+def test_a_clock_that_is_alone_waits_for_no_bytes_that_nobody_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Other tests may have left threads in this process, for which there would be grace.
+    monkeypatch.setattr("threading.active_count", lambda: 1)
+
     async def main(clock: VirtualClock) -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()[:2]
@@ -185,8 +190,8 @@ def test_a_clock_that_is_alone_waits_for_no_bytes_that_nobody_sent() -> None:
         server.close()
 
     begun = time.monotonic()
-    in_virtual_time(main, grace=3600.0, alone=True)
-    assert time.monotonic() - begun < 60
+    in_virtual_time(main, grace=30.0, alone=True)
+    assert time.monotonic() - begun < 30
 
 
 def test_the_system_clock_ends_what_takes_longer_than_its_timeout() -> None:
