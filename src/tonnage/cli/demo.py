@@ -11,7 +11,7 @@ from tonnage.cli import console
 
 if TYPE_CHECKING:
     from tonnage.report.timeline import Timeline
-    from tonnage.simulation.demo_story import Act
+    from tonnage.simulation.demo_story import Act, Scene
     from tonnage.simulation.ensemble import Ensemble
 
 
@@ -121,6 +121,12 @@ def _keep(act: "Act") -> None:
     async def main(folder: Path) -> None:
         served: list[HttpFront] = []
         open_until_the_end = AsyncExitStack()
+        settled = asyncio.Event()
+
+        def show(scene: "Scene") -> None:
+            pods = scene.sample.pods
+            if scene.decisions and pods.running and not (pods.pending or pods.starting):
+                settled.set()
 
         async def serve(ensemble: "Ensemble") -> None:
             front = HttpFront(ensemble.server, token=secrets.token_urlsafe(16))
@@ -132,6 +138,9 @@ def _keep(act: "Act") -> None:
             groups.write_text(_manifests(ensemble))
             debug = DebugServer("127.0.0.1:0", documents=ensemble.debug_documents)
             await open_until_the_end.enter_async_context(debug.listening())
+            console.echo()
+            console.echo("The cluster starts once more. What to look at is told when its pods run.")
+            await settled.wait()
             console.echo()
             console.echo("The cluster runs on; Ctrl-C ends it. In another terminal:")
             for line in (
@@ -153,7 +162,7 @@ def _keep(act: "Act") -> None:
             await demo_story.perform(
                 demo_story.endless(act),
                 clock=SystemClock(),
-                show=lambda _: None,
+                show=show,
                 prepare=prepare,
             )
         finally:
