@@ -34,11 +34,11 @@ from tonnage.rules.features import of_version
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.metrics import ExtenderMetrics
 from tonnage.scheduler.extender.newcomers import Newcomers
-from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.verbs import Verbs
 from tonnage.service.certificates import Certificates
 from tonnage.service.live_cluster import LiveCluster
 from tonnage.service.status_server import StatusServer
+from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders
 
@@ -194,7 +194,7 @@ def _serve(snapshot: Snapshot, files: _Files, port: Connection) -> None:
 async def _serving(snapshot: Snapshot, files: _Files, port: Connection) -> None:
     clock, config = SystemClock(), ExtenderConfig(reservation_time=3600.0)
     features = of_version(returning_volume_once=True)
-    reservations = Reservations(clock)
+    reservations = Reservations()
     verbs = Verbs(
         cast(LiveCluster, _Standing(snapshot)),
         reservations,

@@ -17,9 +17,9 @@ from tests.cluster.apiserver import ApiServer
 from tonnage.capacity.metrics import CapacityMetrics as CapacityMetrics
 from tonnage.nodeagent.metrics import NodeAgentMetrics as AgentMetrics
 from tonnage.scheduler.extender.metrics import ExtenderMetrics as ExtenderMetrics
-from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.metrics import SchedulerMetrics as SchedulerMetrics
 from tonnage.scheduler.queue import SchedulingQueue
+from tonnage.snapshot.reservations import Reservations
 from tonnage.testing.clock import VirtualClock
 
 RULES = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())
@@ -38,7 +38,7 @@ def exported() -> set[str]:
         a_program(server, Cloud(server), clock).metrics.registry,
         CapacityMetrics().registry,
         AgentMetrics().registry,
-        ExtenderMetrics(Reservations(clock)).registry,
+        ExtenderMetrics(Reservations()).registry,
         SchedulerMetrics(SchedulingQueue(), profile="tonnage").registry,
     ]
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}

@@ -29,14 +29,13 @@ from tonnage.rules.framework import (
 from tonnage.scaleup.plan import Plan
 from tonnage.scheduler import queueing_hints
 from tonnage.scheduler.extender import node_verdicts
-from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.pod_counters import Scope
+from tonnage.snapshot.reservations import Reservation, Reservations, Source
 from tonnage.snapshot.rows import Ints, Rows
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.testing import builders as make
-from tonnage.testing.clock import VirtualClock
 
 LICENCES = "example.com/licences"
 LICENSED = "example.com/licensed"
@@ -155,12 +154,12 @@ def test_pods_that_take_one_wake_those_who_wait_for_one() -> None:
 
 def test_the_extender_refuses_and_reserves_by_it() -> None:
     snapshot = Snapshot.of([a_node("full", 0), a_node("free", 1), a_pod("one"), a_pod("two")])
-    reservations = Reservations(VirtualClock())
+    reservations = Reservations()
 
     def judge(name: str) -> node_verdicts.Judgement:
         ask = Ask(snapshot, snapshot.pods[f"default/{name}"], FEATURES)
         return node_verdicts.judge(
-            ask, ["full", "free"], reservations=reservations, registering={}, fresh=0.0
+            ask, ["full", "free"], reservations=reservations, registering={}, fresh_since=0.0
         )
 
     first = judge("one")
@@ -168,5 +167,7 @@ def test_the_extender_refuses_and_reserves_by_it() -> None:
     assert first.failed == {
         "full": f"node(s) have too little left of {LICENCES} ({Cause.INSUFFICIENT_CAPACITY})"
     }
-    reservations.hold("default/one", first.shares, seconds=9)
+    reservations.hold(
+        Reservation("default/one", Source.LET_THROUGH, since=0.0, shares=first.shares)
+    )
     assert judge("two").passing == []

@@ -20,9 +20,8 @@ from tonnage.rules import features, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code, PreFilter, Rejection
 from tonnage.scheduler.extender import node_verdicts
-from tonnage.scheduler.extender.reservations import Reservations
+from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
-from tonnage.testing.clock import VirtualClock
 
 LIMITS = "NodeVolumeLimits"
 FULL = recorded.everything()
@@ -56,9 +55,9 @@ def allowed_by_extender(case: Case, pod: PodRecord) -> set[str]:
     found = node_verdicts.judge(
         Ask(case.snapshot, pod, case.features),
         list(case.snapshot.nodes),
-        reservations=Reservations(VirtualClock()),
+        reservations=Reservations(),
         registering={},
-        fresh=0.0,
+        fresh_since=0.0,
     )
     told = {*found.passing, *found.failed, *found.unresolvable}
     assert told == set(case.snapshot.nodes)

@@ -3,12 +3,8 @@
 import asyncio
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.growth import sizes
 from tests.scheduler.extender.harness import (
     DRIVER,
     Stage,
@@ -18,7 +14,6 @@ from tests.scheduler.extender.harness import (
     extending,
 )
 from tonnage.objects.pods import Pod
-from tonnage.scheduler.extender.reservations import Reservations, Share
 from tonnage.testing import builders as make
 from tonnage.testing.clock import VirtualClock
 
@@ -200,47 +195,6 @@ async def test_an_answer_waits_for_a_node_the_scheduler_has_seen_already(
         await clock.sleep(0.1)
         await stage.put(*a_node("n1"))
         assert (await asked).nodes == ["n1"]
-
-
-# The sums
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["a", "b", "c"]),
-        st.dictionaries(st.integers(0, 200), st.integers(1, 9), max_size=4),
-    ),
-    max_size=20,
-)
-
-
-@given(steps=STEPS)
-def test_sums_are_those_of_what_is_held(steps: list[tuple[str, dict[int, int]]]) -> None:
-    reservations = Reservations(VirtualClock())
-    held: dict[str, dict[int, int]] = {}
-    for pod, counts in steps:
-        if counts:
-            rows = np.array(list(counts), dtype=np.int32)
-            share = Share(DRIVER, rows, np.array(list(counts.values()), dtype=np.int16))
-            reservations.hold(pod, [share], seconds=9)
-            held[pod] = counts
-        else:
-            reservations.release(pod)
-            held.pop(pod, None)
-    expected = [sum(one.get(row, 0) for one in held.values()) for row in range(201)]
-    assert reservations.on_rows(DRIVER, 201).tolist() == expected
-
-
-def test_nothing_is_left_of_drivers_for_which_nothing_is_reserved() -> None:
-    reservations = Reservations(VirtualClock())
-    for number in range(100):
-        driver = f"csi-{number}.example.com"
-        row, one = np.array([number], dtype=np.int32), np.array([1], dtype=np.int16)
-        assert not reservations.on_rows(driver, 200).any()
-        reservations.hold("a", [Share(driver, row, one)], seconds=9)
-    assert sizes(reservations)["Reservations._sums"] == 1
-    reservations.release("a")
-    assert sizes(reservations).total() == 0
 
 
 # Acceptance: limit 5, ten pods, a node that is Ready before its driver registers

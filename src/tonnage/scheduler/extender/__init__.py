@@ -2,8 +2,7 @@
 
 wire           the questions and answers of kube-scheduler's extender protocol
 node_verdicts  one question: which of these nodes may the pod go to, and why not the others
-reservations   slots of pods that were let through and are not seen on their node yet
-inflight       what the watch says about those pods
+inflight       what the watch says about pods that were let through and are not seen on a node yet
 newcomers      nodes so young that their drivers may still be registering
 lag            how long a refusal may be put off for news that is on its way
 verbs          filter and prioritize: judging, waiting for what is about to be known, reserving

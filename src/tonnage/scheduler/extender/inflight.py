@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tonnage.clock import Clock
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects import volumes
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from tonnage.scheduler.extender.node_verdicts import new_on
-from tonnage.scheduler.extender.reservations import Reservations, Share
 from tonnage.service.live_cluster import LiveCluster
+from tonnage.snapshot.reservations import Reservation, Reservations, Share, Source
 
 
 class InFlight:
@@ -27,10 +28,12 @@ class InFlight:
         standing: LiveCluster,
         reservations: Reservations,
         *,
+        clock: Clock,
         seconds: Callable[[], float],
     ) -> None:
         self._standing = standing
         self._reservations = reservations
+        self._clock = clock
         self._seconds = seconds
         self._users: dict[tuple[str, str], set[str]] = {}
         self._claims_of: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -50,7 +53,7 @@ class InFlight:
         gone = change.type is EventType.DELETED or pod.status.phase in FINISHED
         if gone or pod.spec.node_name:
             self._forget(key)
-            self._reservations.release(key)
+            self._reservations.seen(pod, gone=gone)
         elif pod.spec.volumes and key not in self._claims_of:
             namespace = pod.metadata.namespace
             names = [one.claim for one in volumes.of_pod(pod) if one.claim]
@@ -79,7 +82,8 @@ class InFlight:
             if heading and (anew or held is None or held.node != node):
                 self._narrow(pod, node)
             elif not heading and held is not None and held.node:
-                self._reservations.end_within(pod, self._seconds())
+                end = self._clock.monotonic() + self._seconds()
+                self._reservations.end_at(pod, Source.SELECTED_NODE, end)
 
     def _narrow(self, pod: str, name: str) -> None:
         snapshot = self._standing.snapshot
@@ -92,7 +96,16 @@ class InFlight:
             Share(driver, row, np.array([count], dtype=np.int16))
             for driver, count in new_on(snapshot, slots, node.row).items()
         ]
-        self._reservations.hold(pod, shares, seconds=None, node=name)
+        self._reservations.release(pod)
+        self._reservations.hold(
+            Reservation(
+                pod,
+                Source.SELECTED_NODE,
+                self._clock.monotonic(),
+                node=name,
+                shares=tuple(shares),
+            )
+        )
 
     def _forget(self, pod: str) -> None:
         for claim in self._claims_of.pop(pod, ()):

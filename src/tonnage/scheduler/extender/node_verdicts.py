@@ -27,7 +27,7 @@ from tonnage.rules.framework import (
     Rule,
 )
 from tonnage.rules.node_volume_limits import NodeVolumeLimits
-from tonnage.scheduler.extender.reservations import Reservations, Share
+from tonnage.snapshot.reservations import Reservations, Share
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
@@ -69,12 +69,12 @@ def judge(
     *,
     reservations: Reservations,
     registering: Mapping[str, Bools],
-    fresh: float,
+    fresh_since: float,
 ) -> Judgement:
     """Judge a pod on nodes by name.
 
     `registering` has, by driver, the rows to keep off until it is registered there. Reservations
-    not older than `fresh` seconds are worth waiting for.
+    made after `fresh_since` are worth waiting for.
     """
     if not wants_slots(ask):
         return Judgement(list(names), {}, {})
@@ -94,7 +94,7 @@ def judge(
             told.update(dict.fromkeys(itertools.compress(names, refused), text(reason)))
             causes[reason.cause] = causes.get(reason.cause, 0) + int(refused.sum())
     if not passes.any():
-        unsettled = bool((~known).any()) or refusing.may_settle(rows[known], fresh)
+        unsettled = bool((~known).any()) or refusing.may_settle(rows[known], fresh_since)
         return Judgement([], failed, unresolvable, causes=causes, unsettled=unsettled)
     passing = list(itertools.compress(names, passes))
     there = rows[passes]
@@ -143,7 +143,7 @@ def free_share(
         free = limit - need.taken[rows] - need.wanted[rows]
         reserved = reservations.on_rows(need.resource, ask.size)
         # The scheduler asks for scores after it was told where the pod fits.
-        reserved = reserved - reservations.of_pod(ask.pod.key, need.resource, ask.size)
+        reserved = reserved - reservations.of_holder(ask.pod.key, need.resource, ask.size)
         free = free - reserved[rows]
         least = np.minimum(least, np.where(limit == UNLIMITED, 1.0, free / np.maximum(limit, 1)))
     left = np.zeros(len(asked))
@@ -196,7 +196,7 @@ class _Refusing:
                     these[place] = True
                 yield these, reason, self._hopeless(reason, int(rows[place]))
 
-    def may_settle(self, rows: npt.NDArray[np.intp], seconds: float) -> bool:
+    def may_settle(self, rows: npt.NDArray[np.intp], fresh_since: float) -> bool:
         """Whether what is about to be known could make the pod fit on one of the rows."""
         problem = self._ask.slots.problem
         if problem is not None:
@@ -209,7 +209,9 @@ class _Refusing:
                 settled &= words != -1 - number
         for need in self._needs:
             driver, size = need.resource, self._ask.size
-            fresh = self._reservations.fresh_on_rows(driver, size, seconds=seconds)
+            fresh = self._reservations.on_rows_of(
+                lambda entry: entry.since >= fresh_since and not entry.node, driver, size
+            )
             lasting = self._reservations.on_rows(driver, size) - fresh
             settled &= ~_over(need, self._beside_nominated(driver, lasting))[rows]
         return bool(settled.any())

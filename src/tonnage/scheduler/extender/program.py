@@ -23,7 +23,6 @@ from tonnage.scheduler.extender.inflight import InFlight
 from tonnage.scheduler.extender.metrics import ExtenderMetrics
 from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.pools import LivePools
-from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.verbs import Verbs
 from tonnage.service import cache_metrics, connections, lifecycle
 from tonnage.service.cache_metrics import CacheCollector
@@ -34,6 +33,7 @@ from tonnage.service.http_questions import LARGEST_BODY, Reply, error_reply
 from tonnage.service.live_cluster import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, LiveCluster
 from tonnage.service.status_server import StatusServer
 from tonnage.service.steady_time import SteadyTime
+from tonnage.snapshot.reservations import Reservations
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class ExtenderProgram:
             pace=pace,
         )
         self.standing.mirror.check_interval = lambda: config.current.cache_check_interval
-        self.reservations = Reservations(clock)
+        self.reservations = Reservations()
         self.metrics = ExtenderMetrics(self.reservations)
         time = SteadyTime(clock)
         newcomers = Newcomers(time.now, window=lambda: config.current.registration_window)
@@ -103,6 +103,7 @@ class ExtenderProgram:
         self._inflight = InFlight(
             self.standing,
             self.reservations,
+            clock=clock,
             seconds=lambda: config.current.reservation_time,
         )
         self.standing.cache(Node).subscribe(newcomers.take)

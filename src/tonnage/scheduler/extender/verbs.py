@@ -15,11 +15,11 @@ from tonnage.scheduler.extender.lag import Lag
 from tonnage.scheduler.extender.metrics import ExtenderMetrics
 from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.node_verdicts import Judgement
-from tonnage.scheduler.extender.reservations import Reservations
 from tonnage.scheduler.extender.wire import FilterRequest, FilterResult, HostPriority
 from tonnage.service.http_questions import Reply, error_reply
 from tonnage.service.live_cluster import LiveCluster
 from tonnage.snapshot.records import PodRecord
+from tonnage.snapshot.reservations import Reservation, Reservations, Source
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class Verbs:
             names,
             reservations=self._reservations,
             registering=registering,
-            fresh=config.settle_wait,
+            fresh_since=self._clock.monotonic() - config.settle_wait,
         )
 
     async def _filter(self, question: FilterRequest) -> FilterResult:
@@ -132,7 +132,7 @@ class Verbs:
             withheld = self._withheld()
             if withheld:
                 return FilterResult(error=withheld)
-            self._metrics.expired(self._reservations.expire())
+            self._metrics.expired(len(self._reservations.expire(self._clock.monotonic())))
             known = self._waiting(pod)
             found = self._judge_again(known, names) if known is not None else None
             patience = lag if found and not found.unsettled else self._config().settle_wait
@@ -145,14 +145,19 @@ class Verbs:
         if not found.passing and not found.unsettled:
             self._lag.spend(self._clock.monotonic() - started)
         if found.shares:
-            self._reservations.hold(
-                known.key, found.shares, seconds=self._config().reservation_time
-            )
+            self._hold(known, found)
         self._tell(known.key, found)
         return FilterResult(
             node_names=found.passing,
             failed_nodes=found.failed,
             failed_and_unresolvable_nodes=found.unresolvable,
+        )
+
+    def _hold(self, known: PodRecord, found: Judgement) -> None:
+        now = self._clock.monotonic()
+        until = now + self._config().reservation_time
+        self._reservations.hold(
+            Reservation(known.key, Source.LET_THROUGH, now, until, shares=found.shares)
         )
 
     def _judge_again(self, known: PodRecord, names: list[str]) -> Judgement:
