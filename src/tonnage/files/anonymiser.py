@@ -21,7 +21,16 @@ import msgspec
 
 from tonnage.groups.catalogue.formulas import GCE_OVERRIDE_LABEL
 from tonnage.groups.daemons import DAEMON_ANNOTATION, MIRROR_ANNOTATION, plugin_of
-from tonnage.objects import meta, nodes, pods, scenarios, storage, volume_sources, workloads
+from tonnage.objects import (
+    buffers,
+    meta,
+    nodes,
+    pods,
+    scenarios,
+    storage,
+    volume_sources,
+    workloads,
+)
 from tonnage.objects.kinds import KubeObject
 
 KEPT_LABELS = frozenset(
@@ -369,6 +378,11 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
     **_fields(workloads.PriorityClass, _kept, "preemption_policy"),
     **_fields(workloads.LeaseSpec, _name, "holder_identity"),
     **_fields(workloads.LeaseSpec, _kept, "acquire_time", "renew_time"),
+    **_fields(buffers.PodTemplateReference, _name, "name"),
+    **_fields(buffers.ScalableReference, _kept, "api_group", "kind"),
+    **_fields(buffers.ScalableReference, _name, "name"),
+    **_fields(buffers.CapacityBufferSpec, _kept, "provisioning_strategy", "limits"),
+    **_fields(buffers.CapacityBufferStatus, _kept, "provisioning_strategy"),
     **_fields(scenarios.NodeGroupSpec, _kept, "scaling", "limits", "price_per_hour"),
     **_fields(scenarios.NodeGroupSpec, _names, "nodes"),
     **_fields(scenarios.StorageCapacity, _name, "storage_class_name"),

@@ -3,7 +3,8 @@
     model               Group, Template, Limit: the values decisions are made from
     inputs              all that a decision is made from, as one value
     cluster_state       the cluster in it: the snapshot, and the objects beside it
-    options             what the operator may set about decisions; `scale_down_options`, `policy`
+    options             what the operator may set about decisions; `scale_down_options`, `policy`,
+                        `cron_windows`
     node_group_objects  groups from NodeGroup objects
     templates           the template of each group; begin here
     node_sanitiser, template_completion, daemons, topology, passing_taints, storage_rooms

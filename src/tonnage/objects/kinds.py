@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tonnage.objects import nodes, pods, scenarios, storage, workloads
+from tonnage.objects import buffers, nodes, pods, scenarios, storage, workloads
 from tonnage.objects.meta import OwnerReference
 
 KubeObject: TypeAlias = (
@@ -33,13 +33,18 @@ KubeObject: TypeAlias = (
     | workloads.PodDisruptionBudget
     | workloads.PriorityClass
     | workloads.Lease
+    | buffers.CapacityBuffer
+    | buffers.PodTemplate
     | scenarios.NodeGroup
     | scenarios.Scenario
 )
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the registry. The core group is the empty string."""
+    """One row of the registry. The core group is the empty string.
+
+    A server may lack a kind that is `optional`: it comes with a definition, or behind a gate.
+    """
 
     kind: str
     group: str
@@ -47,6 +52,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     plural: str
     namespaced: bool
     type: type[KubeObject]
+    optional: bool = False
 
     @property
     def api_version(self) -> str:
@@ -75,7 +81,14 @@ def owner_reference(obj: KubeObject, *, uid: str = "") -> OwnerReference:
     )
 
 
-def _row(api_version: str, plural: str, type_: type[KubeObject], *, namespaced: bool) -> Kind:
+def _row(
+    api_version: str,
+    plural: str,
+    type_: type[KubeObject],
+    *,
+    namespaced: bool,
+    optional: bool = False,
+) -> Kind:
     group, _, version = api_version.rpartition("/")
     return Kind(
         kind=type_.__name__,
@@ -84,6 +97,7 @@ def _row(api_version: str, plural: str, type_: type[KubeObject], *, namespaced: 
         plural=plural,
         namespaced=namespaced,
         type=type_,
+        optional=optional,
     )
 
 
@@ -91,6 +105,7 @@ ALL: tuple[Kind, ...] = (
     _row("v1", "nodes", nodes.Node, namespaced=False),
     _row("v1", "namespaces", nodes.Namespace, namespaced=False),
     _row("v1", "pods", pods.Pod, namespaced=True),
+    _row("v1", "podtemplates", buffers.PodTemplate, namespaced=True),
     _row("v1", "persistentvolumes", storage.PersistentVolume, namespaced=False),
     _row("v1", "persistentvolumeclaims", storage.PersistentVolumeClaim, namespaced=True),
     _row("v1", "services", workloads.Service, namespaced=True),
@@ -109,6 +124,13 @@ ALL: tuple[Kind, ...] = (
     _row("storage.k8s.io/v1", "csidrivers", storage.CSIDriver, namespaced=False),
     _row("storage.k8s.io/v1", "csistoragecapacities", storage.CSIStorageCapacity, namespaced=True),
     _row("storage.k8s.io/v1", "volumeattachments", storage.VolumeAttachment, namespaced=False),
+    _row(
+        "autoscaling.x-k8s.io/v1beta1",
+        "capacitybuffers",
+        buffers.CapacityBuffer,
+        namespaced=True,
+        optional=True,
+    ),
     _row(scenarios.API_VERSION, "nodegroups", scenarios.NodeGroup, namespaced=False),
     _row(scenarios.API_VERSION, "scenarios", scenarios.Scenario, namespaced=False),
 )

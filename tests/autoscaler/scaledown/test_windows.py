@@ -7,6 +7,7 @@ import pytest
 from tonnage.autoscaler.scaledown import windows
 from tonnage.autoscaler.scaledown.windows import REASONS, Window
 from tonnage.errors import InputError
+from tonnage.groups import cron_windows
 
 
 def at(text: str) -> float:
@@ -56,7 +57,7 @@ def test_hours_are_those_of_the_time_zone() -> None:
     ],
 )
 def test_lines_are_read_as_cron_does(start: str, moment: str, named: bool) -> None:
-    assert windows.parsed(start).names(datetime.fromisoformat(moment)) is named
+    assert cron_windows.parsed(start).names(datetime.fromisoformat(moment)) is named
 
 
 def test_without_windows_everything_is_allowed() -> None:
