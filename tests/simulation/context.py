@@ -16,11 +16,11 @@ from tonnage.groups.passing_taints import TO_BE_DELETED
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.providers.protocol import InstanceError
 from tonnage.report.timeline import Decided
-from tonnage.scheduler.scheduler_cache import Assumed
 from tonnage.simulation.checks.disks import SELECTED
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.invariants import Invariants
 from tonnage.simulation.scenario import Simulation, Spec, Tree
+from tonnage.snapshot.reservations import Reservation, Source
 from tonnage.testing import builders
 from tonnage.testing.provider_contract import declared
 
@@ -52,7 +52,7 @@ class Stage:
         simulation = Simulation(name="stage", spec=spec, groups=groups)
         self.ensemble = Ensemble(simulation, clock=clock)
         self.invariants = Invariants(self.ensemble, coming_within=COMING_WITHIN, settled=SETTLED)
-        self._assumed: dict[str, Assumed] = {}
+        self._assumed: dict[str, Reservation] = {}
         self.ensemble.scheduler = cast(
             Any, SimpleNamespace(world=SimpleNamespace(assumed=self._assumed))
         )
@@ -164,7 +164,8 @@ class Stage:
         """What the scheduler does before it binds a pod."""
         found = self._collection("pods").get("default", name)
         assert found is not None
-        self._assumed[f"default/{name}"] = Assumed(found.uid, node)
+        key = f"default/{name}"
+        self._assumed[key] = Reservation(key, Source.ASSUMED, 0.0, node=node, uid=found.uid)
 
     def bind(self, name: str, node: str) -> None:
         found = self._collection("pods").get("default", name)

@@ -12,7 +12,7 @@ from tonnage.embedded.cloud import SimulatedCloud
 from tonnage.groups.registry import Observation, Registry
 from tonnage.rules import node_volume_limits
 from tonnage.scaleup import underway
-from tonnage.scheduler.pledges import Pledges
+from tonnage.scheduler.claim_space import ClaimSpace
 from tonnage.scheduler.queue import SchedulingQueue
 from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.simulation import explorer, random_scenarios
@@ -48,8 +48,8 @@ def test_a_scheduler_that_ignores_the_opt_in(monkeypatch: Patch) -> None:
     assert is_found(bindings.SENT_ASTRAY, (1, 2, 3))
 
 
-def test_a_scheduler_that_forgets_what_it_pledged_of_a_disk(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Pledges, "give", lambda _self, _claim, _node: None)
+def test_a_scheduler_that_forgets_what_it_gave_of_a_disk(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(ClaimSpace, "give", lambda _self, _claim, _node, **_moment: None)
     assert is_found(disks.PLEDGED_BEYOND, (2, 5))
 
 

@@ -13,7 +13,7 @@ from tonnage.testing.clock import VirtualClock
 
 NODES = 5
 SETTLED = 400.0
-"""Seconds: longer than pods that nothing cures are left alone, and than pledges last."""
+"""Seconds: longer than pods that nothing cures are left alone, and than space is held."""
 
 
 @pytest.fixture

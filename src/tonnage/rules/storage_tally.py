@@ -41,7 +41,7 @@ class Tally:
 
     @property
     def claims_alone(self) -> bool:
-        """Whether the ledger only has pledges: what is published is then asked as without one."""
+        """Whether only what claims were given counts: what is published is asked as without it."""
         return self._ledger.claims_alone
 
     def counts(self, claim: PersistentVolumeClaim) -> bool:

@@ -20,8 +20,7 @@ from tonnage.rules import volume_binding
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask
 from tonnage.scheduler.placer import PlacedPod
-from tonnage.scheduler.pledges import ClaimKey
-from tonnage.scheduler.scheduler_cache import SchedulerCache, VolumeChoice, reference_to
+from tonnage.scheduler.scheduler_cache import ClaimKey, SchedulerCache, VolumeChoice, reference_to
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 
@@ -135,8 +134,7 @@ class Binder:
 
     def _all_bound(self, placed: PlacedPod, selected: set[ClaimKey], features: Features) -> bool:
         """`selected` are the claims that were seen with their node."""
-        assumed = self._world.assumed.get(placed.record.key)
-        if assumed is None or assumed.uid != placed.record.meta.uid:
+        if not self._world.is_assumed(placed.record):
             raise PodGone(f"pod {placed.record.key}: is gone")
         done = True
         for asked in placed.volumes.claims:

@@ -22,8 +22,8 @@ from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import PersistentVolume, PersistentVolumeClaim
 from tonnage.rules.features import Features
 from tonnage.rules.framework import EventKind
+from tonnage.scheduler import claim_space, queueing_hints
 from tonnage.scheduler import metrics as figures
-from tonnage.scheduler import pledges, queueing_hints
 from tonnage.scheduler.binder import Binder, BindingFailed, PodGone
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.metrics import SchedulerMetrics
@@ -41,6 +41,7 @@ from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.service.config_file import ConfigFile
 from tonnage.service.live_cluster import Trust
+from tonnage.snapshot.reservations import Source
 from tonnage.snapshot.snapshot import PodRecord
 
 _log = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class Scheduler:
             most=config.pod_max_backoff,
             flush=config.unschedulable_flush,
         )
-        if self._world.pledges.lapse(started):
+        if self._world.claim_space.lapse(started):
             self._wake(ClusterEvent(EventKind.CAPACITY_UPDATED, None))
         taken = self.queue.pop(config.batch, now=started)
         if not taken:
@@ -140,8 +141,8 @@ class Scheduler:
         )
         ledger: AbstractContextManager[None] = nullcontext()
         if config.count_pledged_storage:
-            ledger = pledges.counted(self._world.snapshot, records, self._world.pledges)
-        # Refusals are dealt with on it too: preemption must not offer storage that is pledged.
+            ledger = claim_space.counted(self._world.snapshot, records, self._world.claim_space)
+        # Refusals are dealt with on it too: preemption must not offer storage that was given.
         with ledger:
             placed: list[PlacedPod] = []
             refused: list[RefusedPod] = []
@@ -233,7 +234,7 @@ class Scheduler:
     def _enqueue(self, pod: Pod) -> None:
         meta = pod.metadata
         key = meta.key
-        if not self._is_ours(pod) or key in self._world.assumed:
+        if not self._is_ours(pod) or self._world.reservations.get(key, Source.ASSUMED):
             if self.queue.get(key) is not None and not self._is_ours(pod):
                 self.queue.remove(key)
             return

@@ -90,7 +90,7 @@ class Preemptor:
         victims = self._search(refused, features)
         if victims is None:
             if record.nominated:
-                self._world.promise(record.key, "")
+                self._world.nominate(record.key, "")
             return PreemptionAttempt(nominated="", told=self._fruitless(refused))
         return self._send_off(pod, record, victims)
 
@@ -125,13 +125,13 @@ class Preemptor:
 
     def _send_off(self, pod: Pod, record: PodRecord, victims: Victims) -> PreemptionAttempt:
         self._leaving[record.key] = {one.key for one in victims.pods}
-        self._world.promise(record.key, victims.node)
+        self._world.nominate(record.key, victims.node)
         promised = self._world.snapshot.nominated_pods.get(victims.node, {}).values()
         displaced = [
             one.key for one in promised if one.pod_class.priority < record.pod_class.priority
         ]
         for key in displaced:
-            self._world.promise(key, "")
+            self._world.nominate(key, "")
         _log.info(
             "preempting",
             extra={

@@ -31,9 +31,12 @@ from tonnage.objects.storage import (
 )
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules.features import Features
-from tonnage.scheduler.pledges import ClaimKey, Pledges, claim_key
+from tonnage.scheduler.claim_space import ClaimSpace, holder_of
 from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
+from tonnage.snapshot.reservations import Reservation, Reservations, Source
 from tonnage.snapshot.snapshot import PodRecord
+
+ClaimKey: TypeAlias = tuple[str, str]
 
 KINDS: tuple[type, ...] = (*OF_SCHEDULING, PodDisruptionBudget)
 
@@ -42,13 +45,6 @@ Listener: TypeAlias = Callable[[EventType, Any, Any], None]
 
 For a pod, that is its record.
 """
-
-
-class Assumed(NamedTuple):
-    """A pod on a node by our decision."""
-
-    uid: str
-    node: str
 
 
 class VolumeChoice(NamedTuple):
@@ -66,10 +62,10 @@ NOTHING_TO_BIND = VolumeChoice()
 
 
 class SchedulerCache(LiveCluster):
-    """The snapshot is what the caches hold, with everything on it that is assumed.
+    """The snapshot is what the caches hold, with everything on it that is held by reservations.
 
-    `assumed` are pods whose binding the server has not told us of yet, `promised` the nodes of
-    pods whose nomination it has not, `pledges` the storage of claims that do not show yet.
+    These are pods whose binding, or whose nomination, the server has not told us of yet, claims
+    that were given a node, and `claim_space`, which does not show yet in what drivers publish.
     """
 
     def __init__(
@@ -81,11 +77,9 @@ class SchedulerCache(LiveCluster):
         features: Features,
         pace: ReflectorPace | None = None,
     ) -> None:
-        self.assumed: dict[str, Assumed] = {}
-        self.promised: dict[str, str] = {}
-        self.pledges = Pledges()
+        self.reservations = Reservations()
+        self.claim_space = ClaimSpace(self.reservations)
         self._clock = clock
-        self._claims: dict[ClaimKey, str] = {}
         self._volumes: dict[str, ObjectReference] = {}
         self.listener: Listener = _nobody
         super().__init__(
@@ -100,24 +94,38 @@ class SchedulerCache(LiveCluster):
 
     def assume(self, record: PodRecord, node: str, choice: VolumeChoice) -> PodRecord:
         """Let the pod be on the node, with its volumes; gives its record there."""
-        self.assumed[record.key] = Assumed(record.meta.uid, node)
+        now = self._clock.monotonic()
+        assumed = Reservation(
+            record.key, Source.ASSUMED, now, node=node, uid=record.meta.uid, pod=record
+        )
+        self.reservations.hold(assumed)
         for volume, claim in choice.prebind:
             self._volumes[volume.metadata.name] = reference_to(claim)
             self.snapshot.put_volume(self._with_claim(volume))
         for claim in choice.provision:
-            self._claims[claim_key(claim)] = node
+            self.reservations.hold(Reservation(holder_of(claim), Source.ASSUMED, now, node=node))
             if self._publishes(claim):
-                self.pledges.give(claim, node)
+                self.claim_space.give(claim, node, now=now)
             self.snapshot.put_claim(self._with_node(claim))
         return self.snapshot.place(record, node)
+
+    def is_assumed(self, record: PodRecord) -> bool:
+        """Whether this very pod is on a node by our decision, and the server has not said so."""
+        assumed = self.reservations.get(record.key, Source.ASSUMED)
+        return assumed is not None and assumed.uid == record.meta.uid
+
+    @property
+    def assumed(self) -> dict[str, Reservation]:
+        """Pods that are on a node by our decision alone, each with what holds its place."""
+        held = self.reservations.of(Source.ASSUMED)
+        return {entry.holder: entry for entry in held if entry.pod is not None}
 
     def forget(self, record: PodRecord, choice: VolumeChoice) -> None:
         """Take the assumption back: what the server says holds again."""
         self.settle_volumes(choice)
-        assumed = self.assumed.get(record.key)
-        if assumed is None or assumed.uid != record.meta.uid:
+        if not self.is_assumed(record):
             return  # The pod is gone or bound, and was taken for that already.
-        del self.assumed[record.key]
+        self.reservations.release(record.key, Source.ASSUMED)
         pod = self.pod(record.key)
         assert pod is not None, "an assumption goes with its pod"
         self._take(Change(EventType.MODIFIED, pod))
@@ -128,25 +136,23 @@ class SchedulerCache(LiveCluster):
             if self._volumes.pop(volume.metadata.name, None) is not None:
                 self._put_back(PersistentVolume, volume)
         for claim in choice.provision:
-            if self._claims.pop(claim_key(claim), None) is not None:
+            if self.reservations.release(holder_of(claim), Source.ASSUMED):
                 self._put_back(PersistentVolumeClaim, claim)
 
-    def promise(self, key: str, node: str) -> None:
+    def nominate(self, key: str, node: str) -> None:
         """A pod's nomination, or with no node that it has none, until the server says the same."""
         pod = self.pod(key)
         if pod is None:
             return
-        self.promised[key] = node
+        now = self._clock.monotonic()
+        self.reservations.hold(Reservation(key, Source.NOMINATED, now, node=node))
         counted = self._with_decisions(pod)
         if counted is not None:
             self.snapshot.put_pod(counted)
 
     def start_over(self) -> None:
         """Believe the server alone."""
-        self.assumed.clear()
-        self.promised.clear()
-        self.pledges.clear()
-        self._claims.clear()
+        self.reservations.clear()
         self._volumes.clear()
         self._rebuild()
         for claim in self.cache(PersistentVolumeClaim):
@@ -166,46 +172,37 @@ class SchedulerCache(LiveCluster):
         obj = change.object
         before = self._held(obj)
         if isinstance(obj, Pod):
-            self._confirm(change.type, obj)
+            self.reservations.seen(obj, gone=change.type is EventType.DELETED)
         elif isinstance(obj, PersistentVolumeClaim):
             self._follow_claim(change.type, obj)
         elif isinstance(obj, CSIStorageCapacity) and isinstance(before, CSIStorageCapacity):
-            self.pledges.published(before, obj, covers=lambda node: self._covers(obj, node))
+            self.claim_space.published(before, obj, covers=lambda node: self._covers(obj, node))
         super()._take(change)
         self.listener(change.type, obj, before)
 
     def _feed(self, type_: EventType, obj: Named) -> None:
         if type_ is not EventType.DELETED:
-            if isinstance(obj, PersistentVolumeClaim) and self._claims:
+            if isinstance(obj, PersistentVolumeClaim) and len(self.reservations):
                 obj = self._with_node(obj)
             elif isinstance(obj, PersistentVolume) and self._volumes:
                 obj = self._with_claim(obj)
         super()._feed(type_, obj)
 
-    def _confirm(self, type_: EventType, pod: Pod) -> None:
-        """What the server says as well need not be assumed any more."""
-        key = pod.metadata.key
-        gone = type_ is EventType.DELETED or pod.status.phase in FINISHED
-        if gone or pod.spec.node_name:
-            self.assumed.pop(key, None)
-        if gone or pod.spec.node_name or pod.status.nominated_node_name == self.promised.get(key):
-            self.promised.pop(key, None)
-
     def _follow_claim(self, type_: EventType, claim: PersistentVolumeClaim) -> None:
         if type_ is EventType.DELETED:
-            self.pledges.drop(claim)
+            self.claim_space.drop(claim)
         elif claim.fully_bound:
-            self.pledges.made(claim, now=self._clock.monotonic())
-        elif not claim.spec.volume_name and claim_key(claim) not in self._claims:
+            self.claim_space.made(claim, now=self._clock.monotonic())
+        elif not claim.spec.volume_name and self._chosen_node(claim) is None:
             self._believe(claim)
 
     def _believe(self, claim: PersistentVolumeClaim) -> None:
         """A node that the server names gets the volume, whatever becomes of the pod."""
         node = claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION, "")
         if not node:
-            self.pledges.take_back(claim)
-        elif self._publishes(claim) and not self.pledges.holds(claim, node):
-            self.pledges.give(claim, node)
+            self.claim_space.take_back(claim)
+        elif self._publishes(claim) and not self.claim_space.holds(claim, node):
+            self.claim_space.give(claim, node, now=self._clock.monotonic())
 
     def _publishes(self, claim: PersistentVolumeClaim) -> bool:
         """Whether the driver that serves the claim publishes what it has left."""
@@ -226,21 +223,26 @@ class SchedulerCache(LiveCluster):
     def _with_decisions(self, pod: Pod) -> Pod | None:
         if pod.status.phase in FINISHED:
             return None
-        if pod.spec.node_name or not (self.assumed or self.promised):
+        if pod.spec.node_name or not len(self.reservations):
             return pod
         key = pod.metadata.key
-        assumed = self.assumed.get(key)
+        assumed = self.reservations.get(key, Source.ASSUMED)
         if assumed is not None and assumed.uid == pod.metadata.uid:
             spec = msgspec.structs.replace(pod.spec, node_name=assumed.node)
             return msgspec.structs.replace(pod, spec=spec)
-        if key in self.promised:
-            node = self.promised[key]
-            status = msgspec.structs.replace(pod.status, nominated_node_name=node)
+        nominated = self.reservations.get(key, Source.NOMINATED)
+        if nominated is not None:
+            status = msgspec.structs.replace(pod.status, nominated_node_name=nominated.node)
             return msgspec.structs.replace(pod, status=status)
         return pod
 
+    def _chosen_node(self, claim: PersistentVolumeClaim) -> str | None:
+        """The node that we have chosen for the claim's volume, until its pod is bound."""
+        chosen = self.reservations.get(holder_of(claim), Source.ASSUMED)
+        return None if chosen is None else chosen.node
+
     def _with_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        node = self._claims.get(claim_key(claim))
+        node = self._chosen_node(claim)
         if node is None or claim.spec.volume_name:
             return claim
         annotations = {**claim.metadata.annotations, SELECTED_NODE_ANNOTATION: node}

@@ -21,7 +21,6 @@ from tonnage.objects.storage import (
     PersistentVolumeClaim,
     VolumeAttachment,
 )
-from tonnage.scheduler.scheduler_cache import Assumed
 from tonnage.service import config_file
 from tonnage.simulation import scenario_files
 from tonnage.simulation.checks.bindings import BindingCheck
@@ -35,6 +34,7 @@ from tonnage.simulation.checks.purchases import PurchaseCheck
 from tonnage.simulation.checks.removals import Removals
 from tonnage.simulation.checks.repeats import RepeatCheck
 from tonnage.simulation.ensemble import Ensemble
+from tonnage.snapshot.reservations import Reservation
 
 __all__ = ["Invariants", "Violation"]
 
@@ -142,7 +142,7 @@ class Invariants:
         if kind in _PLURALS:
             self._changed_at = self._ensemble.accounts.now
 
-    def _assumed(self) -> Mapping[str, Assumed]:
+    def _assumed(self) -> Mapping[str, Reservation]:
         scheduler = self._ensemble.scheduler
         return scheduler.world.assumed if scheduler is not None else {}
 

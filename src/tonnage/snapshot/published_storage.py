@@ -48,12 +48,12 @@ def open_ledger(
     snapshot.undo_by(_go_back_to, snapshot, before)
 
 
-def open_for_pledges(
-    snapshot: Snapshot, class_names: Iterable[str], *, pledged: Iterable[tuple[int, str, int]]
+def open_for_given(
+    snapshot: Snapshot, class_names: Iterable[str], *, given: Iterable[tuple[int, str, int]]
 ) -> None:
-    """Begin a ledger of these classes, until `close`, of which only pledges are taken.
+    """Begin a ledger of these classes, until `close`: only what claims were given is taken.
 
-    `pledged` are rows with a class and bytes of it. Where there is none, each claim is judged
+    `given` are rows with a class and bytes of it. Where there is none, each claim is judged
     alone, as kube-scheduler does.
     """
     names = _tracked_names(snapshot, class_names)
@@ -63,7 +63,7 @@ def open_for_pledges(
     ledger.form_pools(tracked(snapshot.storage))
     ledger.claims_alone = True
     one = np.ones(1, dtype=np.int64)
-    for row, name, size in pledged:
+    for row, name, size in given:
         ledger.take(np.array([row]), one, {name: size})
     snapshot.storage_ledger = ledger
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence
-from tonnage.scheduler.scheduler_cache import Assumed
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.findings import Findings
 from tonnage.simulation.slots import Volume
+from tonnage.snapshot.reservations import Reservation
 
 BEYOND_LIMIT = "bound beyond a limit"
 DRIVER_MISSING = "bound where its driver is missing"
@@ -62,7 +62,7 @@ class BindingCheck:
         store: ObjectStore,
         findings: Findings,
         *,
-        assumed: Callable[[], Mapping[str, Assumed]],
+        assumed: Callable[[], Mapping[str, Reservation]],
     ) -> None:
         """`assumed` are the pods that the scheduler has decided on and not bound yet."""
         self._accounts = accounts
@@ -100,7 +100,7 @@ class BindingCheck:
                 self._decisions[key] = _Decision(one.uid, one.node, self._last_change)
                 self._check_decision(key, one)
 
-    def _check_decision(self, key: str, decided: Assumed) -> None:
+    def _check_decision(self, key: str, decided: Reservation) -> None:
         """Without its driver a pod is not even sent somewhere: its volumes would be made there."""
         namespace, _, name = key.partition("/")
         pod = self._pods.get(namespace, name)

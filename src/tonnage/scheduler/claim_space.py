@@ -1,76 +1,68 @@
-"""Storage that this scheduler has pledged to claims, as long as nobody publishes that it is taken.
+"""Space on disks that was given to claims, as long as nobody publishes that it is taken.
 
 kube-scheduler looks at what a driver published last, at each claim alone. Until the driver tells of
 a new volume its space looks free, and the next pods of a burst are sent to a node that has none. So
-what was pledged counts here until it shows: published capacity went down by it, or time enough has
-passed since the volume was made. Nothing else is counted: where nothing was pledged, what is
-published decides.
+what a claim was given counts here until it shows: published capacity went down by it, or time
+enough has passed since the volume was made. Nothing else is counted: where nothing was given, what
+is published decides.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
-
-import msgspec
 
 from tonnage.objects import quantities
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolumeClaim
 from tonnage.scaleup import pod_groups
 from tonnage.snapshot import published_storage, storage_ledger
+from tonnage.snapshot.reservations import Reservation, Reservations, Source
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
-
-ClaimKey: TypeAlias = tuple[str, str]
 
 SHOWS_WITHIN = 90.0
 """Seconds from a volume to its showing in published capacity: an external-provisioner asks its
 driver every minute unless told otherwise, and may take a while to write what it heard."""
 
 
-class Pledge(msgspec.Struct):
-    """Space for one claim on a node; `made_at` is when its volume was there."""
+class ClaimSpace:
+    """Claims whose volumes are to be made, or were made and do not show yet.
 
-    node: str
-    storage_class: str
-    size: int
-    made_at: float | None = None
+    They are entries of the reservations with an amount of a storage class on a node; one that has
+    an end is of a volume that was made.
+    """
 
-
-class Pledges:
-    """Claims whose volumes are to be made, or were made and do not show yet."""
-
-    def __init__(self) -> None:
-        self._kept: dict[ClaimKey, Pledge] = {}
+    def __init__(self, reservations: Reservations) -> None:
+        self._held = reservations
         self._freed = False
 
-    def __iter__(self) -> Iterator[Pledge]:
-        return iter(self._kept.values())
+    def __iter__(self) -> Iterator[Reservation]:
+        return (entry for entry in self._held.of(Source.SELECTED_NODE) if entry.amounts)
 
-    def give(self, claim: PersistentVolumeClaim, node: str) -> None:
+    def give(self, claim: PersistentVolumeClaim, node: str, *, now: float) -> None:
         """The claim's volume will be made there."""
         size = storage_ledger.size_of(claim)
         if size:
-            self._kept[claim_key(claim)] = Pledge(node, claim.class_name, size)
+            amounts = {claim.class_name: size}
+            self._held.hold(
+                Reservation(holder_of(claim), Source.SELECTED_NODE, now, node=node, amounts=amounts)
+            )
 
     def holds(self, claim: PersistentVolumeClaim, node: str) -> bool:
-        """Whether the claim has a pledge of this node."""
-        kept = self._kept.get(claim_key(claim))
-        return kept is not None and kept.node == node
+        """Whether the claim was given space on this node."""
+        entry = self._held.get(holder_of(claim), Source.SELECTED_NODE)
+        return entry is not None and entry.node == node
 
     def take_back(self, claim: PersistentVolumeClaim) -> None:
         """There will be no volume, unless there is one already."""
-        kept = self._kept.get(claim_key(claim))
-        if kept is not None and kept.made_at is None:
+        entry = self._held.get(holder_of(claim), Source.SELECTED_NODE)
+        if entry is not None and entry.until is None:
             self.drop(claim)
 
     def drop(self, claim: PersistentVolumeClaim) -> None:
         """The claim is gone, and with it its volume."""
-        self._freed |= self._kept.pop(claim_key(claim), None) is not None
+        self._freed |= self._held.release(holder_of(claim), Source.SELECTED_NODE)
 
     def made(self, claim: PersistentVolumeClaim, *, now: float) -> None:
         """The claim has its volume; from now on it should show soon."""
-        kept = self._kept.get(claim_key(claim))
-        if kept is not None and kept.made_at is None:
-            kept.made_at = now
+        self._held.end_at(holder_of(claim), Source.SELECTED_NODE, now + SHOWS_WITHIN)
 
     def published(
         self,
@@ -81,44 +73,35 @@ class Pledges:
     ) -> None:
         """What is published of some nodes has changed: volumes that it went down by show now."""
         lower = _amount(before) - _amount(after)
-        for key, one in list(self._kept.items()):
-            if lower < one.size or one.storage_class != after.storage_class_name:
-                continue
-            if covers(one.node):
-                lower -= one.size
-                del self._kept[key]
+        for entry in list(self):
+            size = entry.amounts.get(after.storage_class_name)
+            if size is not None and size <= lower and covers(entry.node):
+                lower -= size
+                self._held.release(entry.holder, entry.source)
 
     def lapse(self, now: float) -> bool:
         """Forget what should have shown by now; whether any space was freed since last asked."""
-        late = [
-            key
-            for key, one in self._kept.items()
-            if one.made_at is not None and now - one.made_at >= SHOWS_WITHIN
-        ]
-        for key in late:
-            del self._kept[key]
-        freed, self._freed = self._freed or bool(late), False
+        late = any(entry.amounts for entry in self._held.expire(now))
+        freed, self._freed = self._freed or late, False
         return freed
-
-    def clear(self) -> None:
-        self._kept.clear()
 
 
 @contextmanager
-def counted(snapshot: Snapshot, records: Iterable[PodRecord], pledges: Pledges) -> Iterator[None]:
-    """While pods are decided: what was pledged counts, and what they are given counts for the next.
+def counted(snapshot: Snapshot, records: Iterable[PodRecord], space: ClaimSpace) -> Iterator[None]:
+    """While pods are decided: what was given counts, and what they are given counts for the next.
 
     Pods are given something by `storage_ledger.take` of the snapshot's ledger.
     """
     classes, askers = _asked_for(snapshot, records)
-    pledged = [
-        (snapshot.nodes[pledge.node].row, pledge.storage_class, pledge.size)
-        for pledge in pledges
-        if pledge.node in snapshot.nodes
+    given = [
+        (snapshot.nodes[entry.node].row, storage_class, size)
+        for entry in space
+        if entry.node in snapshot.nodes
+        for storage_class, size in entry.amounts.items()
     ]
-    # A single pod and no pledges: kube-scheduler's check is all there is, and costs less.
-    if classes and (pledged or askers > 1):
-        published_storage.open_for_pledges(snapshot, classes, pledged=pledged)
+    # A single pod and nothing given: kube-scheduler's check is all there is, and costs less.
+    if classes and (given or askers > 1):
+        published_storage.open_for_given(snapshot, classes, given=given)
     try:
         yield
     finally:
@@ -150,5 +133,6 @@ def _amount(capacity: CSIStorageCapacity) -> int:
     return quantities.value(told) if told is not None else 0
 
 
-def claim_key(claim: PersistentVolumeClaim) -> ClaimKey:
-    return (claim.metadata.namespace, claim.metadata.name)
+def holder_of(claim: PersistentVolumeClaim) -> str:
+    """What a claim is called among pods that hold something."""
+    return f"claim:{claim.metadata.namespace}/{claim.metadata.name}"

@@ -1,4 +1,4 @@
-"""Storage that was pledged counts until it shows in what drivers publish, and not longer."""
+"""Storage that was given counts until it shows in what drivers publish, and not longer."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,8 +12,9 @@ from tonnage.embedded.world import Delay, DriverBehaviour
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from tonnage.rules import features, pipeline
-from tonnage.scheduler.pledges import SHOWS_WITHIN, Pledges, counted
+from tonnage.scheduler.claim_space import SHOWS_WITHIN, ClaimSpace, counted
 from tonnage.snapshot import published_storage, storage_ledger
+from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -30,19 +31,19 @@ def a_capacity(free: str, *, storage_class: str = "local") -> CSIStorageCapacity
     return builders.capacity("one", storage_class, free=free)
 
 
-def sizes(pledges: Pledges) -> list[int]:
-    return [one.size // 2**30 for one in pledges]
+def sizes(space: ClaimSpace) -> list[int]:
+    return [one.amounts["local"] // 2**30 for one in space]
 
 
 def on(*nodes: str) -> Callable[[str], bool]:
     return lambda node: node in nodes
 
 
-def two_pledges() -> Pledges:
-    pledges = Pledges()
-    pledges.give(a_claim("a", "60Gi"), "n1")
-    pledges.give(a_claim("b", "30Gi"), "n1")
-    return pledges
+def two_claims() -> ClaimSpace:
+    space = ClaimSpace(Reservations())
+    space.give(a_claim("a", "60Gi"), "n1", now=0.0)
+    space.give(a_claim("b", "30Gi"), "n1", now=0.0)
+    return space
 
 
 # What is kept
@@ -59,61 +60,63 @@ def two_pledges() -> Pledges:
         ("200Gi", [60, 30]),
     ],
 )
-def test_a_pledge_ends_when_published_capacity_went_down_by_it(free: str, left: list[int]) -> None:
-    pledges = two_pledges()
-    pledges.published(a_capacity("100Gi"), a_capacity(free), covers=on("n1"))
-    assert sizes(pledges) == left
+def test_space_is_free_again_once_published_capacity_went_down_by_it(
+    free: str, left: list[int]
+) -> None:
+    space = two_claims()
+    space.published(a_capacity("100Gi"), a_capacity(free), covers=on("n1"))
+    assert sizes(space) == left
 
 
-def test_what_is_published_of_other_nodes_ends_no_pledge() -> None:
-    pledges = two_pledges()
-    pledges.published(a_capacity("100Gi"), a_capacity("0"), covers=on("n2"))
-    assert sizes(pledges) == [60, 30]
+def test_what_is_published_of_other_nodes_frees_none() -> None:
+    space = two_claims()
+    space.published(a_capacity("100Gi"), a_capacity("0"), covers=on("n2"))
+    assert sizes(space) == [60, 30]
 
 
-def test_what_is_published_of_another_class_ends_no_pledge() -> None:
-    pledges, other = two_pledges(), "other"
-    pledges.published(
+def test_what_is_published_of_another_class_frees_none() -> None:
+    space, other = two_claims(), "other"
+    space.published(
         a_capacity("100Gi", storage_class=other),
         a_capacity("0", storage_class=other),
         covers=on("n1"),
     )
-    assert sizes(pledges) == [60, 30]
+    assert sizes(space) == [60, 30]
 
 
-def test_a_pledge_whose_volume_does_not_show_lapses_in_the_end() -> None:
-    pledges = two_pledges()
-    pledges.made(a_claim("a"), now=100.0)
-    assert not pledges.lapse(99.0 + SHOWS_WITHIN)
-    assert pledges.lapse(100.0 + SHOWS_WITHIN)
-    assert sizes(pledges) == [30]
+def test_space_whose_volume_does_not_show_lapses_in_the_end() -> None:
+    space = two_claims()
+    space.made(a_claim("a"), now=100.0)
+    assert not space.lapse(99.0 + SHOWS_WITHIN)
+    assert space.lapse(100.0 + SHOWS_WITHIN)
+    assert sizes(space) == [30]
 
 
-def test_a_pledge_whose_volume_is_still_to_be_made_never_lapses() -> None:
-    pledges = two_pledges()
-    assert not pledges.lapse(1e9)
-    assert sizes(pledges) == [60, 30]
+def test_space_whose_volume_is_still_to_be_made_never_lapses() -> None:
+    space = two_claims()
+    assert not space.lapse(1e9)
+    assert sizes(space) == [60, 30]
 
 
-def test_a_pledge_is_not_taken_back_once_its_volume_is_there() -> None:
-    pledges = two_pledges()
-    pledges.made(a_claim("a"), now=1.0)
-    pledges.take_back(a_claim("a"))
-    pledges.take_back(a_claim("b"))
-    assert sizes(pledges) == [60]
+def test_space_is_not_taken_back_once_its_volume_is_there() -> None:
+    space = two_claims()
+    space.made(a_claim("a"), now=1.0)
+    space.take_back(a_claim("a"))
+    space.take_back(a_claim("b"))
+    assert sizes(space) == [60]
 
 
 def test_that_space_was_freed_is_told_once() -> None:
-    pledges = two_pledges()
-    pledges.take_back(a_claim("a"))
-    assert (pledges.lapse(0.0), pledges.lapse(0.0)) == (True, False)
+    space = two_claims()
+    space.take_back(a_claim("a"))
+    assert (space.lapse(0.0), space.lapse(0.0)) == (True, False)
 
 
 # What filters make of it
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_where_nothing_was_pledged_every_verdict_is_as_without_a_ledger(seed: int) -> None:
+def test_where_nothing_was_given_every_verdict_is_as_without_a_ledger(seed: int) -> None:
     made = random_cluster(seed)
     snapshot = Snapshot.of(made.objects)
     pending = [one for one in snapshot.pods.values() if one.pending]
@@ -124,7 +127,7 @@ def test_where_nothing_was_pledged_every_verdict_is_as_without_a_ledger(seed: in
 
     plain = verdicts()
     classes = storage_ledger.tracked(snapshot.storage)
-    published_storage.open_for_pledges(snapshot, classes, pledged=())
+    published_storage.open_for_given(snapshot, classes, given=())
     assert bool(snapshot.storage_ledger.class_names) == bool(classes)
     assert verdicts() == plain
 
@@ -149,25 +152,25 @@ def fits(snapshot: Snapshot) -> bool:
     return bool(verdicts.fits.any())
 
 
-@pytest.mark.parametrize(("pledged", "free"), [("40Gi", True), ("41Gi", False)])
-def test_what_was_pledged_is_not_there_for_others(pledged: str, free: bool) -> None:
-    snapshot, pledges = local_disks(a_claim("mine")), Pledges()
-    pledges.give(a_claim("other", pledged), "n1")
-    with counted(snapshot, snapshot.pods.values(), pledges):
+@pytest.mark.parametrize(("given", "free"), [("40Gi", True), ("41Gi", False)])
+def test_what_was_given_is_not_there_for_others(given: str, free: bool) -> None:
+    snapshot, space = local_disks(a_claim("mine")), ClaimSpace(Reservations())
+    space.give(a_claim("other", given), "n1", now=0.0)
+    with counted(snapshot, snapshot.pods.values(), space):
         assert fits(snapshot) is free
 
 
 def test_claims_of_one_pod_are_held_against_capacity_one_by_one_as_kube_scheduler_does() -> None:
-    snapshot, pledges = local_disks(a_claim("a"), a_claim("b")), Pledges()
-    pledges.give(a_claim("other", "40Gi"), "n1")
-    with counted(snapshot, snapshot.pods.values(), pledges):
+    snapshot, space = local_disks(a_claim("a"), a_claim("b")), ClaimSpace(Reservations())
+    space.give(a_claim("other", "40Gi"), "n1", now=0.0)
+    with counted(snapshot, snapshot.pods.values(), space):
         assert fits(snapshot)
 
 
-def test_what_was_pledged_on_a_node_that_is_gone_counts_for_nothing() -> None:
-    snapshot, pledges = local_disks(a_claim("mine")), Pledges()
-    pledges.give(a_claim("other"), "gone")
-    with counted(snapshot, snapshot.pods.values(), pledges):
+def test_what_was_given_on_a_node_that_is_gone_counts_for_nothing() -> None:
+    snapshot, space = local_disks(a_claim("mine")), ClaimSpace(Reservations())
+    space.give(a_claim("other"), "gone", now=0.0)
+    with counted(snapshot, snapshot.pods.values(), space):
         assert fits(snapshot)
 
 
@@ -235,7 +238,7 @@ async def test_until_a_volume_shows_its_space_is_not_given_again(clock: VirtualC
         assert (await cluster.where("p2"), await sent_back(cluster)) == ("", 0)
 
 
-async def test_a_pod_gets_the_space_that_was_pledged_to_one_that_is_gone(
+async def test_a_pod_gets_the_space_that_was_given_to_one_that_is_gone(
     clock: VirtualClock,
 ) -> None:
     async with with_disks(clock, nodes=1, provision=600.0) as cluster:
