@@ -203,15 +203,6 @@ def made_for(pod_age: float, volume_age: float) -> list[KubeObject]:
 )
 def test_a_pod_is_being_bound_if(objects: list[KubeObject], node: str | None) -> None:
     snapshot = Snapshot.of((CLASS, *NODE, *objects))
-    found = list(underway.promises(snapshot, snapshot.pending_pods()))
+    found = list(underway.being_bound(snapshot, snapshot.pending_pods(), now=0.0))
 
     assert [one.node for one in found] == ([] if node is None else [node])
-
-
-def test_a_pod_that_changed_since_is_left_where_it_is() -> None:
-    snapshot = Snapshot.of((CLASS, *NODE, make.node("n2"), *being_bound("db")))
-    found = list(underway.promises(snapshot, snapshot.pending_pods()))
-    snapshot.put_pod(make.pod("db", pvcs=["data-db"], on="n2"))
-    underway.keep_promises(snapshot, found)
-
-    assert snapshot.pods["default/db"].node_name == "n2"

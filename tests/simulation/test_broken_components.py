@@ -11,13 +11,13 @@ from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
 from tonnage.embedded.cloud import SimulatedCloud
 from tonnage.groups.registry import Observation, Registry
 from tonnage.rules import node_volume_limits
-from tonnage.scaleup import underway
 from tonnage.scheduler.claim_space import ClaimSpace
 from tonnage.scheduler.queue import SchedulingQueue
 from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.simulation import explorer, random_scenarios
 from tonnage.simulation.checks import bindings, bounds, disks, pending_pods, purchases, repeats
 from tonnage.simulation.recorded_cloud import RecordedCloud
+from tonnage.snapshot.reservations import Reservations
 
 Patch = pytest.MonkeyPatch
 
@@ -75,7 +75,7 @@ def test_an_autoscaler_that_forgets_nodes_on_their_way(monkeypatch: Patch) -> No
 
 
 def test_an_autoscaler_that_takes_promised_slots_for_free(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(underway, "keep_promises", lambda _snapshot, _promised: None)
+    monkeypatch.setattr(Reservations, "place", lambda _self, _snapshot: None)
     assert is_found(repeats.BY_HALVES, (1, 6))
 
 

@@ -15,7 +15,7 @@ from tonnage.groups.templates import Templates
 from tonnage.objects import durations, timestamps, volumes
 from tonnage.objects.phrases import listed
 from tonnage.scaleup import underway
-from tonnage.scaleup.underway import Promise
+from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 _DELAY_ANNOTATION = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
@@ -29,10 +29,10 @@ class Assessment(NamedTuple):
     templates: Templates
     readiness: Readiness
     warnings: Sequence[str]
+    reservations: Reservations
+    """What pods to be decided on must leave to others, such as those being bound already."""
     wanted: frozenset[str] = frozenset()
     """Drivers of the pods' volumes, for which every template got a limit."""
-    promised: Sequence[Promise] = ()
-    """Pods that are not decided on, because they are being bound already."""
     not_published_yet: Mapping[str, str] = MappingProxyType({})
     """Nodes, with their groups, whose storage may be there before it is published."""
 
@@ -67,9 +67,9 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
             assessed = readiness.with_targets(assessed, inputs)
         inputs = msgspec.structs.replace(inputs, memory=same.inputs.memory)
     told = tuple(_about_waiting(waiting, options))
-    promised = _promised(snapshot, without_node, pending, options)
+    reservations = _reservations(inputs, without_node, pending)
     fresh = underway.not_published_yet(inputs, assessed, built.by_group)
-    return Assessment(inputs, pending, built, assessed, told, wanted, promised, fresh)
+    return Assessment(inputs, pending, built, assessed, told, reservations, wanted, fresh)
 
 
 def _unplaced(inputs: Inputs, without_node: Iterable[PodRecord]) -> Iterable[PodRecord]:
@@ -91,18 +91,17 @@ def _surroundings(inputs: Inputs, wanted: frozenset[str]) -> tuple[Templates, Re
     return msgspec.structs.replace(built, memory=kept), assessed
 
 
-def _promised(
-    snapshot: Snapshot,
-    without_node: Iterable[PodRecord],
-    pending: Sequence[PodRecord],
-    options: Options,
-) -> tuple[Promise, ...]:
+def _reservations(
+    inputs: Inputs, without_node: Iterable[PodRecord], pending: Sequence[PodRecord]
+) -> Reservations:
     """What pods to be decided on must leave to others; upstream knows of preemption only."""
-    if options.as_upstream or not pending:
-        return ()
-    decided_on = {record.key for record in pending}
-    others = (record for record in without_node if record.key not in decided_on)
-    return tuple(underway.promises(snapshot, others))
+    found = Reservations()
+    if not inputs.options.as_upstream and pending:
+        decided_on = {record.key for record in pending}
+        others = (record for record in without_node if record.key not in decided_on)
+        for entry in underway.being_bound(inputs.cluster.snapshot, others, now=inputs.now):
+            found.hold(entry)
+    return found
 
 
 def _too_young(record: PodRecord, options: Options, now: float) -> bool:

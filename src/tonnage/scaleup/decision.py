@@ -88,7 +88,7 @@ def request(
         upcoming = underway.complete_coming_up(
             snapshot, assessed.readiness, assessed.templates.by_group, upcoming
         )
-    underway.keep_promises(snapshot, assessed.promised)
+    assessed.reservations.place(snapshot)
     features = as_decided(inputs.features, options)
     return Request(
         snapshot=snapshot,
@@ -103,9 +103,9 @@ def request(
         upcoming=upcoming,
         coming_up={node: name for name, group in states.items() for node in group.coming_up_nodes}
         | dict(assessed.not_published_yet),
-        promised=assessed.promised,
         options=options,
         features=features,
+        reservations=assessed.reservations,
         warnings=(*_warnings(assessed, features), *assessed.warnings),
         out_of_time=out_of_time,
         own_time=own_time or OwnTime(),

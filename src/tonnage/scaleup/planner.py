@@ -95,7 +95,7 @@ class _Planner:
             self._candidates,
             templates=request.templates,
             coming_up=request.coming_up,
-            promised=request.promised,
+            reservations=request.reservations,
         )
         self._pools: tuple[GroupPool, ...] = ()
         if not request.options.as_upstream:

@@ -10,7 +10,7 @@ from tonnage.rules.features import Features
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
 from tonnage.scaleup.pod_groups import PodGroup
-from tonnage.scaleup.underway import Promise
+from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 AskingOutside: TypeAlias = Callable[[Callable[[str], Sequence[PodRecord]]], Mapping[str, Expander]]
@@ -23,8 +23,8 @@ class Request(NamedTuple):
     `own_time` is what pods have that are set apart for their complexity.
 
     `upcoming` are nodes to count on that are not there yet, by group; `coming_up` nodes that are
-    there in part, each with its group. `promised` are the pods that are being bound; they are on
-    their nodes in the snapshot.
+    there in part, each with its group. `reservations` is what others have taken already; pods
+    whose node is known are on it in the snapshot.
     """
 
     snapshot: Snapshot
@@ -35,8 +35,8 @@ class Request(NamedTuple):
     upcoming: Mapping[str, int]
     options: Options
     features: Features
+    reservations: Reservations
     coming_up: Mapping[str, str] = MappingProxyType({})
-    promised: Sequence[Promise] = ()
     warnings: Sequence[str] = ()
     out_of_time: Callable[[], bool] = lambda: False
     own_time: OwnTime = OwnTime()

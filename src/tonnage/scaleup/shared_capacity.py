@@ -20,8 +20,8 @@ from tonnage.scaleup import pod_groups
 from tonnage.scaleup.candidates import Candidates
 from tonnage.scaleup.plan import GroupPool, Plan
 from tonnage.scaleup.pod_groups import PodGroup
-from tonnage.scaleup.underway import Promise
 from tonnage.snapshot import published_storage
+from tonnage.snapshot.reservations import Reservations, Source
 from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.slot_pools import Pool, set_pools
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -66,12 +66,12 @@ def open_ledger(
     *,
     templates: Mapping[str, Template],
     coming_up: Mapping[str, str],
-    promised: Iterable[Promise],
+    reservations: Reservations,
 ) -> None:
     """Begin to count what is taken of these classes, until the trial is over.
 
-    `coming_up` has nodes that are not all there yet, each with its group; `promised` the pods
-    whose volumes are being made, which may not show in what is published yet.
+    `coming_up` has nodes that are not all there yet, each with its group; `reservations`
+    pods whose volumes are being made, which may not show in what is published yet.
     """
     if not classes:
         return
@@ -90,10 +90,11 @@ def open_ledger(
     for one in candidates:
         for held in one.row.starting:
             ledger.take(np.array([one.row.row]), one_pod, held.storage)
-    for pod, node in promised:
-        if node in snapshot.nodes:
+    for entry in reservations.of(Source.SELECTED_NODE):
+        if entry.pod is not None and entry.node in snapshot.nodes:
             # They are on their nodes: what is still to be made is taken for them already.
-            ledger.take(np.array([snapshot.nodes[node].row]), one_pod, _just_made(snapshot, pod))
+            row = np.array([snapshot.nodes[entry.node].row])
+            ledger.take(row, one_pod, _just_made(snapshot, entry.pod))
 
 
 def with_warnings(

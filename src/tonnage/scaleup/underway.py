@@ -6,7 +6,6 @@ seconds to minutes. The scheduler has given it its place, and its slots, all the
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -24,33 +23,21 @@ from tonnage.objects.storage import (
 )
 from tonnage.scaleup import pod_groups
 from tonnage.scaleup.pod_groups import PodGroup
+from tonnage.snapshot.reservations import Reservation, Source
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
-class Promise(NamedTuple):
-    """A pod without a node, and the node that its volumes are made for."""
-
-    pod: PodRecord
-    node: str
-
-
-def promises(snapshot: Snapshot, pods: Iterable[PodRecord]) -> Iterator[Promise]:
-    """Those of the pods that are being bound, each with its node."""
+def being_bound(
+    snapshot: Snapshot, pods: Iterable[PodRecord], *, now: float
+) -> Iterator[Reservation]:
+    """The places of those of the pods whose volumes are made for a node."""
     for pod in pods:
         if pod.volumes and not pod.pod_class.gates:
             node = _selected_node(snapshot, pod)
             if node in snapshot.nodes:
-                yield Promise(pod, node)
-
-
-def keep_promises(snapshot: Snapshot, promised: Iterable[Promise]) -> None:
-    """Put the pods on their nodes. Whether they fit is not asked: the scheduler has, and knew more.
-
-    A pod that changed since the promise was found is left where it is.
-    """
-    for pod, node in promised:
-        if snapshot.pods.get(pod.key) is pod:
-            snapshot.place(pod, node)
+                yield Reservation(
+                    pod.key, Source.SELECTED_NODE, now, node=node, uid=pod.meta.uid, pod=pod
+                )
 
 
 def is_awaited(snapshot: Snapshot, group: PodGroup) -> bool:

@@ -40,6 +40,7 @@ from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.plan import Plan
 from tonnage.service.live_cluster import Trust
 from tonnage.service.workers import Worker
+from tonnage.snapshot.reservations import Source
 
 NEEDED_AGAIN = "node_became_needed_again"
 
@@ -243,13 +244,12 @@ class ScaleDown:
         A pod that has had a place for long and does not get it holds up nobody.
         """
         plan = situation.plan
+        being_bound = any(situation.assessed.reservations.of(Source.SELECTED_NODE))
         if plan is None:
-            return bool(situation.assessed.promised)
+            return being_bound
         placed = self._world.decided_on(one.pod for one in plan.fit_on_existing)
         return bool(
-            plan.scale_ups
-            or situation.assessed.promised
-            or any(seconds < _PLACED_WITHIN for seconds in placed)
+            plan.scale_ups or being_bound or any(seconds < _PLACED_WITHIN for seconds in placed)
         )
 
     def _podless(self, config: AutoscalerConfig) -> str:
