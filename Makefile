@@ -4,6 +4,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test docs explore parity soak bench e2e attack lint format image imagelock release ci lock clean
 
+# Kept whatever the environment says: tests start hundreds of processes that would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 READY := .venv/.ready
 
