@@ -12,7 +12,7 @@ from tonnage.rules import registry
 from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code, Codes, NodeResults, PreFilter, Rejection
-from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.rows import Bools, Ints, distinct
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 DEVICES_NOT_MODELLED = (
@@ -133,7 +133,7 @@ class Verdicts:
             rows = np.flatnonzero(refused & (self._refused_by == number))
             rows = rows[self.codes[rows] != _ERROR]
             words = results.kinds()[rows] * len(Code) + self.codes[rows]
-            for one in np.unique(words):
+            for one in distinct(words):
                 yield rows[words == one]
 
     def __iter__(self) -> Iterator[Verdict]:

@@ -405,7 +405,7 @@ class _Planner:
         order = list({id(one.group): one.group for one in packed.placed}.values())
         mask = self._mask([row for found in rows.values() for row in found])
         fits, left = placement.place(self._snapshot, order, self._features, rows=mask)
-        used = np.unique([one.row for one in fits])
+        used = {one.row for one in fits}
         if sum(len(one.pods) for one in fits) < packed.pod_count or len(used) < mask.sum():
             return False
         tried = {id(group) for group in order}

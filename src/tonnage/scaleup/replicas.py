@@ -84,12 +84,13 @@ def missing(
     A workload that a server has seen (it has a uid) is not touched where the cluster has pods at
     all: the pods that are there are its pods. With `replaced` it is a new version of itself.
     """
-    known = _Cluster(cluster)
     made = Replicas([], [])
     counts: Counter[str] = Counter()
-    for workload in workloads:
-        if not isinstance(workload, WORKLOADS) or _has_controller(workload):
-            continue
+    wanted = [one for one in workloads if isinstance(one, WORKLOADS) and not _has_controller(one)]
+    if not wanted:
+        return made
+    known = _Cluster(cluster)
+    for workload in wanted:
         if workload.metadata.uid and known.has_pods and not replaced:
             continue
         pods = [known.admitted(pod) for pod in _pods(workload, known)]
@@ -107,21 +108,18 @@ def missing(
 def recorded_without_pods(objects: Iterable[KubeObject]) -> list[str]:
     """Names of workloads that want pods and have none, in a cluster as it was recorded."""
     held = list(objects)
-    known = _Cluster(held)
-    return [
-        name_of(one)
-        for one in held
-        if isinstance(one, StatefulSet | Deployment)
-        and one.spec.replicas != 0
-        and not known.owned(one)
+    wanting = [
+        one for one in held if isinstance(one, StatefulSet | Deployment) and one.spec.replicas != 0
     ]
+    known = _Cluster(held if wanting else ())
+    return [name_of(one) for one in wanting if not known.owned(one)]
 
 
 def with_default_class(
     claims: Iterable[PersistentVolumeClaim], cluster: Iterable[KubeObject]
 ) -> list[PersistentVolumeClaim]:
     """The claims that name no class, with the cluster's default class."""
-    known = _Cluster(cluster)
+    known = _Cluster(one for one in cluster if isinstance(one, StorageClass))
     return [known.admitted_claim(claim) for claim in claims if known.lacks_class(claim)]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from tonnage.objects import selectors
 from tonnage.objects.storage import CSIStorageCapacity
 from tonnage.snapshot.interner import Interner
-from tonnage.snapshot.rows import Bools, Ints, RowIndex
+from tonnage.snapshot.rows import Bools, Ints, RowIndex, distinct
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.snapshot.storage_ledger import (
     NOTHING,
@@ -170,7 +170,7 @@ class _Published:
         self._add(self._own, own, amounts[data[own]], largest[data[own]])
         shared = np.flatnonzero(matched & ~alone[data])
         self._add(self._shared, shared, amounts[data[shared]], largest[data[shared]])
-        for known in np.unique(data[shared]).tolist():
+        for known in distinct(data[shared]).tolist():
             rows = shared[data[shared] == known]
             self._join_segment(rows, ("label", key, ids[known]))
 
@@ -184,7 +184,7 @@ class _Published:
     def _join_segment(self, rows: RowIndex, segment: tuple[object, ...]) -> None:
         """Rows that draw on several segments draw on them together."""
         number = self._segments.id_of(segment)
-        for before in np.unique(self._segment[rows]).tolist():
+        for before in distinct(self._segment[rows]).tolist():
             those: Bools = self._segment[rows] == before
             together = number if before == OWN else self._segments.id_of(("both", before, number))
             self._segment[rows[those]] = together

@@ -33,6 +33,17 @@ class Column(Generic[S]):
         self.data: npt.NDArray[S] = np.full(capacity, fill, dtype=dtype)
 
 
+def distinct(values: npt.NDArray[S]) -> npt.NDArray[S]:
+    """Each value once, in ascending order.
+
+    `np.unique` does the same, and loads masked arrays first: a tenth of a small plan's time.
+    """
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), dtype=np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
+
+
 Facts: TypeAlias = list[tuple[Column[Any], Any]]
 """What a row holds, without the columns in which it holds nothing of its own."""
 
@@ -166,7 +177,7 @@ class RowTable:
             mask[: self.size] = compute(slice(0, self.size))
             self._derived[key] = entry = _Derived(mask, self._epoch, position)
         elif entry.position != position:
-            touched = np.unique(np.array(self._log[entry.position :], dtype=np.intp))
+            touched = distinct(np.array(self._log[entry.position :], dtype=np.intp))
             entry.mask[touched] = compute(touched)
             entry.position = position
         return entry.mask[: self.size]

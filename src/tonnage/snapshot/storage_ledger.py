@@ -16,7 +16,7 @@ import numpy as np
 from tonnage.objects import quantities
 from tonnage.objects.storage import CSIStorageCapacity, PersistentVolumeClaim, StorageClass
 from tonnage.snapshot.interner import Interner
-from tonnage.snapshot.rows import Bools, Column, Ints, RowIndex, Rows, RowTable
+from tonnage.snapshot.rows import Bools, Column, Ints, RowIndex, Rows, RowTable, distinct
 from tonnage.snapshot.storage import StorageState, limit_of
 
 POOL_ANNOTATION = "tonnage.dev/storage-pool"
@@ -126,7 +126,7 @@ class StorageLedger:
         for names, amount in self._by_pool(storage):
             for name in names:
                 segments = self._classes[name].segment.data[rows]
-                for segment in np.unique(segments[segments != OWN]).tolist():
+                for segment in distinct(segments[segments != OWN]).tolist():
                     here = np.flatnonzero(segments == segment)
                     left = max(int(self.left(name, rows[here[:1]])[0]) // amount, 0)
                     room = room.copy()

@@ -28,7 +28,7 @@ from tonnage.rules.framework import (
 )
 from tonnage.rules.node_volume_limits import NodeVolumeLimits
 from tonnage.snapshot.reservations import Reservations, Share
-from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.rows import Bools, Ints, distinct
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -180,7 +180,7 @@ class _Refusing:
         self, words: Ints, rows: npt.NDArray[np.intp]
     ) -> Iterable[tuple[Bools, Reason, bool]]:
         """Of the names asked about, those refused in the same words, and whether for good."""
-        for word in np.unique(words[words != 0]).tolist():
+        for word in distinct(words[words != 0]).tolist():
             refused: Bools = words == word
             if word < 0:
                 yield refused, *self._extra[-1 - word]
@@ -235,7 +235,7 @@ class _Refusing:
         elif outcome is not SKIP:
             results = outcome.results()
             words = results.kinds() * len(Code) + results.codes
-            for word in np.unique(words[results.codes != Code.SUCCESS]).tolist():
+            for word in distinct(words[results.codes != Code.SUCCESS]).tolist():
                 rows: Bools = words == word
                 row = int(rows.argmax())
                 hopeless = bool(results.codes[row] == Code.UNRESOLVABLE)
