@@ -11,6 +11,7 @@ import msgspec
 
 from benchmarks import (
     extender,
+    files,
     filter_calls,
     live,
     plans,
@@ -30,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     module.NAME: module.run
     for module in (
         startup,
+        files,
         snapshot_build,
         filter_calls,
         snapshot_changes,

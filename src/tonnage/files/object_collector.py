@@ -19,7 +19,9 @@ from tonnage.objects import codec, kinds, scenarios
 from tonnage.objects.codec import DecodeError
 from tonnage.objects.kinds import Kind, KubeObject
 from tonnage.objects.phrases import counted, listed
+from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import Scenario
+from tonnage.objects.shared_values import SharedValues
 from tonnage.objects.storage import OPT_IN_ALIAS, OPT_IN_FIELD, CSIDriver
 from tonnage.objects.validation import Fault, Path, describe, one_line
 from tonnage.rules import features
@@ -52,6 +54,7 @@ class ObjectCollector:
         self._documents: list[dict[str, Any]] = []
         self._lenient = lenient
         self._on_progress = on_progress
+        self._shared = SharedValues()
         self._objects: dict[_Key, KubeObject] = {}
         self._recorded: set[_Key] = set()
         """What stands in a Scenario, and so is of a cluster as it was."""
@@ -215,7 +218,7 @@ class ObjectCollector:
                 self._repeated[f"{row.kind} {one_line(name)}"] = None
         if isinstance(obj, CSIDriver) and obj.spec.prevent_pod_placement_without_driver is not None:
             self._by_alias[one_line(meta.name)] = None
-        self._objects[key] = obj
+        self._objects[key] = self._shared.pod(obj) if isinstance(obj, Pod) else obj
         (self._recorded.add if recorded else self._recorded.discard)(key)
         self._kept += 1
         if self._kept > MOST_OBJECTS:
