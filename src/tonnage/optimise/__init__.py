@@ -1,0 +1,17 @@
+"""The cheapest bins that hold all items: packing in numbers, which knows nothing of Kubernetes.
+
+Begin with `problem` (classes of items, types of bins, limits, quotas, spreads; the solution with
+its bound) and `solver.solve`. `master` is the linear program over known patterns,
+`column_generation` prices new ones into it (`pricing`) and proves the lower bound; `rounding` makes
+whole bins of it; `enumeration` has every pattern where there are few. `effort` bounds the work,
+`highs` is the solver that comes with the extra `optimise`.
+
+    problem = PackingProblem(
+        [ItemClass("db", number=7, demand=(2000, 4)), ItemClass("web", number=30, demand=(250, 0))],
+        [BinType("large", capacity=(7800, 24), price=0.384, caps=(99, 99), most=10)],
+    )
+    solution = solver.solve(problem, Effort(5 * UNITS_PER_SECOND))
+
+Bins that are there already are bin types of price 0 and `most` 1. What pods and nodes come to in
+these numbers, and whether each pod may truly go there, is for the caller: `scaleup.joint_choice`.
+"""

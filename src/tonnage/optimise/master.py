@@ -1,0 +1,180 @@
+"""The restricted master: how often to use each known pattern, as a linear program.
+
+Rows: every class of items is covered (or left out, at the penalty), no bin type is used more than
+it may, quotas hold, and spreads are even. The duals of a solution are what one more item of a
+class is worth in a bin of each type; patterns that are worth more than they cost are priced in.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tonnage.optimise import highs
+from tonnage.optimise.effort import Effort
+from tonnage.optimise.problem import Counts, Numbers, PackingProblem, Pattern
+
+if TYPE_CHECKING:
+    from highspy import Highs
+
+
+class Duals(NamedTuple):
+    """What things are worth: an item by bin type and class, and the use of a bin by type.
+
+    `items` are the values of the covering rows alone; `values` also have what spreads add or take
+    away by domain. `rents` are what limits and quotas make a bin dearer.
+    """
+
+    items: Numbers
+    values: Numbers
+    rents: Numbers
+    constant: float
+    """What the right-hand sides of spreads, limits and quotas come to at these duals."""
+
+
+class Relaxed(NamedTuple):
+    """A solution of the linear program: how often each pattern is used, its value and duals."""
+
+    amounts: Numbers
+    value: float
+    duals: Duals
+    feasible: bool
+
+
+class Master:
+    """Keeps the linear program and the patterns that are its columns in step."""
+
+    def __init__(
+        self, problem: PackingProblem, *, effort: Effort, model: "Highs | None" = None
+    ) -> None:
+        self._problem = problem
+        self._effort = effort
+        self.patterns: list[Pattern] = []
+        self._known: dict[Pattern, int] = {}
+        self._held: dict[int, int] = {}
+        self._limits = [bin_type for bin_type, most in enumerate(problem.most) if np.isfinite(most)]
+        self._rows = len(problem.items)
+        self._limit_row = {t: self._rows + place for place, t in enumerate(self._limits)}
+        self._quota_row = self._rows + len(self._limits)
+        self._spread_row = self._quota_row + len(problem.quotas)
+        self._highs = highs.linear() if model is None else model
+        self.first = self._build(problem.counts)
+        """The column of the first pattern."""
+
+    def _build(self, counts: Counts) -> int:
+        problem, inf = self._problem, highs.INFINITY
+        lower = [float(count) for count in counts]
+        upper = [inf] * len(counts)
+        for bin_type in self._limits:
+            lower.append(-inf)
+            upper.append(float(problem.most[bin_type]))
+        for quota in problem.quotas:
+            lower.append(-inf)
+            upper.append(float(quota.most))
+        self._spread_rows: dict[tuple[int, int], int] = {}
+        for number, spread in enumerate(problem.spreads):
+            for domain, height in enumerate(spread.heights):
+                # At least the lowest, and at most the skew above it: two rows.
+                self._spread_rows[number, domain] = len(lower)
+                lower += [float(-height), -inf]
+                upper += [inf, float(spread.max_skew - height)]
+        self._lower, self._upper = np.array(lower), np.array(upper)
+        highs.add_rows(self._highs, lower, upper)
+        # Left out, at the penalty.
+        for row in range(len(counts)):
+            highs.add_column(self._highs, problem.penalty, {row: 1.0})
+        added = len(counts)
+        for number, spread in enumerate(problem.spreads):
+            rows = [self._spread_rows[number, domain] for domain in range(len(spread.heights))]
+            level = {row + side: -1.0 for row in rows for side in (0, 1)}
+            low, high = self._levels(number)
+            highs.add_column(self._highs, 0.0, level, lower=low, upper=high)
+            # A place in a pattern that stays empty.
+            for row in rows:
+                empty = {spread.item: -1.0, row: -1.0, row + 1: -1.0}
+                highs.add_column(self._highs, 0.0, empty)
+            added += 1 + len(rows)
+        return added
+
+    def _levels(self, spread: int) -> tuple[float, float]:
+        """How low and how high the lowest domain of a spread may be in the end."""
+        one = self._problem.spreads[spread]
+        lowest = min(one.heights, default=0)
+        if one.floor is not None:
+            return float(min(lowest, one.floor)), float(one.floor)
+        return float(lowest), float(lowest + self._problem.counts[one.item])
+
+    def add(self, patterns: Iterable[Pattern]) -> int:
+        """Make columns of patterns that are none yet; how many were."""
+        fresh = [
+            one for one in dict.fromkeys(patterns) if one not in self._known and any(one.counts)
+        ]
+        for pattern in fresh:
+            self._known[pattern] = len(self.patterns)
+            self.patterns.append(pattern)
+            price = float(self._problem.prices[pattern.bin_type])
+            highs.add_column(self._highs, price, self.entries(pattern))
+        return len(fresh)
+
+    def place_of(self, pattern: Pattern) -> int:
+        """The position of a pattern that was added."""
+        return self._known[pattern]
+
+    def entries(self, pattern: Pattern) -> dict[int, float]:
+        """The pattern as a column: what it has in each row."""
+        problem, bin_type = self._problem, pattern.bin_type
+        found = {row: float(count) for row, count in enumerate(pattern.counts) if count}
+        if bin_type in self._limit_row:
+            found[self._limit_row[bin_type]] = 1.0
+        for place, quota in enumerate(problem.quotas):
+            if quota.amounts[bin_type]:
+                found[self._quota_row + place] = float(quota.amounts[bin_type])
+        for number, spread in enumerate(problem.spreads):
+            domain, count = spread.domains[bin_type], pattern.counts[spread.item]
+            if domain is not None and count:
+                row = self._spread_rows[number, domain]
+                found[row] = found[row + 1] = float(count)
+        return found
+
+    def solve(self) -> Relaxed:
+        """The best use of the patterns there are."""
+        found = highs.solve(self._highs)
+        self._effort.spend(600 + 25 * found.iterations)
+        duals = self._duals(found.rows)
+        return Relaxed(found.columns[self.first :], found.value, duals, found.feasible)
+
+    def _duals(self, rows: Numbers) -> Duals:
+        problem = self._problem
+        items = np.maximum(rows[: self._rows], 0.0)
+        values = np.repeat(items[None, :], len(problem.bins), axis=0)
+        rents = np.zeros(len(problem.bins))
+        constant = 0.0
+        for bin_type, row in self._limit_row.items():
+            rents[bin_type] -= rows[row]
+            constant += rows[row] * self._upper[row]
+        for place, quota in enumerate(problem.quotas):
+            row = self._quota_row + place
+            rents -= rows[row] * np.array(quota.amounts)
+            constant += rows[row] * self._upper[row]
+        for number, spread in enumerate(problem.spreads):
+            by_domain = []
+            total = 0.0
+            for domain in range(len(spread.heights)):
+                row = self._spread_rows[number, domain]
+                low, high = max(float(rows[row]), 0.0), min(float(rows[row + 1]), 0.0)
+                by_domain.append(low + high)
+                total += low + high
+                constant += low * self._lower[row] + high * self._upper[row]
+            constant += min(total * level for level in self._levels(number))
+            for bin_type, where in enumerate(spread.domains):
+                if where is not None:
+                    values[bin_type, spread.item] += by_domain[where]
+        return Duals(items, np.maximum(values, 0.0), np.maximum(rents, 0.0), constant)
+
+    def hold(self, bins: Mapping[int, int]) -> None:
+        """Use patterns, by position, at least so often; all others as often as is worth it."""
+        changed = [place for place in self._held if place not in bins]
+        changed += [place for place, times in bins.items() if self._held.get(place) != times]
+        self._held = dict(bins)
+        lower = [float(bins.get(place, 0)) for place in changed]
+        highs.change_columns(self._highs, [self.first + place for place in changed], lower)

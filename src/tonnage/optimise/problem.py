@@ -1,0 +1,152 @@
+"""A packing problem in numbers: classes of items, types of bins, and what links them."""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers: TypeAlias = npt.NDArray[np.float64]
+Counts: TypeAlias = npt.NDArray[np.int64]
+
+
+class ItemClass(NamedTuple):
+    """A `number` of items that are alike; `demand` is what one takes, by resource."""
+
+    name: str
+    number: int
+    demand: tuple[int, ...]
+
+
+class BinType(NamedTuple):
+    """Bins that are alike: nodes of a group, or, with `most` 1, a node that is there.
+
+    `capacity` is what one has of each resource, infinite where it has no limit. `caps` says how
+    many items of each class one bin takes at most whatever room it has: 0 where it takes none.
+    `most` is how many such bins there may be, `None` if nothing but quotas says so.
+    """
+
+    name: str
+    capacity: tuple[float, ...]
+    price: float
+    caps: tuple[int, ...]
+    most: int | None = None
+
+
+class BinQuota(NamedTuple):
+    """What all bins together may not exceed; `amounts` is what one bin of each type counts."""
+
+    amounts: tuple[float, ...]
+    most: float
+
+
+class EvenSpread(NamedTuple):
+    """Items of a class that are spread over domains: none may be `max_skew` above the lowest.
+
+    `domains` is the domain of each bin type by number, `None` where such a bin is in none.
+    `heights` is what each domain has to begin with; `floor`, if it is set, is the height of the
+    lowest domain that no bin is in, and that therefore stays as low as it is.
+    """
+
+    item: int
+    domains: tuple[int | None, ...]
+    heights: tuple[int, ...]
+    max_skew: int
+    floor: int | None = None
+
+
+class PackingProblem:
+    """Put all items into bins at the least price.
+
+    An item that is left out costs more than any bins could, so that the most items are placed
+    first, and the least is paid second.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[ItemClass],
+        bins: Sequence[BinType],
+        *,
+        quotas: Sequence[BinQuota] = (),
+        spreads: Sequence[EvenSpread] = (),
+    ) -> None:
+        self.items = tuple(items)
+        self.bins = tuple(bins)
+        self.quotas = tuple(quotas)
+        self.spreads = tuple(spreads)
+
+    @cached_property
+    def counts(self) -> Counts:
+        return np.array([item.number for item in self.items], dtype=np.int64)
+
+    @cached_property
+    def demands(self) -> Numbers:
+        """By class and resource."""
+        return np.array([item.demand for item in self.items], dtype=np.float64)
+
+    @cached_property
+    def capacities(self) -> Numbers:
+        """By bin type and resource."""
+        return np.array([one.capacity for one in self.bins], dtype=np.float64)
+
+    @cached_property
+    def prices(self) -> Numbers:
+        return np.array([one.price for one in self.bins], dtype=np.float64)
+
+    @cached_property
+    def caps(self) -> Counts:
+        """By bin type and class: how many one bin takes of a class alone, in room and by cap."""
+        caps = np.array([one.caps for one in self.bins], dtype=np.int64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = self.capacities[:, None, :] / self.demands[None, :, :]
+        alone = np.where(self.demands[None, :, :] > 0, alone, np.inf)
+        room = np.floor(np.maximum(alone.min(axis=2, initial=np.inf), 0.0))
+        most = np.minimum(room, self.counts[None, :])
+        return np.minimum(caps, most.astype(np.int64))
+
+    @cached_property
+    def most(self) -> Numbers:
+        """By bin type, infinite where nothing says so."""
+        return np.array([math.inf if one.most is None else one.most for one in self.bins])
+
+    @cached_property
+    def penalty(self) -> float:
+        """The price of an item that is left out."""
+        return 100.0 * max(float(self.prices.max(initial=0.0)), 1e-6)
+
+    def holds(self, bin_type: int, counts: Counts) -> bool:
+        """Whether one such bin takes these items."""
+        return bool(
+            (counts <= self.caps[bin_type]).all()
+            and (counts @ self.demands <= self.capacities[bin_type]).all()
+        )
+
+
+class Pattern(NamedTuple):
+    """A way to fill a bin: its type by position, and how many items of each class are in it."""
+
+    bin_type: int
+    counts: tuple[int, ...]
+
+
+class PackingSolution(NamedTuple):
+    """Filled bins: each way to fill one, and how often.
+
+    `left` are items without a place, by class. No packing of the same items costs less than
+    `bound`; `gap` is how much more this one costs, as a part of the bound. `stopped` says that
+    time ran out before the search had ended; `work` is how much was done, so that the same
+    search can be stopped there again.
+    """
+
+    patterns: tuple[tuple[Pattern, int], ...]
+    left: tuple[int, ...]
+    cost: float
+    bound: float
+    stopped: bool = False
+    work: int = 0
+
+    @property
+    def gap(self) -> float:
+        return (self.cost - self.bound) / self.bound if self.bound > 0 else 0.0

@@ -1,0 +1,169 @@
+"""From parts of bins to whole ones: diving, and what makes a packing cheaper afterwards."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tonnage.optimise import column_generation
+from tonnage.optimise.effort import Effort
+from tonnage.optimise.master import Master
+from tonnage.optimise.pricing import Pricing
+from tonnage.optimise.problem import Counts, EvenSpread, Numbers, PackingProblem, Pattern
+
+_WHOLE = 1e-6
+
+
+class Dive:
+    """Fixes patterns one after the other, pricing new ones for what is left in between."""
+
+    def __init__(
+        self,
+        problem: PackingProblem,
+        master: Master,
+        pricing: Pricing,
+        effort: Effort,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self._problem = problem
+        self._master = master
+        self._pricing = pricing
+        self._effort = effort
+        self._rng = np.random.default_rng(seed)
+
+    def run(
+        self, kept: Iterable[Pattern], *, cutoff: float, greed: float = 1.0
+    ) -> list[Pattern] | None:
+        """Complete the bins that are kept; `None` if that comes to no less than the cutoff.
+
+        The lower the `greed`, the more is left to chance.
+        """
+        kept = list(kept)
+        self._master.add(kept)
+        held = Counter(self._master.place_of(pattern) for pattern in kept)
+        try:
+            return self._complete(held, cutoff, greed)
+        finally:
+            self._master.hold({})
+
+    def _complete(self, held: Counter[int], cutoff: float, greed: float) -> list[Pattern] | None:
+        master = self._master
+        while True:
+            master.hold(held)
+            left = missing(self._problem, [master.patterns[place] for place in held.elements()])
+            found = column_generation.generate(
+                self._problem,
+                master,
+                self._pricing,
+                self._effort,
+                caps=left[None, :],
+                patience=1,
+                rounds=6,
+            )
+            if not found.feasible or found.value > cutoff - _WHOLE or self._effort.over:
+                return None
+            amounts = found.amounts.copy()
+            for place, times in held.items():
+                amounts[place] -= times
+            whole = np.flatnonzero(amounts >= 1 - _WHOLE).tolist()
+            parts = np.flatnonzero(amounts > _WHOLE)
+            if left.any() and whole:
+                held.update({place: int(amounts[place] + _WHOLE) for place in whole})
+            elif left.any() and len(parts):
+                held[self._choose(parts, amounts[parts], left, greed)] += 1
+            else:
+                return [master.patterns[place] for place in held.elements()]
+
+    def _choose(self, parts: Counts, amounts: Numbers, left: Counts, greed: float) -> int:
+        """The pattern that is used most, and wastes little of itself."""
+        counts = np.array([self._master.patterns[place].counts for place in parts])
+        used = np.minimum(counts, left).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
+        score = amounts * used**2 * self._rng.uniform(greed, 1.0, size=len(parts))
+        return int(parts[int(score.argmax())])
+
+
+def missing(problem: PackingProblem, bins: Sequence[Pattern]) -> Counts:
+    """Items by class that have no place in the bins."""
+    if not bins:
+        return problem.counts
+    held = np.array([one.counts for one in bins], dtype=np.int64).sum(axis=0)
+    return np.maximum(problem.counts - held, 0)
+
+
+def trimmed(problem: PackingProblem, bins: Sequence[Pattern]) -> list[Pattern]:
+    """The same without items that are there too often, each bin of the cheapest type for it."""
+    for spread in problem.spreads:
+        bins = levelled(problem, spread, bins)
+    if not bins:
+        return []
+    extra = np.array([one.counts for one in bins], dtype=np.int64).sum(axis=0) - problem.counts
+    extra = np.maximum(extra, 0)
+    used = Counter(one.bin_type for one in bins)
+    by_price = np.argsort(problem.prices, kind="stable").tolist()
+    found: list[Pattern] = []
+    # Bins with the fewest items give places up first: some may be spared altogether.
+    for bin_type, counts in sorted(bins, key=lambda one: sum(one.counts)):
+        held = np.array(counts, dtype=np.int64)
+        off = np.minimum(extra, held)
+        held, extra = held - off, extra - off
+        used[bin_type] -= 1
+        if held.any():
+            best = _cheapest(problem, held, bin_type, used, by_price)
+            used[best] += 1
+            found.append(Pattern(best, tuple(held.tolist())))
+    return found
+
+
+def levelled(problem: PackingProblem, spread: EvenSpread, bins: Sequence[Pattern]) -> list[Pattern]:
+    """The same without items that are too many, or too high above the lowest domain."""
+    found = [list(one.counts) for one in bins]
+    levels = list(spread.heights)
+    for one in bins:
+        domain = spread.domains[one.bin_type]
+        if domain is not None:
+            levels[domain] += one.counts[spread.item]
+    extra = sum(one.counts[spread.item] for one in bins) - int(problem.counts[spread.item])
+    floors = [] if spread.floor is None else [spread.floor]
+    # Bins with the fewest items give places up first.
+    order = sorted(range(len(bins)), key=lambda place: sum(bins[place].counts))
+    for _ in range(sum(one.counts[spread.item] for one in bins)):
+        if not levels or (extra <= 0 and max(levels) <= min(levels + floors) + spread.max_skew):
+            break
+        highest = levels.index(max(levels))
+        place = next(
+            (
+                place
+                for place in order
+                if spread.domains[bins[place].bin_type] == highest and found[place][spread.item]
+            ),
+            None,
+        )
+        if place is None:
+            break
+        found[place][spread.item] -= 1
+        levels[highest] -= 1
+        extra -= 1
+    return [
+        Pattern(one.bin_type, tuple(counts))
+        for one, counts in zip(bins, found, strict=True)
+        if any(counts)
+    ]
+
+
+def _cheapest(
+    problem: PackingProblem,
+    held: Counts,
+    bin_type: int,
+    used: Mapping[int, int],
+    by_price: Sequence[int],
+) -> int:
+    """The cheapest type that takes the items and may be used once more."""
+    if problem.quotas or problem.spreads:
+        return bin_type
+    for other in by_price:
+        if problem.prices[other] >= problem.prices[bin_type]:
+            break
+        if used[other] < problem.most[other] and problem.holds(other, held):
+            return other
+    return bin_type

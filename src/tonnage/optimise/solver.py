@@ -1,0 +1,142 @@
+"""The search: a bound from below, packings from above, until they meet or the effort is spent."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from tonnage.optimise import column_generation, enumeration, rounding
+from tonnage.optimise.column_generation import Proof
+from tonnage.optimise.effort import Effort
+from tonnage.optimise.master import Master
+from tonnage.optimise.pricing import Pricing
+from tonnage.optimise.problem import Counts, PackingProblem, PackingSolution, Pattern
+from tonnage.optimise.rounding import Dive
+
+_FEW_PATTERNS = 1_500
+_FEW_NODES = 3_000
+_SMALLEST_PART, _LARGEST_PART = 3, 12
+_IN_VAIN = 120
+"""Local searches without a gain after which nothing more is expected."""
+_NEAR = 1e-6
+
+
+def solve(
+    problem: PackingProblem,
+    effort: Effort,
+    *,
+    start: Sequence[Pattern] | None = None,
+    seed: int = 0,
+) -> PackingSolution:
+    """The cheapest packing that is found, never dearer than `start`, and how cheap it can be."""
+    search = _Search(problem, effort, seed=seed)
+    if start is not None:
+        search.offer(start)
+    if problem.counts.any():
+        search.run()
+    return search.result()
+
+
+class _Search:
+    """Keeps the best packing and the best bound so far."""
+
+    def __init__(self, problem: PackingProblem, effort: Effort, *, seed: int) -> None:
+        self._problem = problem
+        self._effort = effort
+        self._rng = np.random.default_rng(seed)
+        self._best: list[Pattern] = []
+        self._cost = problem.penalty * float(problem.counts.sum())
+        self._bound = 0.0
+        self._proof: Proof | None = None
+
+    def offer(self, bins: Sequence[Pattern]) -> bool:
+        """Take the bins if they are better than the best so far."""
+        found = rounding.trimmed(self._problem, bins)
+        cost = self._cost_of(found)
+        if cost >= self._cost - _NEAR * abs(self._cost):
+            return False
+        self._best, self._cost = found, cost
+        return True
+
+    def _cost_of(self, bins: Sequence[Pattern]) -> float:
+        left = int(rounding.missing(self._problem, bins).sum())
+        prices = sum(float(self._problem.prices[one.bin_type]) for one in bins)
+        return prices + self._problem.penalty * left
+
+    @property
+    def _met(self) -> bool:
+        return self._cost <= self._bound * (1 + _NEAR) + 1e-9
+
+    def run(self) -> None:
+        patterns = enumeration.maximal_patterns(self._problem, most=_FEW_PATTERNS)
+        if patterns is not None:
+            found = enumeration.solve(self._problem, patterns, self._effort, nodes=_FEW_NODES)
+            if found is not None:
+                self.offer(found[0])
+                self._raise(found[1])
+        if not self._met:
+            self._search()
+
+    def _search(self) -> None:
+        problem, effort = self._problem, self._effort
+        master = Master(problem, effort=effort)
+        pricing = Pricing(problem, effort=effort)
+        dive = Dive(problem, master, pricing, effort)
+        proof = self._proof = Proof(problem, master, pricing)
+        master.add(self._best)
+        relaxed = column_generation.generate(problem, master, pricing, effort)
+        dived_at, in_vain, turn = math.inf, 0, 0
+        while not effort.over and not self._met and not (in_vain >= _IN_VAIN and proof.complete):
+            if relaxed.feasible and relaxed.value < dived_at * (1 - 1e-3):
+                dived_at = relaxed.value
+                found = dive.run((), cutoff=self._cost)
+                in_vain = 0 if found is not None and self.offer(found) else in_vain
+            elif not proof.complete and (turn % 8 == 0 or in_vain >= _IN_VAIN):
+                proof.round(effort)
+                self._raise(proof.bound)
+                relaxed = master.solve()
+            else:
+                part = self._part(relaxed.duals.values)
+                found = dive.run(part, cutoff=self._cost, greed=0.5)
+                in_vain = 0 if found is not None and self.offer(found) else in_vain + 1
+            turn += 1
+
+    def _part(self, values: np.ndarray) -> list[Pattern]:
+        """All bins but some to be filled anew: mostly those that lose most against their worth."""
+        losses = np.array(
+            [
+                self._problem.prices[one.bin_type] - np.dot(one.counts, values[one.bin_type])
+                for one in self._best
+            ]
+        )
+        size = int(self._rng.integers(_SMALLEST_PART, _LARGEST_PART + 1))
+        chance = self._rng.uniform(0.0, 1.0, size=len(losses))
+        keys = losses / max(float(np.abs(losses).max(initial=0.0)), 1e-9) + chance
+        gone = set(np.argsort(-keys, kind="stable")[:size].tolist())
+        return [one for place, one in enumerate(self._best) if place not in gone]
+
+    def _raise(self, bound: float) -> None:
+        if len(set(self._problem.prices.tolist())) == 1:
+            # All bins cost the same, so that it is a whole number of them.
+            price = float(self._problem.prices[0])
+            bound = math.ceil(bound / price - 1e-6) * price if price > 0 else bound
+        self._bound = max(self._bound, bound)
+
+    def result(self) -> PackingSolution:
+        left = rounding.missing(self._problem, self._best)
+        cost = self._cost_of(self._best) - self._problem.penalty * int(left.sum())
+        return PackingSolution(
+            patterns=tuple(Counter(self._best).items()),
+            left=tuple(left.tolist()),
+            cost=cost,
+            bound=min(self._bound_without(left), cost),
+            stopped=self._effort.over and not self._met,
+            work=self._effort.done,
+        )
+
+    def _bound_without(self, left: Counts) -> float:
+        """The bound for the items that have a place."""
+        if not left.any():
+            return self._bound
+        return 0.0 if self._proof is None else self._proof.bound_of(self._problem.counts - left)
