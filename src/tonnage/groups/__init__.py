@@ -6,6 +6,7 @@
     options             what the operator may set about decisions; `scale_down_options`, `policy`,
                         `cron_windows`
     node_group_objects  groups from NodeGroup objects
+    headroom            room that is kept ready; `capacity_buffers` are objects that ask for it
     templates           the template of each group; begin here
     node_sanitiser, template_completion, daemons, topology, passing_taints, storage_rooms
                         what templates are made of

@@ -10,6 +10,7 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tonnage.errors import InputError
+from tonnage.objects import durations
 from tonnage.objects.meta import Record
 
 _LONGEST = 7 * 86_400.0
@@ -29,7 +30,8 @@ class CronWindow(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Opens at every moment that `start` names, as cron does, and closes so many seconds later."""
 
     start: str
-    lasts: float
+    lasts: float | str
+    """Seconds, or a Go duration such as 4h."""
     time_zone: str = "UTC"
 
     def check(self, field: str) -> None:
@@ -38,14 +40,21 @@ class CronWindow(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
             parsed(self.start)
         except ValueError as error:
             raise InputError(f"`{field}`: start: {self.start!r}: {error}") from None
-        if not 60 <= self.lasts <= _LONGEST:
-            raise InputError(f"`{field}`: lasts: {self.lasts:g}: expected 60 to {_LONGEST:g} s")
+        if not 60 <= self.seconds <= _LONGEST:
+            raise InputError(f"`{field}`: lasts: {self.lasts}: expected 60 to {_LONGEST:g} s")
         try:
             _zone(self.time_zone)
         except (ZoneInfoNotFoundError, ValueError):
             raise InputError(
                 f"`{field}`: timeZone: {self.time_zone!r}: expected a name such as Europe/Berlin"
             ) from None
+
+    @property
+    def seconds(self) -> float:
+        """How long it is; 0 if that cannot be read."""
+        if isinstance(self.lasts, str):
+            return durations.seconds(self.lasts) or 0.0
+        return self.lasts
 
     def is_open(self, now: float) -> bool:
         return _is_open(self, int(now // 60))
@@ -121,7 +130,7 @@ def _is_open(window: CronWindow, minute: int) -> bool:
     """Whether a beginning lies less than the window's length ago; minutes are those of UTC."""
     line, zone = parsed(window.start), _zone(window.time_zone)
     moment = datetime.fromtimestamp(minute * 60, UTC)
-    for _ in range(int(-(-window.lasts // 60))):
+    for _ in range(int(-(-window.seconds // 60))):
         if line.names(moment.astimezone(zone)):
             return True
         moment -= _MINUTE

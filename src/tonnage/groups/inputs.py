@@ -19,9 +19,10 @@ from functools import cached_property
 
 import msgspec
 
-from tonnage.groups import limit_lessons, node_group_objects
+from tonnage.groups import capacity_buffers, limit_lessons, node_group_objects
 from tonnage.groups.cluster_state import ClusterState
 from tonnage.groups.drivers import Member
+from tonnage.groups.headroom import KeptRoom
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.groups.node_state import NodeState
@@ -41,7 +42,8 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     `skipped` are groups not to be bought from, with the reason, and `upcoming` the nodes of each
     group to count on beside those that are ready; `None`: as readiness has it, while whoever made
     the requests knows better. `live` says that the objects come from an API server, not from a
-    file. `now`, in seconds since 1970, matters only to objects that carry a time.
+    file. `headroom` is room that objects ask to be kept ready; the options have more. `now`, in
+    seconds since 1970, matters only to objects that carry a time.
     """
 
     now: float
@@ -53,6 +55,7 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     skipped: dict[str, str] | None = None
     upcoming: dict[str, int] | None = None
     live: bool = False
+    headroom: tuple[KeptRoom, ...] = ()
 
     def on(self, cluster: ClusterState) -> "Inputs":
         return Inputs(
@@ -83,7 +86,10 @@ class Inputs(WrittenInputs, frozen=True, kw_only=True, dict=True, gc=True):
         held = list(objects)
         features = opt_in.settled(features, options.enforcement, seen=opt_in.seen_in(held))
         cluster = ClusterState.of(held, features, options)
-        return cls.of_cluster(cluster, options=options, features=features, now=now, memory=memory)
+        made = cls.of_cluster(cluster, options=options, features=features, now=now, memory=memory)
+        buffers = capacity_buffers.of_objects(held, now=now)
+        kept = tuple(one.room for one in buffers if one.room is not None)
+        return msgspec.structs.replace(made, headroom=kept) if kept else made
 
     @classmethod
     def of_cluster(

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from tonnage.errors import InputError
+from tonnage.groups.headroom import SlotHeadroom
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.objects import codec, complexity, durations, strictness, timestamps
@@ -80,6 +81,8 @@ class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields
     """Seconds for all pods that are decided on last; 0: no end."""
     pools: tuple[SlotPool, ...] = ()
     limits: LimitOverrides = LimitOverrides()
+    headroom: SlotHeadroom | tuple[SlotHeadroom, ...] = ()
+    """Attach slots to be kept free: one entry, or a list of them."""
 
     @property
     def cores(self) -> Totals:
@@ -89,6 +92,11 @@ class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields
     def memory(self) -> Totals:
         """In GiB."""
         return totals(self.memory_total, field="memoryTotal")
+
+    @property
+    def kept_slots(self) -> tuple[SlotHeadroom, ...]:
+        """The entries of `headroom`."""
+        return (self.headroom,) if isinstance(self.headroom, SlotHeadroom) else self.headroom
 
     @property
     def as_upstream(self) -> bool:

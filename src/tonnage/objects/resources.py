@@ -10,10 +10,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
+import msgspec
+
 from tonnage.objects import quantities
 from tonnage.objects.meta import Quantity, ResourceList
 from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Container, ContainerStatus, Pod, PodSpec
+from tonnage.objects.pods import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -53,6 +55,17 @@ def is_extended(name: str) -> bool:
         and not name.startswith(_QUOTA)
         and valid_qualified_name(_QUOTA + name)
     )
+
+
+def with_requests(container: Container) -> Container:
+    """Requests that are not given are those of the limits, as the API server fills them in."""
+    resources = container.resources
+    if not set(resources.limits) - set(resources.requests):
+        return container
+    filled = ResourceRequirements(
+        requests={**resources.limits, **resources.requests}, limits=resources.limits
+    )
+    return msgspec.structs.replace(container, resources=filled)
 
 
 @lru_cache(maxsize=1 << 12)

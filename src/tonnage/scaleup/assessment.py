@@ -14,7 +14,7 @@ from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
 from tonnage.objects import durations, timestamps, volumes
 from tonnage.objects.phrases import listed
-from tonnage.scaleup import underway
+from tonnage.scaleup import headroom, underway
 from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -57,7 +57,7 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
     ]
     waiting = _waiting(counted, snapshot, options, now)
     pending = [record for record in counted if record not in waiting] if waiting else counted
-    wanted = frozenset(_wanted_drivers(snapshot, pending))
+    wanted = frozenset((*_wanted_drivers(snapshot, pending), *headroom.drivers(inputs)))
     same = next((one for one in known if one.wanted == wanted), None)
     if same is None:
         built, assessed = _surroundings(inputs, wanted)

@@ -15,7 +15,7 @@ from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
-from tonnage.scaleup import assessment, planner, pod_groups, underway
+from tonnage.scaleup import assessment, headroom, planner, pod_groups, underway
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
@@ -58,7 +58,11 @@ def decide_on(
     """The same for who has assessed the cluster already."""
     with assessed.inputs.cluster.snapshot.trial():
         asked = request(assessed, out_of_time=out_of_time, own_time=own_time, outside=outside)
-        plan = planner.plan(asked)
+        kept = headroom.chunks(assessed.inputs, assessed.templates.by_group)
+        if kept.groups:
+            features = headroom.features_for(asked.features)
+            asked = asked._replace(headroom=kept.groups, features=features)
+        plan = headroom.told(planner.plan(asked), kept)
     return Decision(plan, assessed.templates, assessed.readiness, assessed.inputs)
 
 

@@ -1,5 +1,7 @@
 """A plan: what to buy, for whom, and who is left out; versioned output."""
 
+import msgspec
+
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION
 
@@ -30,6 +32,8 @@ class Step(_Whole, frozen=True, kw_only=True):
     pods: tuple[str, ...]
     fit_on_existing: tuple[Placement, ...] = ()
     reason: str = ""
+    headroom: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The kept rooms it is for, beside the pods."""
 
 
 class NewNode(_Whole, frozen=True, kw_only=True):
@@ -118,6 +122,27 @@ class GroupPool(_Whole, frozen=True, kw_only=True):
     source: str
 
 
+class ChunksOnNode(_Whole, frozen=True, kw_only=True):
+    node: str
+    chunks: int
+
+
+class KeptRoomPlan(_Whole, frozen=True, kw_only=True):
+    """What becomes of room that is kept ready.
+
+    `kept` chunks have room on nodes that are there or coming, `bought` ones on new nodes; for
+    `missing` ones there is none, and `reasons` say why.
+    """
+
+    name: str
+    chunks: int
+    kept: int
+    bought: int
+    missing: int
+    nodes: tuple[ChunksOnNode, ...] = ()
+    reasons: tuple[GroupReason, ...] = ()
+
+
 class Bounds(_Whole, frozen=True, kw_only=True):
     """No plan for the same pods on the chosen groups buys less than this."""
 
@@ -140,6 +165,12 @@ class Plan(_Whole, frozen=True, kw_only=True):
     partial: bool = False
     set_apart: tuple[SetApart, ...] = ()
     warnings: tuple[str, ...] = ()
+    headroom: tuple[KeptRoomPlan, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Only where room is to be kept ready."""
+
+    @property
+    def kept_rooms(self) -> tuple[KeptRoomPlan, ...]:
+        return self.headroom if self.headroom is not msgspec.UNSET else ()
 
     @property
     def all_on_existing(self) -> tuple[Placement, ...]:

@@ -51,7 +51,7 @@ def plan(request: Request) -> Plan:
 
 def _best(request: Request, *, most_attempts: int | None = None) -> Plan:
     best: Plan | None = None
-    least: tuple[int, int] | None = None
+    least: tuple[int, ...] | None = None
     tries = Attempts(request, most=most_attempts)
     for attempt in tries:
         with request.snapshot.trial():
@@ -80,7 +80,10 @@ class _Planner:
         self._snapshot = request.snapshot
         self._options = request.options
         self._features = request.features
-        self._stored = shared_capacity.wanted(request.pending)
+        self._stored = shared_capacity.wanted((*request.pending, *request.headroom))
+        self._without_room: list[PodGroup] = []
+        """Chunks of room to be kept ready for which there is none."""
+        self._lacks_of_pods = (0, 0)
         self._candidates = Candidates(
             request.snapshot,
             request.groups,
@@ -125,6 +128,19 @@ class _Planner:
         self._buy_for_all()
         if self._costly:
             self._help_costly()
+        waiting = (*self._left, *(one.group for one in self._undecided))
+        self._lacks_of_pods = (sum(group.size for group in waiting), len(self._purchases.rows))
+        if self._request.headroom:
+            self._keep_room()
+
+    def _keep_room(self) -> None:
+        """Room for what nobody needs yet, of what those who wait have left."""
+        others = self._left
+        rows = [*self._existing, *self._purchases.rows]
+        fits, self._left = self._place(self._request.headroom, rows)
+        self._purchases.add_without_buying(fits)
+        self._buy_for_all()
+        self._without_room, self._left = self._left, others
 
     def _buy_for_all(self, *, late: str = costly_pods.TIME_OVER) -> None:
         """Buy for as long as that helps anybody; `late` is why not all may be decided on."""
@@ -151,14 +167,15 @@ class _Planner:
                 self._left = others + self._left
 
     @property
-    def lacks(self) -> tuple[int, int]:
-        """The pods left out and the nodes bought: the less, the better."""
-        waiting = (*self._left, *(one.group for one in self._undecided))
-        return (sum(group.size for group in waiting), len(self._purchases.rows))
+    def lacks(self) -> tuple[int, ...]:
+        """The pods left out and the nodes bought: the less, the better; then the same of room that
+        is kept ready."""
+        lacking = sum(group.size for group in self._without_room)
+        return (*self._lacks_of_pods, lacking, len(self._purchases.rows))
 
     def unlucky(self, bounds: Bounds) -> Unlucky:
         """Whom another attempt might help, or help without a new node, if there is time for one."""
-        if self.partial or self._costly:
+        if self.partial or self._costly or not self._request.pending:
             return Unlucky({})
         found = attempts.left_out(self._left, self._candidates, self._request.skipped)
         if found.pods or not self._purchases.on_existing:
@@ -468,7 +485,7 @@ class _Planner:
                 *late,
                 *refusals.left_out(
                     self._snapshot,
-                    self._left,
+                    (*self._left, *self._without_room),
                     self._features,
                     candidates=self._candidates,
                     skipped=self._request.skipped,
@@ -482,7 +499,7 @@ class _Planner:
                 self._candidates,
                 [
                     (group, count)
-                    for group in self._request.pending
+                    for group in (*self._request.pending, *self._request.headroom)
                     if (count := purchases.placed[id(group.footprint)])
                 ],
                 {name: len(rows) for name, rows in purchases.by_group.items()},

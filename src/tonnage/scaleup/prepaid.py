@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from tonnage.groups.headroom import is_chunk
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.storage import CSINode
@@ -63,7 +64,7 @@ def without_buying(request: Request, best: Plan, *, plan_anew: PlanAnew) -> Plan
         most = _FEW_ATTEMPTS if number > 1 else None
         anew = functools.partial(plan_anew, most_attempts=most)
         found = _planned(request, new, anew, nothing_else=nothing_else)
-        if not best.scale_ups and len(found.not_helped) >= len(best.not_helped):
+        if not best.scale_ups and _left_out(found) >= _left_out(best):
             continue
         if _is_enough(found, best, bought, nothing_else=nothing_else):
             return _told(best, found, new)
@@ -169,7 +170,14 @@ def _is_enough(found: Plan, best: Plan, bought: Mapping[str, int], *, nothing_el
         return False
     if nothing_else:
         return {one.pod for one in found.not_helped} <= {one.pod for one in best.not_helped}
-    return len(found.not_helped) <= len(best.not_helped)
+    (pods, chunks), (most, most_chunks) = _left_out(found), _left_out(best)
+    return pods <= most and chunks <= most_chunks
+
+
+def _left_out(plan: Plan) -> tuple[int, int]:
+    """The pods that are not helped, and the chunks of kept room, for which no pod may wait."""
+    chunks = sum(is_chunk(one.pod) for one in plan.not_helped)
+    return len(plan.not_helped) - chunks, chunks
 
 
 def _told(best: Plan, found: Plan, names: Names) -> Plan:

@@ -14,7 +14,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.groups import daemons
-from tonnage.objects import kinds
+from tonnage.objects import kinds, resources
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node
@@ -22,7 +22,6 @@ from tonnage.objects.phrases import listed
 from tonnage.objects.pods import (
     FINISHED,
     Affinity,
-    Container,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
@@ -31,7 +30,6 @@ from tonnage.objects.pods import (
     PodSpec,
     PodStatus,
     PodTemplateSpec,
-    ResourceRequirements,
 )
 from tonnage.objects.storage import ClaimStatus, PersistentVolumeClaim, StorageClass
 from tonnage.objects.volume_sources import ClaimReference, VolumeSource
@@ -189,8 +187,8 @@ class _Cluster:
     def admitted(self, pod: Pod) -> Pod:
         spec = msgspec.structs.replace(
             pod.spec,
-            containers=tuple(map(_with_requests, pod.spec.containers)),
-            init_containers=tuple(map(_with_requests, pod.spec.init_containers)),
+            containers=tuple(map(resources.with_requests, pod.spec.containers)),
+            init_containers=tuple(map(resources.with_requests, pod.spec.init_containers)),
         )
         if spec.priority is None:
             spec = self._with_priority(spec)
@@ -450,17 +448,6 @@ def _replica_set(workload: Deployment) -> str:
     """The name of the ReplicaSet of its template: the same for the same template."""
     text = msgspec.json.encode(workload.spec.template, order="deterministic")
     return f"{workload.metadata.name}-{hashlib.blake2b(text, digest_size=5).hexdigest()}"
-
-
-def _with_requests(container: Container) -> Container:
-    """Requests that are not given are those of the limits, as the API server fills them in."""
-    resources = container.resources
-    if not set(resources.limits) - set(resources.requests):
-        return container
-    filled = ResourceRequirements(
-        requests={**resources.limits, **resources.requests}, limits=resources.limits
-    )
-    return msgspec.structs.replace(container, resources=filled)
 
 
 def _remarks(workload: Workload) -> Iterator[str]:

@@ -24,7 +24,8 @@ class Request(NamedTuple):
 
     `upcoming` are nodes to count on that are not there yet, by group; `coming_up` nodes that are
     there in part, each with its group. `reservations` is what others have taken already; pods
-    whose node is known are on it in the snapshot.
+    whose node is known are on it in the snapshot. `headroom` are chunks of room to be kept ready
+    when all others have what they get.
     """
 
     snapshot: Snapshot
@@ -37,6 +38,7 @@ class Request(NamedTuple):
     features: Features
     reservations: Reservations
     coming_up: Mapping[str, str] = MappingProxyType({})
+    headroom: Sequence[PodGroup] = ()
     warnings: Sequence[str] = ()
     out_of_time: Callable[[], bool] = lambda: False
     own_time: OwnTime = OwnTime()

@@ -1,7 +1,7 @@
 """The sums of a plan: every pod once, every node paid for, every limit kept."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
@@ -41,8 +41,9 @@ def of_nodes(context: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
         if in_steps[group] != bought.get(group, 0):
             detail = f"steps buy {in_steps[group]}, the plan {bought.get(group, 0)}"
             yield _violation("steps add up", group, detail)
+    with_kept_room = {one.node for room in plan.kept_rooms for one in room.nodes}
     for one in plan.scale_ups:
-        yield from _group_size(context, one)
+        yield from _group_size(context, one, with_kept_room)
     if plan.scale_ups:
         yield from _totals(context, plan)
     yield from _bounds(context, plan)
@@ -85,11 +86,13 @@ def _step_size(context: ReplayContext, plan: Plan, number: int) -> Iterator[Plan
     # A group that grows all at once cannot do so in smaller steps.
     if size > most and not whole:
         yield _violation("nodes per step", f"step {number}", f"buys {size}, at most {most} may be")
-    if not step.pods or any(one.delta < 1 for one in step.scale_ups):
+    if not (step.pods or step.headroom) or any(one.delta < 1 for one in step.scale_ups):
         yield _violation("steps do something", f"step {number}", f"{len(step.pods)} pods")
 
 
-def _group_size(context: ReplayContext, one: ScaleUp) -> Iterator[PlanViolation]:
+def _group_size(
+    context: ReplayContext, one: ScaleUp, with_kept_room: Collection[str]
+) -> Iterator[PlanViolation]:
     if one.delta != len(one.nodes):
         detail = f"buys {one.delta} and lists {len(one.nodes)} nodes"
         yield _violation("steps add up", one.group, detail)
@@ -105,7 +108,7 @@ def _group_size(context: ReplayContext, one: ScaleUp) -> Iterator[PlanViolation]
             yield _violation("all or nothing", one.group, f"grows to {size} of {group.max_size}")
         return
     for node in one.nodes:
-        if not node.pods:
+        if not node.pods and node.name not in with_kept_room:
             yield _violation("nodes are needed", node.name, "is bought and stays empty")
 
 
