@@ -104,6 +104,10 @@ class _DecisionRound:
         self._out_of_time = out_of_time
         if not self._options.as_upstream:
             _open_pools(inputs)
+        reservations = inputs.assessed.reservations
+        reservations.place(self._snapshot)
+        self._awaited = {entry.node for entry in reservations}
+        """Nodes that pods are on their way to, so that none of them goes."""
         promised = _promised(inputs) if self._options.as_upstream else {}
         self._facts = cache.facts(inputs, promised, only=only)
         self._somewhere = judged(inputs, promised.get("", ()))
@@ -188,6 +192,8 @@ class _DecisionRound:
                     self._until[name] = facts.valid_until
             if code is None and facts.on_completion:
                 code = KeepCode.WAITS_FOR_COMPLETION
+            if code is None and name in self._awaited:
+                code = KeepCode.NOT_THIS_TIME
             if code is not None:
                 self._codes[name] = code
                 continue

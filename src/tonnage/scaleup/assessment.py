@@ -96,7 +96,7 @@ def _reservations(
 ) -> Reservations:
     """What pods to be decided on must leave to others; upstream knows of preemption only."""
     found = Reservations()
-    if not inputs.options.as_upstream and pending:
+    if not inputs.options.as_upstream:
         decided_on = {record.key for record in pending}
         others = (record for record in without_node if record.key not in decided_on)
         for entry in underway.being_bound(inputs.cluster.snapshot, others, now=inputs.now):

@@ -244,7 +244,10 @@ class ScaleDown:
         A pod that has had a place for long and does not get it holds up nobody.
         """
         plan = situation.plan
-        being_bound = any(situation.assessed.reservations.of(Source.SELECTED_NODE))
+        # Their nodes stay in any case; others wait for them only while pods wait for a place.
+        being_bound = bool(situation.assessed.pending) and any(
+            situation.assessed.reservations.of(Source.SELECTED_NODE)
+        )
         if plan is None:
             return being_bound
         placed = self._world.decided_on(one.pod for one in plan.fit_on_existing)
