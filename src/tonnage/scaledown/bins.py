@@ -2,10 +2,11 @@
 
 For pods of a kind a destination is a matter of counting, and thousands of nodes are emptied in one
 decision. So what is free is copied out of the columns once, and nothing of the snapshot changes.
-Room only shrinks while nodes are emptied, so each kind goes on where it found room last.
+Room only shrinks while nodes are emptied, so each kind goes on where it found room last. The bins
+may outlive a decision: the next one takes in what has changed in the columns since.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from tonnage.scaledown.portability import PodKind, PodKinds
 from tonnage.scaledown.relocation import Relocated
 from tonnage.snapshot.nodes import PODS
 from tonnage.snapshot.records import PodRecord
-from tonnage.snapshot.rows import Bools, RowIndex
+from tonnage.snapshot.rows import Bools, Ints, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
 
 _NOTHING_LEFT = -1
@@ -34,28 +35,32 @@ class Bins:
         self.usable = usable
         self.unplaced: PodRecord | None = None
         self._measures = _Measures(snapshot)
-        self._free = self._measures.free(usable)
+        self._columns = self._measures.columns(len(usable))
+        self._free = self._columns.tolist()
+        self._taken: dict[str, Sequence[tuple[int, int]]] = {}
+        """What every pod takes at its new place, whatever becomes of it where it is."""
         self._order: RowIndex | None = None
         self._queues: dict[int, _Queue] = {}
-        self._rows_of_mask: dict[bytes, list[int]] = {}
+        self._shared: dict[tuple[bytes, tuple[tuple[int, int], ...]], _Queue] = {}
+        """Kinds that need as much and may go to the same rows stand in one queue."""
 
     def remove(self, facts: NodeFacts, order: RowIndex) -> list[Relocated] | None:
         """Take the node away; where its pods go, or `None` if not all of them find a place."""
         if order is not self._order:
             self._order = order
             self._queues = {}
-            self._rows_of_mask = {}
+            self._shared = {}
         free, own = self._free, facts.row
         kept = free[own]
         # Nobody goes where they come from.
         free[own] = self._measures.nothing
         taken: list[tuple[int, Sequence[tuple[int, int]]]] = []
-        moved: dict[int, int] = {}
+        moved: dict[_Queue, int] = {}
         placed: list[Relocated] = []
         for record, kind in self._sorted(facts):
             queue = self._queue(kind)
-            if id(kind) not in moved:
-                moved[id(kind)] = queue.next
+            if queue not in moved:
+                moved[queue] = queue.next
             row = queue.find(free)
             if row is None:
                 self.unplaced = record
@@ -64,16 +69,53 @@ class Bins:
                     for number, amount in needs:
                         there[number] += amount
                 for known, position in moved.items():
-                    self._queues[known].next = position
+                    known.next = position
                 free[own] = kept
                 return None
             there = free[row]
             for number, amount in queue.needs:
                 there[number] -= amount
             taken.append((row, queue.needs))
+            self._taken[record.key] = queue.needs
             placed.append(Relocated(record, row))
         self.usable[own] = False
         return placed
+
+    def put_back(self, facts: NodeFacts, placed: Iterable[Relocated]) -> None:
+        """Undo `remove`; the pods' places are free again, the node's own room is as it was."""
+        for one in placed:
+            there = self._free[one.row]
+            for number, amount in self._taken.pop(one.pod.key):
+                there[number] += amount
+        self._free[facts.row] = self._columns[facts.row].tolist()
+        self.usable[facts.row] = True
+
+    def renew(self, usable: Bools) -> list[int] | None:
+        """Take in what has changed since, with the nodes still away that were taken away.
+
+        Gives the rows that have less than was given away of them, or that may take nobody any
+        more. `None` if other things are counted by now.
+        """
+        if len(usable) != len(self.usable) or not self._measures.stand:
+            return None
+        self._order = None
+        columns = self._measures.columns(len(usable))
+        more = columns - self._columns
+        for row in np.flatnonzero(more.any(axis=1)).tolist():
+            there = self._free[row]
+            if there is not self._measures.nothing:
+                self._free[row] = [
+                    have + extra for have, extra in zip(there, more[row].tolist(), strict=True)
+                ]
+        self._columns = columns
+        self.usable = usable.copy()
+        short = []
+        for row, there in enumerate(self._free):
+            if there is self._measures.nothing:
+                self.usable[row] = False
+            elif not usable[row] or min(there) < 0:
+                short.append(row)
+        return short
 
     def _sorted(self, facts: NodeFacts) -> list[tuple[PodRecord, PodKind]]:
         """Large pods choose first."""
@@ -88,20 +130,18 @@ class Bins:
     def _queue(self, kind: PodKind) -> "_Queue":
         queue = self._queues.get(id(kind))
         if queue is None:
-            queue = _Queue(self._rows(kind), self._measures.needs(kind))
+            key = (kind.rows.tobytes(), self._measures.needs(kind))
+            queue = self._shared.get(key)
+            if queue is None:
+                queue = self._shared[key] = _Queue(self._rows(kind), key[1])
             self._queues[id(kind)] = queue
         return queue
 
     def _rows(self, kind: PodKind) -> list[int]:
         """The destinations that take the kind, in their order."""
-        assert self._order is not None
-        key = kind.rows.tobytes()
-        known = self._rows_of_mask.get(key)
-        if known is None:
-            order = self._order
-            known = order[kind.rows[order] & self.usable[order]].tolist()
-            self._rows_of_mask[key] = known
-        return known
+        order = self._order
+        assert order is not None
+        return order[kind.rows[order] & self.usable[order]].tolist()
 
 
 def _size(pair: tuple[PodRecord, PodKind]) -> float:
@@ -140,18 +180,20 @@ class _Measures:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        columns = snapshot.columns
-        self._resources = {name: number for number, name in enumerate(columns.resource_names)}
-        self._drivers = {
-            driver.name: len(self._resources) + number
-            for number, driver in enumerate(snapshot.slots.drivers())
-        }
+        resources, drivers = self._counted()
+        self._resources = {name: number for number, name in enumerate(resources)}
+        self._drivers = {name: len(resources) + number for number, name in enumerate(drivers)}
         self.nothing = [_NOTHING_LEFT] * (len(self._resources) + len(self._drivers))
         self._known: dict[int, tuple[tuple[int, int], ...]] = {}
 
-    def free(self, usable: Bools) -> list[list[int]]:
+    @property
+    def stand(self) -> bool:
+        """Whether the same things are counted still."""
+        return ([*self._resources], [*self._drivers]) == self._counted()
+
+    def columns(self, size: int) -> Ints:
         """By row, what is free of everything."""
-        snapshot, size = self._snapshot, len(usable)
+        snapshot = self._snapshot
         columns = snapshot.columns
         table = np.zeros((size, len(self.nothing)), dtype=np.int64)
         for number in self._resources.values():
@@ -160,8 +202,14 @@ class _Measures:
         for name, number in self._drivers.items():
             driver = snapshot.slots.driver(name)
             table[:, number] = driver.limit.data[:size] - snapshot.slots.taken(driver)[:size]
-        table[~usable] = _NOTHING_LEFT
-        return table.tolist()
+        return table
+
+    def _counted(self) -> tuple[list[str], list[str]]:
+        """Resources and drivers, in the order of their columns."""
+        snapshot = self._snapshot
+        return list(snapshot.columns.resource_names), [
+            driver.name for driver in snapshot.slots.drivers()
+        ]
 
     def needs(self, kind: PodKind) -> tuple[tuple[int, int], ...]:
         """What one pod of the kind takes."""

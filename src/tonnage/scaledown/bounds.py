@@ -4,6 +4,7 @@ Pods that stay where they are keep their nodes. What the others request must fin
 that stay; were it cut as small as you like, it would still need so many of the largest.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -38,10 +39,12 @@ def _by_room(snapshot: Snapshot, fixed: Collection[NodeFacts], free: Sequence[No
     stay = np.array([facts.row for facts in fixed], dtype=np.intp)
     go = np.array([facts.row for facts in free], dtype=np.intp)
     most = 0
-    moving = [moving.record.pod_class for facts in free for moving in facts.move]
+    moving = Counter(moving.record.pod_class for facts in free for moving in facts.move)
     for number, name in enumerate(columns.resource_names):
         demand = (
-            len(moving) if number == PODS else sum(pods.requests.get(name, 0) for pods in moving)
+            moving.total()
+            if number == PODS
+            else sum(pods.requests.get(name, 0) * count for pods, count in moving.items())
         )
         has, used = columns.allocatable[number].data, columns.used[number].data
         demand -= int(np.maximum(has[stay] - used[stay], 0).sum())

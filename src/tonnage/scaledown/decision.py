@@ -11,7 +11,6 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.timestamps import rfc3339
 from tonnage.rules import pipeline
 from tonnage.scaledown import (
-    bins,
     bounds,
     codes,
     cures,
@@ -35,9 +34,8 @@ from tonnage.scaledown.plan import (
     ScaleDownBounds,
     ScaleDownPlan,
 )
-from tonnage.scaledown.portability import PodKind
 from tonnage.scaledown.relocation import Relocation
-from tonnage.scaledown.selection import ChosenNodes, Contender, Relocator
+from tonnage.scaledown.selection import ChosenNodes, Contender, KeptChoice, Relocator
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaledown.timers import CoolDown
 from tonnage.scaledown.waves import ScheduledRemoval
@@ -101,6 +99,7 @@ class _DecisionRound:
         self._inputs = inputs
         self._options = inputs.options
         self._snapshot = inputs.snapshot
+        self._cache = cache
         self._out_of_time = out_of_time
         if not self._options.as_upstream:
             _open_pools(inputs)
@@ -122,16 +121,13 @@ class _DecisionRound:
 
     def run(self) -> ScaleDownDecision:
         contenders = self._contenders()
-        # Of all of them now, while every node is there to be asked.
-        kinds = [self._kinds.of(moving.record) for one in contenders for moving in one.facts.move]
-        self._by_name = any(kind is None for kind in kinds)
-        self._countable = self._may_count(contenders, kinds)
+        self._look_at_kinds(contenders)
         waited_for = self._place_pending(contenders)
         contenders = [one for one in contenders if one.facts.row not in waited_for]
         for one in self._facts.values():
             if one.row in waited_for:
                 self._codes.setdefault(one.name, KeepCode.NOT_THIS_TIME)
-        could_go = self._choose(contenders)
+        could_go = self._choose(contenders, self._cache.could_go)
         unneeded = [
             one.facts.name
             for one in contenders
@@ -151,9 +147,9 @@ class _DecisionRound:
         A node that does not come through stays, and the others are chosen anew.
         """
         while True:
-            scheduled = waves.schedule(chosen.removals, self._options)
             if not self._by_name or self._options.as_upstream:
-                return scheduled
+                return self._cache.schedule(chosen.removals, self._options)
+            scheduled = waves.schedule(chosen.removals, self._options)
             played, failed = rehearsal.rehearse(
                 self._snapshot, self._inputs.features, scheduled, self._usable
             )
@@ -170,9 +166,7 @@ class _DecisionRound:
         if name not in self._facts:
             return None
         contenders = self._contenders()
-        kinds = [self._kinds.of(moving.record) for one in contenders for moving in one.facts.move]
-        self._by_name = any(kind is None for kind in kinds)
-        self._countable = self._may_count(contenders, kinds)
+        self._look_at_kinds(contenders)
         chosen = self._choose(contenders)
         self._note_refused(chosen)
         state = timers.renewed(self._inputs.state, (), self._inputs.now)
@@ -221,7 +215,9 @@ class _DecisionRound:
         )
         return {placed.row for placed in fits if placed.row in last}
 
-    def _choose(self, contenders: Sequence[Contender]) -> ChosenNodes:
+    def _choose(
+        self, contenders: Sequence[Contender], kept: KeptChoice | None = None
+    ) -> ChosenNodes:
         inputs, cluster = self._inputs, self._inputs.cluster
         return selection.choose(
             selection.SelectionQuestion(
@@ -233,17 +229,21 @@ class _DecisionRound:
                     self._options, cluster.nodes, inputs.groups, inputs.state
                 ),
                 relocation=self._relocator,
+                countable=self._countable,
                 guard=self._zones.guard,
                 out_of_time=self._out_of_time,
                 as_upstream=self._options.as_upstream,
-            )
+            ),
+            kept,
         )
 
-    def _may_count(self, contenders: Sequence[Contender], kinds: Sequence[PodKind | None]) -> bool:
-        """Whether places are a matter of counting alone."""
-        return (
+    def _look_at_kinds(self, contenders: Sequence[Contender]) -> None:
+        """Of all pods now, while every node is there to be asked: whether counting is enough."""
+        told = [self._cache.kinds_on(one.facts) for one in contenders]
+        self._by_name = any(kinds.by_name for kinds in told)
+        self._countable = (
             not self._snapshot.slot_pools.columns
-            and all(map(bins.suits, kinds))
+            and all(kinds.countable for kinds in told)
             and not any(one.facts.group and one.facts.group.all_or_nothing for one in contenders)
         )
 
@@ -289,7 +289,7 @@ class _DecisionRound:
                 ready.append(one)
         if len(ready) == len(state.unneeded):
             return could_go, cool_down
-        chosen = self._choose(ready)
+        chosen = self._choose(ready, self._cache.in_time)
         self._note_refused(chosen)
         return chosen, cool_down
 
@@ -363,16 +363,19 @@ class _DecisionRound:
             wave=removal.wave,
             since=rfc3339(since) if since is not None else None,
             saves=_money(price) if price is not None else None,
-            moves=tuple(
-                Move(
-                    pod=move.pod.record.key,
-                    to=self._snapshot.name_of(move.row),
-                    wave=move.wave,
-                    detach=_volumes_of(self._snapshot, move.pod.record),
-                )
-                for move in removal.moves
-            ),
+            moves=self._cache.told(removal, self._moves),
             daemon_set=facts.daemons,
+        )
+
+    def _moves(self, removal: ScheduledRemoval) -> tuple[Move, ...]:
+        return tuple(
+            Move(
+                pod=move.pod.record.key,
+                to=self._snapshot.name_of(move.row),
+                wave=move.wave,
+                detach=_volumes_of(self._snapshot, move.pod.record),
+            )
+            for move in removal.moves
         )
 
     def _staying(self, facts: NodeFacts, state: ScaleDownState) -> NodeDecision:
@@ -479,6 +482,8 @@ def _usable(inputs: ScaleDownInputs, facts: Mapping[str, NodeFacts]) -> Bools:
 
 
 def _volumes_of(snapshot: Snapshot, record: PodRecord) -> tuple[str, ...]:
+    if not record.volumes:
+        return ()
     found = []
     for volume in record.volumes:
         claim = snapshot.storage.claim(record.meta.namespace, volume.claim)

@@ -18,7 +18,11 @@ from tonnage.scaledown.budgets import AllowedDisruptions
 from tonnage.scaledown.drain_rules import DrainQuestion, DrainVerdict
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Drain, PodDecision
-from tonnage.snapshot.records import PodRecord
+from tonnage.snapshot.records import NodeRecord, PodRecord
+
+DISRUPTION_COST = "node-autoscaling.kubernetes.io/disruption-cost"
+_MOST_COST = 2**31 - 1
+_ONE_AT_A_TIME = ("StatefulSet",)
 
 
 class MovingPod(NamedTuple):
@@ -26,6 +30,13 @@ class MovingPod(NamedTuple):
 
     record: PodRecord
     budgets: tuple[AllowedDisruptions, ...]
+    replica_of: str | None = None
+    """The set whose replicas move one at a time, if it is one of them."""
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether it may have to wait for others before it moves."""
+        return bool(self.budgets) or self.replica_of is not None
 
 
 class NodeFacts(NamedTuple):
@@ -44,10 +55,35 @@ class NodeFacts(NamedTuple):
     uncounted: tuple[Pod, ...]
     """Pods that should be gone by now, which count for nothing."""
     valid_until: float
+    is_paced: bool = False
+    """Whether one of its pods may have to wait for others before it moves."""
+    disruption_cost: int = 0
+    """What owners say that moving the pods costs, all together."""
 
     @property
     def is_empty(self) -> bool:
         return not self.move
+
+
+class _Basis(NamedTuple):
+    """What the facts of a node come from."""
+
+    node: NodeRecord
+    group: Group | None
+    pods: tuple[Pod, ...]
+    records: tuple[PodRecord, ...]
+    promised: Sequence[Pod] | None
+
+    def holds_for(self, now: "_Basis") -> bool:
+        # Equal tuples of the same objects are compared without a look into these. Records that
+        # were asked about may stand in another order.
+        return (
+            self.node == now.node
+            and self.group == now.group
+            and self.pods == now.pods
+            and (self.records == now.records or {*self.records} == {*now.records})
+            and self.promised == now.promised
+        )
 
 
 class FactCache:
@@ -57,7 +93,8 @@ class FactCache:
         """With `only` the pods of one node alone are looked at; the others are there without."""
         self.only = only
         self._sources: tuple[object, ...] = ()
-        self._known: dict[str, tuple[tuple[object, ...], NodeFacts]] = {}
+        self._groups: dict[str, Group] = {}
+        self._known: dict[str, tuple[_Basis, NodeFacts]] = {}
 
     def of(
         self, inputs: ScaleDownInputs, promised: Mapping[str, Sequence[Pod]] = MappingProxyType({})
@@ -69,26 +106,34 @@ class FactCache:
         ):
             self._known = {}
         self._sources = sources
-        cluster = inputs.cluster
-        groups = inputs.group_of
-        known: dict[str, tuple[tuple[object, ...], NodeFacts]] = {}
-        for record in cluster.snapshot.nodes.values():
+        snapshot, pods_by_node = inputs.snapshot, inputs.cluster.pods_by_node
+        # A group that is what it was is the same one: its nodes are compared once, not by each.
+        self._groups = {
+            group.id: old if (old := self._groups.get(group.id)) == group else group
+            for group in inputs.groups
+        }
+        groups = {name: group for group in self._groups.values() for name in group.nodes}
+        known: dict[str, tuple[_Basis, NodeFacts]] = {}
+        for record in snapshot.nodes.values():
+            name = record.name
             if record.imagined:
                 continue
+            group = groups.get(name)
+            basis = _Basis(
+                record,
+                group,
+                tuple(pods_by_node.get(name, ())),
+                tuple(snapshot.records_on(name)),
+                promised.get(name),
+            )
+            before = self._known.get(name)
+            if before and before[1].valid_until > inputs.now and before[0].holds_for(basis):
+                known[name] = before
+                continue
             pods = []
-            if self.only is None or self.only == record.name:
-                pods = _pods_on(inputs, record.name, promised.get(record.name, ()))
-            group = groups.get(record.name)
-            basis = (record, group, *(found for _, found in pods))
-            before = self._known.get(record.name)
-            if (
-                before is not None
-                and before[1].valid_until > inputs.now
-                and _same(before[0], basis)
-            ):
-                known[record.name] = before
-            else:
-                known[record.name] = (basis, _facts(inputs, record.name, record.row, pods, group))
+            if self.only is None or self.only == name:
+                pods = _pods_on(inputs, name, promised.get(name, ()))
+            known[name] = (basis, _facts(inputs, name, record.row, pods, group))
         self._known = known
         return {name: facts for name, (_, facts) in known.items()}
 
@@ -130,10 +175,6 @@ def _judge(
     return drain_rules.judge(question), budgets
 
 
-def _same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
-    return len(before) == len(now) and all(old is new for old, new in zip(before, now, strict=True))
-
-
 def _facts(
     inputs: ScaleDownInputs,
     name: str,
@@ -165,7 +206,7 @@ def _facts(
             case Drain.OK if daemons.is_daemon(pod):
                 daemon_keys.append(record.key)
             case Drain.OK | Drain.UNDEFINED:
-                move.append(MovingPod(record, budgets))
+                move.append(MovingPod(record, budgets, _replica_of(record)))
             case Drain.SKIP:
                 pass
     snapshot = inputs.snapshot
@@ -182,7 +223,22 @@ def _facts(
         blocker_detail=detail,
         uncounted=tuple(uncounted),
         valid_until=until,
+        is_paced=any(moving.is_paced for moving in move),
+        disruption_cost=sum(_cost_of(moving.record.meta.annotations) for moving in move),
     )
+
+
+def _cost_of(annotations: Mapping[str, str]) -> int:
+    """What the pod's owner says that moving it costs; what cannot be read is the default."""
+    text = annotations.get(DISRUPTION_COST, "")
+    return int(text) if text.isdecimal() and int(text) <= _MOST_COST else 0
+
+
+def _replica_of(record: PodRecord) -> str | None:
+    owner = record.meta.controller
+    if owner is None or owner.kind not in _ONE_AT_A_TIME:
+        return None
+    return f"{record.meta.namespace}/{owner.name}"
 
 
 def _decision(key: str, node: str, verdict: DrainVerdict) -> PodDecision:

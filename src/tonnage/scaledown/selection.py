@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tonnage.scaledown.allowances import Allowances, size_of
+from tonnage.scaledown.bins import Bins
 from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.facts import MovingPod, NodeFacts
 from tonnage.scaledown.portability import PodKinds
@@ -21,12 +22,11 @@ from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
 
-DISRUPTION_COST = "node-autoscaling.kubernetes.io/disruption-cost"
-_MOST_COST = 2**31 - 1
-
 _TRIED_IN_MANY_ORDERS = 64
 """Nodes to be emptied up to which several orders are tried."""
 _ORDERS_BY_CHANCE = 6
+_MENDED_AT_MOST = 50
+"""Rounds after which a choice that is only mended is made anew."""
 
 
 class SelectedRemoval(NamedTuple):
@@ -59,11 +59,6 @@ class Contender(NamedTuple):
     wanted: bool = False
     """Whether it is to go before all others."""
 
-    @property
-    def cost(self) -> int:
-        """What its owners say that moving the pods costs, all together."""
-        return sum(_cost_of(moving.record.meta.annotations) for moving in self.facts.move)
-
 
 class Guard(Protocol):
     """Asked before a node goes, whether it may; told if it did not go after all."""
@@ -90,18 +85,50 @@ class SelectionQuestion(NamedTuple):
     usable: Bools
     allowances: Callable[[], Allowances]
     relocation: Callable[[Bools], Relocator]
+    countable: bool
+    """Whether places are a matter of counting alone."""
     guard: Callable[[], Guard]
     out_of_time: Callable[[], bool]
     as_upstream: bool
 
 
-def choose(question: SelectionQuestion) -> ChosenNodes:
+class KeptChoice:
+    """The last choice in a large cluster; where little has changed, the next one begins with it."""
+
+    def __init__(self) -> None:
+        self._attempt: _Attempt | None = None
+        self._kinds: PodKinds | None = None
+        self._went = self._rounds = 0
+
+    def resumed(self, question: SelectionQuestion) -> ChosenNodes | None:
+        """The choice mended where it does not hold any more; `None` if it is to be made anew."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is None or self._kinds is not question.kinds or self._rounds >= _MENDED_AT_MOST:
+            return None
+        found = attempt.resume(question, next(_orders(question.contenders)))
+        # Where one goes less than before, another order may do better.
+        if found is None or len(found.removals) < self._went:
+            return None
+        self._attempt, self._went, self._rounds = attempt, len(found.removals), self._rounds + 1
+        return found
+
+    def keep(self, question: SelectionQuestion, attempt: "_Attempt", found: ChosenNodes) -> None:
+        self._attempt, self._kinds = attempt, question.kinds
+        self._went, self._rounds = len(found.removals), 0
+
+
+def choose(question: SelectionQuestion, kept: KeptChoice | None = None) -> ChosenNodes:
     """The most nodes that can go; of as many, those that cost most and move fewest pods."""
+    if kept is not None:
+        resumed = kept.resumed(question)
+        if resumed is not None:
+            return resumed
     best: ChosenNodes | None = None
     best_rank: tuple[float, ...] = ()
     for order in _orders(question.contenders):
+        attempt = _Attempt(question, order)
         with question.snapshot.trial():
-            found = _Attempt(question, order).run()
+            found = attempt.run()
         prices = {one.facts.name: one.price for one in question.contenders}
         rank = (
             len(found.removals),
@@ -113,7 +140,14 @@ def choose(question: SelectionQuestion) -> ChosenNodes:
         if question.out_of_time() or not _may_be_bettered(found):
             break
     assert best is not None
+    if kept is not None and _is_large(question.contenders):
+        kept.keep(question, attempt, found)
     return best
+
+
+def _is_large(contenders: Iterable[Contender]) -> bool:
+    """Whether one order is all that is tried."""
+    return sum(not one.facts.is_empty for one in contenders) > _TRIED_IN_MANY_ORDERS
 
 
 def _may_be_bettered(found: ChosenNodes) -> bool:
@@ -125,15 +159,13 @@ def _may_be_bettered(found: ChosenNodes) -> bool:
 
 def _orders(contenders: Sequence[Contender]) -> Iterator[list[Contender]]:
     """Orders in which nodes are emptied: always those first that cost least to disturb."""
-    costs = {one.facts.name: one.cost for one in contenders}
 
     def cost(one: Contender) -> int:
-        return costs[one.facts.name]
+        return one.facts.disruption_cost
 
     known = sorted(contenders, key=lambda one: (cost(one), one.unneeded_since, one.utilisation))
     yield known
-    drained = sum(not one.facts.is_empty for one in contenders)
-    if drained < 2 or drained > _TRIED_IN_MANY_ORDERS:
+    if _is_large(contenders) or sum(not one.facts.is_empty for one in contenders) < 2:
         return
     yield sorted(contenders, key=lambda one: (cost(one), len(one.facts.move), one.utilisation))
     yield sorted(contenders, key=lambda one: (cost(one), size_of(one.facts.node)))
@@ -157,14 +189,19 @@ class _Attempt:
         self._guard = question.guard()
         self._taken_in: dict[int, dict[str, MovingPod]] = {}
         """Pods that rows have taken in."""
-        self._removals: list[SelectedRemoval] = []
+        self._removals: dict[str, SelectedRemoval] = {}
         self._entries: dict[str, tuple[list[Relocated], int]] = {}
         """Of every pod that moves, where its last place is written."""
         self._refused: dict[str, KeepCode] = {}
         self._unplaced: dict[str, PodRecord] = {}
 
     def run(self) -> ChosenNodes:
-        single = [one for one in self._order if not _is_whole(one.facts)]
+        """Try everybody who is not chosen yet."""
+        single = [
+            one
+            for one in self._order
+            if not _is_whole(one.facts) and one.facts.name not in self._removals
+        ]
         for members in _wholes(self._order):
             self._remove_whole(members)
         first = [one for one in single if one.wanted]
@@ -180,7 +217,59 @@ class _Attempt:
                 self._refused[one.facts.name] = KeepCode.NOT_THIS_TIME
                 continue
             self._remove(one.facts, destinations)
-        return ChosenNodes(self._removals, self._refused, self._unplaced)
+        return ChosenNodes(list(self._removals.values()), self._refused, self._unplaced)
+
+    def resume(self, question: SelectionQuestion, order: Sequence[Contender]) -> ChosenNodes | None:
+        """Go on from where the last run ended, in a cluster that is a little different.
+
+        Nodes whose pods are what they were stay chosen where their places hold; whoever else may
+        go is tried on top. `None` where places are no matter of counting, then or now.
+        """
+        bins = self._relocation
+        if not question.countable or not isinstance(bins, Bins):
+            return None
+        if any(one.wanted for one in order):
+            return None
+        now = {one.facts.name: one.facts for one in order}
+        ranks = {name: number for number, name in enumerate(self._removals)}
+        for removal in list(self._removals.values()):
+            facts = now.get(removal.facts.name)
+            if facts is None or facts.row != removal.facts.row or facts.move != removal.facts.move:
+                self._undo(removal, bins)
+        short = bins.renew(question.usable)
+        if short is None:
+            return None
+        for row in short:
+            for guest in list(self._taken_in.get(row, {}).values()):
+                chosen = self._removals.get(guest.record.node_name)
+                if chosen is not None:
+                    self._undo(chosen, bins)
+        self._question, self._guard = question, question.guard()
+        self._allowances = question.allowances()
+        self._order = sorted(order, key=_size) if self._allowances.bounded else list(order)
+        self._refused, self._unplaced = {}, {}
+        for name, removal in list(self._removals.items()):
+            facts = now[name]
+            if self._allowances.refusal(facts) is None and self._guard(facts):
+                self._allowances.take(facts)
+                self._removals[name] = removal._replace(facts=facts)
+            else:
+                self._undo(removal, bins)
+        self.run()
+        # In the order they had, so that waves stay what they were.
+        removals = sorted(
+            self._removals.values(), key=lambda one: ranks.get(one.facts.name, len(ranks))
+        )
+        self._removals = {removal.facts.name: removal for removal in removals}
+        return ChosenNodes(removals, self._refused, self._unplaced)
+
+    def _undo(self, removal: SelectedRemoval, bins: Bins) -> None:
+        """Let the node stay."""
+        del self._removals[removal.facts.name]
+        bins.put_back(removal.facts, removal.placed)
+        for one in removal.placed:
+            del self._entries[one.pod.key]
+            del self._taken_in[one.row][one.pod.key]
 
     def _destinations(self, drained: Sequence[Contender]) -> RowIndex:
         """Rows that stay, the fullest first, then those to be emptied, the last first."""
@@ -243,13 +332,13 @@ class _Attempt:
                 before[position] = one
 
     def _enter(self, removal: SelectedRemoval) -> None:
-        self._removals.append(removal)
+        self._removals[removal.facts.name] = removal
         for position, one in enumerate(removal.placed):
             self._entries[one.pod.key] = (removal.placed, position)
 
     def _remove_whole(self, members: Sequence[NodeFacts]) -> None:
         """All nodes of a group that goes from its maximum to zero, or none."""
-        before = [SelectedRemoval(facts, list(placed)) for facts, placed in self._removals]
+        before = [SelectedRemoval(facts, list(placed)) for facts, placed in self._removals.values()]
         taken_in = {row: dict(guests) for row, guests in self._taken_in.items()}
         usable = self._relocation.usable.copy()
         group = members[0].group
@@ -269,10 +358,10 @@ class _Attempt:
                 if everything:
                     trial.keep()
                     return
-        for removal in self._removals[len(before) :]:
+        for removal in list(self._removals.values())[len(before) :]:
             self._allowances.give_back(removal.facts)
             self._guard.put_back(removal.facts)
-        self._removals = []
+        self._removals = {}
         for removal in before:
             self._enter(removal)
         self._taken_in, self._relocation.usable = taken_in, usable
@@ -295,9 +384,3 @@ def _wholes(order: Iterable[Contender]) -> Iterable[list[NodeFacts]]:
         if _is_whole(one.facts) and one.facts.group is not None:
             members.setdefault(one.facts.group.id, []).append(one.facts)
     return sorted(members.values(), key=lambda nodes: sum(len(facts.move) for facts in nodes))
-
-
-def _cost_of(annotations: Mapping[str, str]) -> int:
-    """What the pod's owner says that moving it costs; what cannot be read is the default."""
-    text = annotations.get(DISRUPTION_COST, "")
-    return int(text) if text.isdecimal() and int(text) <= _MOST_COST else 0

@@ -357,6 +357,10 @@ class Snapshot:
         """Pods that have the node, in the order they came."""
         return _in_order(self._pods_by_node.get(node_name, {}))
 
+    def records_on(self, node_name: str) -> Iterable[PodRecord]:
+        """The same pods in no certain order, and without a list of them."""
+        return self._pods_by_node.get(node_name, {}).values()
+
     def _put_record(self, record: PodRecord) -> None:
         known = self.pods.get(record.key)
         if known is None:
