@@ -46,7 +46,7 @@ OTHER_PROGRAMS = {
 }
 """Programs that are not ours, and why a test does not run them."""
 
-SERVICES = ("run", "scheduler", "extender", "capacity-templates", "node-agent", "embedded")
+SERVICES = ("run", "scheduler", "extender", "capacity-templates", "node-agent", "embedded", "board")
 """Commands that run until they are stopped: here their options are read, tests/e2e runs them."""
 
 LONG = {

@@ -195,6 +195,11 @@ class Cluster:
         other.__dict__.pop("_state", None)
         return other
 
+    @property
+    def objects(self) -> list[KubeObject]:
+        """What it was built from."""
+        return list(self._objects)
+
     @cached_property
     def enforcement_remark(self) -> str:
         """Why drivers count as opted in that kube-scheduler alone would not look at."""

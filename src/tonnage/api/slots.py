@@ -82,7 +82,7 @@ class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def report(snapshot: Snapshot) -> SlotReport:
     """The slots of a snapshot."""
-    held = _held_volumes(snapshot)
+    held = held_volumes(snapshot)
     nodes = snapshot.ordered_nodes()
     rows = tuple(row for node in nodes for row in _slots_of(snapshot, node, held))
     bare = tuple(node.name for node in nodes if not snapshot.slots.has_csinode.data[node.row])
@@ -144,7 +144,7 @@ def _totals(rows: Iterable[SlotUse]) -> tuple[DriverTotal, ...]:
     return tuple(total(driver, members) for driver, members in sorted(by_driver.items()))
 
 
-def _held_volumes(snapshot: Snapshot) -> dict[tuple[int, str], list[str]]:
+def held_volumes(snapshot: Snapshot) -> dict[tuple[int, str], list[str]]:
     """By row and driver, the volumes that are attached there and that no pod there uses."""
     found: dict[tuple[int, str], list[str]] = {}
     for attachment in snapshot.attachments.values():

@@ -182,7 +182,17 @@ class AutoscalerProgram:
             },
         )
 
-    def scale_down(self) -> object:
+    @property
+    def config(self) -> AutoscalerConfig:
+        """The settings in force."""
+        return self._config.current
+
+    @property
+    def features(self) -> Features:
+        """How the cluster's scheduler behaves by the settings in force."""
+        return self._features(self._config.current)
+
+    def scale_down(self) -> ScaleDownDocument:
         """What was last decided about each node, for `tonnage why`."""
         last = self.autoscaler.report
         if last is None:

@@ -27,6 +27,10 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.demo:demo",
             "Show in a minute what Tonnage is for.",
         ),
+        "board": LazyCommand(
+            "tonnage.cli.board:board",
+            "Show a cluster live on one page, in a browser.",
+        ),
         "explain": LazyCommand(
             "tonnage.cli.explain:explain",
             "Say where each pending pod fits, and why not elsewhere.",

@@ -13,6 +13,7 @@ from tonnage.objects.phrases import listed
 if TYPE_CHECKING:
     from tonnage.autoscaler.world import ClusterView
     from tonnage.cluster.client import Client
+    from tonnage.files import Loaded
     from tonnage.objects.kinds import KubeObject
     from tonnage.objects.nodes import Node
     from tonnage.objects.scenarios import NodeGroup
@@ -128,6 +129,23 @@ def warn_of(found: Discovered) -> None:
         console.warn(text)
     if found.others:
         console.note(f"in no group, because no label says of one: {listed(found.others)}")
+
+
+def joined(loaded: "Loaded", found: Discovered) -> "Loaded":
+    """The cluster with the groups that were discovered; those that were written down stay."""
+    import msgspec
+
+    from tonnage.objects.scenarios import NodeGroup
+
+    written = {one.metadata.name for one in loaded.objects if isinstance(one, NodeGroup)}
+    new = [one for one in found.groups if one.group.metadata.name not in written]
+    if new and not any(one.group.spec.template for one in new):
+        console.note(
+            f"{len(new)} node groups by labels of nodes; their maxSize is a guess: tonnage groups"
+            " discover > groups.yaml, correct it, and give --node-groups groups.yaml"
+        )
+    objects = [*loaded.objects, *(one.group for one in new)]
+    return msgspec.structs.replace(loaded, objects=objects)
 
 
 def _of_nodes(nodes: "Sequence[Node]", label: str) -> Discovered:

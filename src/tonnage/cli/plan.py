@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tonnage.api import Cluster
-    from tonnage.files import Loaded
     from tonnage.groups.memory import TemplateMemory
     from tonnage.objects.kinds import KubeObject
     from tonnage.scaleup.decision import Decision
@@ -166,7 +165,7 @@ def plan(
             loaded.objects, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
         )
         group_discovery.warn_of(found)
-        loaded = _with_groups(loaded, found)
+        loaded = group_discovery.joined(loaded, found)
     _refuse_without_groups(loaded.objects)
     cluster = plan_settings.cluster_of(
         loaded,
@@ -215,23 +214,6 @@ def _memory(cluster: "Cluster", now: float) -> "TemplateMemory":
     from tonnage.scaleup import assessment
 
     return assessment.assess(cluster.inputs(now=now)).templates.memory
-
-
-def _with_groups(loaded: "Loaded", found: group_discovery.Discovered) -> "Loaded":
-    """The cluster with the groups that were discovered; those that were written down stay."""
-    import msgspec
-
-    from tonnage.objects.scenarios import NodeGroup
-
-    written = {one.metadata.name for one in loaded.objects if isinstance(one, NodeGroup)}
-    new = [one for one in found.groups if one.group.metadata.name not in written]
-    if new and not any(one.group.spec.template for one in new):
-        console.note(
-            f"{len(new)} node groups by labels of nodes; their maxSize is a guess: tonnage groups"
-            " discover > groups.yaml, correct it, and give --node-groups groups.yaml"
-        )
-    objects = [*loaded.objects, *(one.group for one in new)]
-    return msgspec.structs.replace(loaded, objects=objects)
 
 
 def _refuse_without_groups(objects: "Iterable[KubeObject]") -> None:

@@ -198,7 +198,7 @@ def address_option(default: str, *, serves: str = "health, metrics and status") 
     """`--address`, checked before anything is started."""
     return _noted(
         "--address",
-        type=_Address(),
+        type=Address(),
         default=default,
         show_default=True,
         help=f"Where {serves} are served.",
@@ -209,7 +209,7 @@ def debug_address_option(serves: str) -> Decorator:
     """`--debug-address`, for what is nobody's business but the operator's."""
     return _noted(
         "--debug-address",
-        type=_Address(loopback=True),
+        type=Address(loopback=True),
         help=f"Where {serves} served; a loopback address, for kubectl port-forward."
         "  [default: nowhere]",
     )
@@ -259,7 +259,9 @@ def logging_options(command: Command) -> Command:
     )(command)
 
 
-class _Address(click.ParamType[str]):
+class Address(click.ParamType[str]):
+    """Where something listens, checked before anything is started."""
+
     name = "HOST:PORT"
 
     def __init__(self, *, loopback: bool = False) -> None:

@@ -1,4 +1,7 @@
-"""The look of the page: one style sheet, light and dark by the reader's system, printable."""
+"""The look of the report and of the board: light and dark by the reader's system, printable.
+
+Colours, type, cards, tables and the legend are the same on both (`shared`).
+"""
 
 _COLOURS: dict[str, tuple[str, str]] = {
     # light and dark
@@ -14,9 +17,15 @@ _COLOURS: dict[str, tuple[str, str]] = {
     "limit": ("#17202b", "#e8edf3"),
     "first": ("#2563b8", "#6aa5f5"),
     "second": ("#b8480f", "#f59a45"),
+    "taken": ("#3b6fb5", "#5b93de"),
+    "held": ("#c77a0a", "#e0a042"),
+    "promised": ("#8a63c9", "#a98be0"),
+    "free": ("#dfe6ee", "#2a3542"),
+    "unknown": ("#aab4c0", "#566372"),
+    "over": ("#b3261e", "#ff7a6e"),
 }
 
-_CSS = """
+_SHARED = """
 :root { color-scheme: light dark;
   --ground: #f6f7f9; --card: #ffffff; --ink: #17202b; --soft: #5b6776; --rule: #dfe4ea;
   --good: #0b7a5b; --bad: #b42318; }
@@ -26,7 +35,6 @@ _CSS = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); overflow-wrap: anywhere;
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 1360px; margin: 0 auto; padding: 32px 24px 64px; }
 h1 { font-size: 28px; line-height: 1.2; margin: 0 0 6px; letter-spacing: -0.01em; }
 h2 { font-size: 18px; margin: 36px 0 12px; break-after: avoid; }
 h3 { font-size: 14px; margin: 0 0 4px; break-after: avoid; }
@@ -43,6 +51,28 @@ p { margin: 0; }
   overflow-wrap: normal; }
 .values small { font-size: 12px; line-height: 1.3; color: var(--soft); }
 .better { color: var(--good); } .worse { color: var(--bad); }
+.legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 12px; color: var(--soft); }
+.entry { display: inline-flex; align-items: center; gap: 6px; }
+.swatch { flex: none; width: 14px; height: 10px; border-radius: 2px; background: currentColor;
+  print-color-adjust: exact; }
+.swatch.line, .swatch.slope { height: 3px; }
+.swatch.limit { height: 0; background: none; border-top: 2px dashed; border-radius: 0; }
+.swatch.done, .swatch.decided { width: 10px; height: 8px; border-radius: 0;
+  clip-path: polygon(0 0, 100% 0, 50% 100%); }
+.swatch.decided { color: var(--ink); clip-path: polygon(0 100%, 100% 100%, 50% 0); }
+table { border-collapse: collapse; width: 100%; font-size: 13px; overflow-wrap: break-word; }
+th, td { text-align: left; padding: 6px 10px; border-bottom: 1px solid var(--rule);
+  vertical-align: top; }
+td { overflow-wrap: anywhere; }
+th { color: var(--soft); font-weight: 600; }
+th[scope="row"], td + td:not(.number) { min-width: 9em; }
+thead th { position: sticky; top: 0; background: var(--card); }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number, .time { white-space: nowrap; }
+"""
+
+_REPORT = """
+main { max-width: 1360px; margin: 0 auto; padding: 32px 24px 64px; }
 .panels { grid-template-columns: 1fr 1fr; }
 .panels > :last-child:nth-child(odd) { grid-column: 1 / -1; }
 .chart { display: block; overflow: visible; height: 180px; width: calc(100% - 66px);
@@ -62,28 +92,10 @@ p { margin: 0; }
 .marker:hover line { stroke-dasharray: none; opacity: 1; }
 .marker path { fill: var(--soft); }
 .marker.decided path { fill: var(--ink); }
-.legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 12px; color: var(--soft); }
-.entry { display: inline-flex; align-items: center; gap: 6px; }
-.swatch { flex: none; width: 14px; height: 10px; border-radius: 2px; background: currentColor;
-  print-color-adjust: exact; }
-.swatch.line, .swatch.slope { height: 3px; }
-.swatch.limit { height: 0; background: none; border-top: 2px dashed; border-radius: 0; }
-.swatch.done, .swatch.decided { width: 10px; height: 8px; border-radius: 0;
-  clip-path: polygon(0 0, 100% 0, 50% 100%); }
-.swatch.decided { color: var(--ink); clip-path: polygon(0 100%, 100% 100%, 50% 0); }
 .scroll { overflow: auto; max-height: 560px; background:
   linear-gradient(to top, var(--card) 50%, transparent) bottom / 100% 32px no-repeat local,
   linear-gradient(to top, var(--rule), transparent) bottom / 100% 16px no-repeat scroll; }
 .figures { max-width: 760px; } .figures .scroll { max-height: none; }
-table { border-collapse: collapse; width: 100%; font-size: 13px; overflow-wrap: break-word; }
-th, td { text-align: left; padding: 6px 10px; border-bottom: 1px solid var(--rule);
-  vertical-align: top; }
-td { overflow-wrap: anywhere; }
-th { color: var(--soft); font-weight: 600; }
-th[scope="row"], td + td:not(.number) { min-width: 9em; }
-thead th { position: sticky; top: 0; background: var(--card); }
-.number { text-align: right; font-variant-numeric: tabular-nums; }
-td.number, .time { white-space: nowrap; }
 .time { width: 1%; color: var(--soft); font-variant-numeric: tabular-nums; }
 tr.done td { color: var(--soft); font-style: italic; }
 summary { cursor: pointer; font-weight: 600; }
@@ -102,17 +114,22 @@ details .scroll { margin-top: 10px; }
 """
 
 
-def sheet() -> str:
-    """The whole style sheet, with one class for each colour."""
+def shared() -> str:
+    """What report and board have in common, with one class for each colour of a legend."""
     light = " ".join(f"--{name}: {colour};" for name, (colour, _) in _COLOURS.items())
     dark = " ".join(f"--{name}: {colour};" for name, (_, colour) in _COLOURS.items())
+    classes = "".join(f".swatch.c-{name} {{ color: var(--{name}); }}\n" for name in _COLOURS)
+    return (
+        f"{_SHARED}:root {{ {light} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{classes}"
+    )
+
+
+def sheet() -> str:
+    """The whole style sheet of the report."""
     classes = "".join(
-        f".swatch.c-{name} {{ color: var(--{name}); }}\n"
         f".chart .plot .c-{name} {{ stroke: var(--{name}); }}\n"
         f".chart .plot .c-{name}.area {{ fill: var(--{name}); }}\n"
         for name in _COLOURS
     )
-    return (
-        f"{_CSS}:root {{ {light} }}\n"
-        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{classes}"
-    )
+    return f"{shared()}{_REPORT}{classes}"

@@ -16,6 +16,7 @@ from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.conditions import is_ready
+from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import VolumeAttachment
 from tonnage.objects.workloads import (
@@ -65,6 +66,10 @@ class Workloads:
 
     def cache(self, kind: type[T]) -> Cache[T]:
         return self._caches[kind]
+
+    def objects(self) -> list[KubeObject]:
+        """All that is known of these kinds."""
+        return [one for cache in self._caches.values() for one in cache]
 
     def budgets(self) -> Budgets:
         """All budgets; the same value as before while nothing about them matters anew."""

@@ -1,0 +1,128 @@
+"""Attach limits by who says them: where catalogue, CSINode, agent and lessons disagree."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tonnage.board.moment import Moment
+from tonnage.groups import limits
+from tonnage.groups.limit_lessons import Lesson
+from tonnage.nodeagent import provenance
+from tonnage.objects.meta import Record
+from tonnage.objects.nodes import Node
+
+
+class LimitRow(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """What each source says of a driver on a type in a group; `None` where one says nothing.
+
+    `csinode` are the numbers of nodes with how many say each, the commonest first; "unlimited" is
+    written as -2. `next` is what the group's next node is taken to have, and `source` who says so.
+    """
+
+    group: str
+    type: str
+    driver: str
+    nodes: int
+    csinode: tuple[tuple[int, int], ...]
+    catalogue: int | None
+    agent: int | None
+    agent_source: str
+    learned: int | None
+    ceiling: int | None
+    next: int | None
+    source: str
+    disagree: bool
+
+
+class LimitReader:
+    """Reads rows anew only when nodes, CSINodes or what a plan takes them to have are others."""
+
+    def __init__(self) -> None:
+        self._state: object = None
+        self._rows: dict[str, LimitRow] = {}
+
+    def read(self, moment: Moment) -> Mapping[str, LimitRow]:
+        inputs = moment.inputs
+        planned = moment.plan.limits if moment.plan is not None else ()
+        objects = [(node, inputs.csinodes.get(name)) for name, node in inputs.nodes.items()]
+        state = (tuple((id(node), id(csinode)) for node, csinode in objects), planned)
+        if state == self._state:
+            return self._rows
+        self._state = state
+        counts: dict[tuple[str, str, str], Counter[int]] = {}
+        samples: dict[tuple[str, str, str], Node] = {}
+        agents: dict[tuple[str, str, str], tuple[int | None, str]] = {}
+        for node, csinode in objects:
+            if csinode is None:
+                continue
+            group = inputs.group_of.get(node.metadata.name)
+            place = (group.id if group is not None else "", limits.instance_type(node))
+            told = (
+                provenance.decode(node.metadata.annotations)
+                if provenance.ANNOTATION in node.metadata.annotations
+                else {}
+            )
+            for driver in csinode.spec.drivers:
+                key = (*place, driver.name)
+                limit = driver.limit
+                counts.setdefault(key, Counter())[-2 if limit is None else limit] += 1
+                samples.setdefault(key, node)
+                entry = told.get(driver.name)
+                if entry is not None:
+                    agents.setdefault(key, (entry.count, str(entry.source)))
+        lessons = _lessons(inputs.memory.lessons)
+        taken = {(one.group, one.driver): one for one in planned}
+        self._rows = {}
+        for key in sorted({*counts}):
+            group_id, _, driver_name = key
+            next_ = taken.get((group_id, driver_name))
+            self._rows["\0".join(key)] = _row(
+                key, counts[key], samples[key], agents.get(key), lessons, next_
+            )
+        for (group_id, driver_name), one in taken.items():
+            if not any(key[0] == group_id and key[2] == driver_name for key in counts):
+                key = (group_id, "", driver_name)
+                self._rows["\0".join(key)] = _row(key, Counter(), None, None, lessons, one)
+        return self._rows
+
+
+def _row(
+    key: tuple[str, str, str],
+    counts: "Counter[int]",
+    sample: Node | None,
+    agent: tuple[int | None, str] | None,
+    lessons: Mapping[tuple[str, str, str], int],
+    next_: Any,
+) -> LimitRow:
+    group, type_, driver = key
+    catalogue = limits.from_catalogue(driver, sample) if sample is not None else None
+    learned = lessons.get((type_, driver, "limit"))
+    ceiling = lessons.get((type_, driver, "ceiling"))
+    told = next_ is not None and next_.source != "unknown"
+    numbers = {number for number in counts if number >= 0}
+    said = {*numbers, *_known(catalogue, agent[0] if agent else None, learned, ceiling)}
+    if told and next_.count is not None:
+        said.add(next_.count)
+    return LimitRow(
+        group=group,
+        type=type_,
+        driver=driver,
+        nodes=sum(counts.values()),
+        csinode=tuple(counts.most_common()),
+        catalogue=catalogue,
+        agent=agent[0] if agent else None,
+        agent_source=agent[1] if agent else "",
+        learned=learned,
+        ceiling=ceiling,
+        next=next_.count if told else None,
+        source=next_.source if next_ is not None else "",
+        disagree=len(said) > 1 or (-2 in counts and bool(said)),
+    )
+
+
+def _known(*numbers: int | None) -> Iterable[int]:
+    return (number for number in numbers if number is not None)
+
+
+def _lessons(lessons: Iterable[Lesson]) -> dict[tuple[str, str, str], int]:
+    return {(one.instance_type, one.driver, one.kind): one.count for one in lessons}

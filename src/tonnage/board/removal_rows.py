@@ -1,0 +1,137 @@
+"""Nodes and whether they go: needed, unneeded since when, blocked by what, on their way out."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from tonnage.autoscaler.scaledown.report import NodeReport, ScaleDownDocument
+from tonnage.board.moment import Moment
+from tonnage.objects.meta import Record
+
+Fate: TypeAlias = Literal["going", "goes", "waits", "blocked", "needed", "notOurs"]
+
+_FREE = 8
+_BUSY = "NotUnderutilized"
+
+
+class RemovalRow(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """`fate`: on its way out, goes next, unneeded and waiting, kept by something, needed, or in no
+    group of ours. `why` is the reason in words, `frees` the smallest change that lets it go."""
+
+    fate: Fate
+    group: str
+    why: str
+    wave: int | None
+    since: str
+    until: str
+    saves: str
+    moves: tuple[str, ...]
+    detach: int
+    frees: str
+    fill: int
+    """Share of the resource that decides, in thousandths."""
+
+
+class RemovalSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """`told` says that somebody decides on this; `held` why nothing goes now."""
+
+    told: bool = False
+    enabled: bool = False
+    time: str = ""
+    held: str = ""
+    going: int = 0
+    goes: int = 0
+    waves: int = 0
+    saves_per_hour: float | None = None
+
+
+class RemovalReader:
+    """Reads rows anew only when there is another document."""
+
+    def __init__(self) -> None:
+        self._document: ScaleDownDocument | None = None
+        self._rows: dict[str, RemovalRow] = {}
+        self._summary = RemovalSummary()
+
+    def read(self, moment: Moment) -> tuple[Mapping[str, RemovalRow], RemovalSummary]:
+        document = moment.scale_down
+        if document is None:
+            return {}, RemovalSummary()
+        if document is not self._document:
+            self._document = document
+            self._rows = {one.decision.node: _row(one) for one in document.nodes}
+            self._summary = _summary(document, self._rows)
+        return self._rows, self._summary
+
+
+def _row(report: NodeReport) -> RemovalRow:
+    node, removal = report.decision, report.removal
+    moves = tuple(f"{move.pod} to {move.to}" for move in node.moves[:_FREE])
+    if len(node.moves) > _FREE:
+        moves = (*moves, f"and {len(node.moves) - _FREE:,} more")
+    detach = sum(len(move.detach) for move in node.moves)
+    fate: Fate
+    if removal is not None:
+        fate = "going"
+        why = f"{removal.stage}: {removal.reason}"
+        if removal.moves and not moves:
+            moves = tuple(f"{pod} to {to}" for pod, to in list(removal.moves.items())[:_FREE])
+    elif node.goes:
+        fate = "goes"
+        why = "empty" if node.action == "delete" else f"drained: {len(node.moves):,} pods move"
+        if detach:
+            why += f", {detach:,} volumes detach first"
+    elif node.group is None or node.not_candidate == "no group":
+        fate, why = "notOurs", "in no node group"
+    elif node.until:
+        fate, why = "waits", f"unneeded since {node.since}, may go at {node.until}"
+    elif node.candidate or node.pod:
+        busy = node.reason in (None, _BUSY)
+        fate = "needed" if busy and not node.pod else "blocked"
+        why = _blocked(report)
+    else:
+        fate, why = "needed", node.not_candidate or node.reason or ""
+    fill = node.utilisation.value if node.utilisation is not None else 0.0
+    return RemovalRow(
+        fate=fate,
+        group=node.group or "",
+        why=why,
+        wave=node.wave,
+        since=node.since or "",
+        until=node.until or "",
+        saves=node.saves or "",
+        moves=moves,
+        detach=detach,
+        frees=node.frees or "",
+        fill=round(min(fill, 10.0) * 1000) if fill == fill else 0,
+    )
+
+
+def _blocked(report: NodeReport) -> str:
+    node = report.decision
+    words = [node.reason or node.code or "kept"]
+    if node.pod:
+        words.append(f"pod {node.pod}")
+    if node.pod_reason:
+        words.append(node.pod_reason)
+    if node.message:
+        words.append(node.message)
+    return ": ".join(words)
+
+
+def _summary(document: ScaleDownDocument, rows: Mapping[str, RemovalRow]) -> RemovalSummary:
+    leaving = [row for row in rows.values() if row.fate in ("going", "goes")]
+    saved = [float(row.saves) for row in leaving if row.saves]
+    closed = ", ".join(document.outside_windows)
+    held = (
+        document.held or document.cool_down or (f"no window is open for {closed}" if closed else "")
+    )
+    return RemovalSummary(
+        told=True,
+        enabled=document.enabled,
+        time=document.time,
+        held=held,
+        going=sum(row.fate == "going" for row in leaving),
+        goes=sum(row.fate == "goes" for row in leaving),
+        waves=max((row.wave or 0 for row in leaving), default=0),
+        saves_per_hour=round(sum(saved), 6) if saved else None,
+    )

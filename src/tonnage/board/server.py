@@ -1,0 +1,202 @@
+"""The page over HTTP: its files, the state, the stream of differences, and questions.
+
+On loopback everybody who gets there may look; elsewhere a certificate is required of them, as of
+those who ask the extender. Whoever looks changes nothing: what-ifs are thought through on a copy.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeAlias
+
+import msgspec
+from aiohttp import web
+
+from tonnage.board import assets
+from tonnage.board.feed import Feed
+from tonnage.clock import Clock, SystemClock
+from tonnage.errors import InputError
+from tonnage.service import addresses
+from tonnage.service.certificates import Certificates
+from tonnage.service.http_questions import HttpQuestions, Reply
+from tonnage.service.listener import ConnectionLimits, Handler, Listener, certificate_of
+
+_LARGEST_BODY = 64 * 1024
+_READERS = 40
+_LIMITS = ConnectionLimits(connections=200)
+_HEARTBEAT = 15.0
+"""Seconds after which a reader hears that there is nothing new: proxies close silent ways."""
+
+LOOPBACK_ONLY = (
+    "{option} {address}: whoever reaches it sees names of pods and nodes: expected a certificate, "
+    "its key and the authority of client certificates; or a loopback address"
+)
+
+Answer: TypeAlias = Callable[[Any], Awaitable[object]]
+"""Answers a question of the page, given as decoded JSON."""
+
+_log = logging.getLogger(__name__)
+
+
+class BoardServer:
+    """Serves until closed; `port` is the one it got, for those who asked for any."""
+
+    def __init__(
+        self,
+        address: str,
+        feed: Feed,
+        *,
+        answers: dict[str, Answer],
+        certificates: Certificates | None = None,
+        clock: Clock | None = None,
+        option: str = "--address",
+    ) -> None:
+        loopback = addresses.is_loopback(address)
+        if not loopback and (certificates is None or not certificates.clients_are_checked):
+            raise InputError(LOOPBACK_ONLY.format(option=option, address=address))
+        self._feed = feed
+        self._certificates = certificates
+        self._clock = clock or SystemClock()
+        self._loopback = loopback
+        self._host = addresses.split(address)[0] or "localhost"
+        self._closing = asyncio.Event()
+        application = web.Application(
+            client_max_size=_LARGEST_BODY, middlewares=[_headed, self._guarded]
+        )
+        router = application.router
+        router.add_get("/", self._asset)
+        router.add_get("/static/{path:.+}", self._asset)
+        router.add_get("/api/state", self._state)
+        router.add_get("/api/changes", self._changes)
+        asked = HttpQuestions(
+            clock=self._clock, certificates=certificates, largest_body=_LARGEST_BODY, at_once=4
+        )
+        for name, answer in answers.items():
+            router.add_post(f"/api/{name}", asked.handler(_question(answer)))
+        self._listener = Listener(address, application, certificates=certificates, limits=_LIMITS)
+
+    @property
+    def port(self) -> int:
+        return self._listener.port
+
+    @property
+    def url(self) -> str:
+        scheme = "https" if self._certificates is not None else "http"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{scheme}://{host}:{self.port}/"
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Answer until the end of the block."""
+        await self._listener.start()
+        _log.info("board is served", extra={"port": self.port})
+        try:
+            yield
+        finally:
+            self._closing.set()
+            await self._listener.close()
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Not for pages of others, and not for who has no certificate where one is required."""
+        if self._certificates is not None:
+            stranger = self._certificates.refusal(certificate_of(request))
+            if stranger:
+                raise web.HTTPForbidden(text=f"{stranger}\n")
+        name = request.url.host or ""
+        if self._loopback and not addresses.is_loopback(f"{name}:0"):
+            # A name that somebody else lets point here would make this page theirs.
+            raise web.HTTPForbidden(text="expected a request to localhost\n")
+        origin = request.headers.get("Origin")
+        site = request.headers.get("Sec-Fetch-Site", "same-origin")
+        own = origin is None or origin.partition("://")[2] == request.host
+        if not own or (site not in ("same-origin", "none") and request.path != "/"):
+            raise web.HTTPForbidden(text="expected a request of this page itself\n")
+        return await handler(request)
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        found = assets.assets().get(request.match_info.get("path", ""))
+        if found is None:
+            raise web.HTTPNotFound
+        tag = f'"{found.tag}"'
+        headers = {
+            "Content-Type": found.content_type,
+            "Content-Encoding": "gzip",
+            "ETag": tag,
+            "Cache-Control": "no-cache",
+        }
+        if request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers={"ETag": tag})
+        return web.Response(body=found.content, headers=headers)
+
+    async def _state(self, _: web.Request) -> web.Response:
+        await self._feed.ready()
+        return web.Response(
+            body=self._feed.packed(),
+            headers={
+                "Content-Type": "application/json",
+                "Content-Encoding": "gzip",
+                "Cache-Control": "no-store",
+            },
+        )
+
+    async def _changes(self, request: web.Request) -> web.StreamResponse:
+        """Differences since a revision, as they come: an event stream."""
+        since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
+        if not since.isascii() or not since.isdigit():
+            raise web.HTTPBadRequest(text="since: expected a revision\n")
+        if self._feed.followers >= _READERS:
+            raise web.HTTPServiceUnavailable(text=f"{_READERS} are looking already\n")
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        )
+        await response.prepare(request)
+        with self._feed.followed(int(since)) as follower, suppress(ConnectionError):
+            await response.write(b"retry: 2000\n\n")
+            while not self._closing.is_set():
+                if follower.lost:
+                    await response.write(b"event: again\ndata: {}\n\n")
+                    break
+                try:
+                    async with self._clock.timeout(_HEARTBEAT):
+                        revision, part = await follower.parts.get()
+                except TimeoutError:
+                    await response.write(b": nothing new\n\n")
+                    continue
+                await response.write(b"id: %d\ndata: %s\n\n" % (revision, part))
+        return response
+
+
+def _question(answer: Answer) -> Callable[[bytes], Awaitable[Reply]]:
+    async def asked(body: bytes) -> Reply:
+        try:
+            question = msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise InputError(f"the question is not JSON: {error}") from None
+        return Reply(msgspec.json.encode(await answer(question), enc_hook=str))
+
+    return asked
+
+
+@web.middleware
+async def _headed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every answer says what a browser may do with it."""
+    try:
+        response: web.StreamResponse = await handler(request)
+    except web.HTTPException as error:
+        error.headers.update(_headers())
+        raise
+    if not response.prepared:
+        response.headers.update(_headers())
+    return response
+
+
+def _headers() -> dict[str, str]:
+    return {
+        "Content-Security-Policy": assets.security_policy(),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
