@@ -39,9 +39,13 @@ def decide(
     gates: Mapping[str, bool] | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
     judged: bool = True,
+    all_helped: bool = True,
     **options: object,
 ) -> Plan:
-    """What is decided for the objects, single or in lists; every plan is replayed as well."""
+    """What is decided for the objects, single or in lists; every plan is replayed as well.
+
+    Without `all_helped` it may leave out pods that a node could take.
+    """
     held: list[KubeObject] = []
     for one in objects:
         if isinstance(one, Iterable):
@@ -54,7 +58,7 @@ def decide(
         out_of_time=out_of_time,
     ).plan
     if judged:
-        for judge in (violations, missed):
+        for judge in (violations, missed) if all_helped else (violations,):
             asked = {"options": chosen, "features": version, "now": NOW, "memory": memory}
             assert judge(held, plan, **asked) == []  # type: ignore[arg-type]
     return plan

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tonnage.cli import console, podlists
+from tonnage.cli import console, gang_table, podlists
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
 from tonnage.objects.phrases import counted, listed
@@ -29,6 +29,7 @@ def print_plan(made: Decision, *, wide: bool) -> None:
         prices = {one.id: one.price_per_hour for one in made.inputs.groups}
         _print_purchases(made, prices)
         _print_bounds(plan, prices)
+    gang_table.print_gangs(plan, most=None if wide else _ROWS)
     if wide:
         _print_placements(plan)
     if plan.not_helped:

@@ -23,9 +23,11 @@ from tonnage.groups.catalogue.formulas import GCE_OVERRIDE_LABEL
 from tonnage.groups.daemons import DAEMON_ANNOTATION, MIRROR_ANNOTATION, plugin_of
 from tonnage.objects import (
     buffers,
+    gangs,
     meta,
     nodes,
     pods,
+    provisioning,
     scenarios,
     storage,
     volume_sources,
@@ -52,6 +54,7 @@ OUR_PREFIXES = ("tonnage.dev/", "cluster-autoscaler.kubernetes.io/")
 KEPT_ANNOTATIONS = frozenset(
     {
         DAEMON_ANNOTATION,
+        gangs.KUEUE_TOTAL_ANNOTATION,
         storage.BIND_COMPLETED_ANNOTATION,
         storage.MIGRATED_PLUGINS_ANNOTATION,
         storage.OPT_IN_ANNOTATION,
@@ -60,6 +63,8 @@ KEPT_ANNOTATIONS = frozenset(
 RENAMED_ANNOTATIONS = frozenset(
     {
         MIRROR_ANNOTATION,
+        provisioning.CONSUME_ANNOTATION,
+        provisioning.OLD_CONSUME_ANNOTATION,
         storage.CLASS_ANNOTATION,
         storage.SELECTED_NODE_ANNOTATION,
         "kubernetes.io/azure-file-resource-group",
@@ -319,6 +324,7 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
         "node_affinity_policy", "node_taints_policy", "match_label_keys",
     ),
     **_fields(pods.SchedulingGate, _kept, "name"),
+    **_fields(pods.SchedulingGroup, _name, "pod_group_name"),
     **_fields(pods.ResourceClaimReference, _name, "name"),
     **_fields(pods.PodSpec, _name, "node_name"),
     **_fields(pods.PodSpec, _labels, "node_selector"),
@@ -379,6 +385,10 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
     **_fields(workloads.LeaseSpec, _name, "holder_identity"),
     **_fields(workloads.LeaseSpec, _kept, "acquire_time", "renew_time"),
     **_fields(buffers.PodTemplateReference, _name, "name"),
+    **_fields(
+        provisioning.ProvisioningRequestSpec, _kept, "provisioning_class_name", "parameters"
+    ),
+    **_fields(provisioning.ProvisioningRequestStatus, _labels, "provisioning_class_details"),
     **_fields(buffers.ScalableReference, _kept, "api_group", "kind"),
     **_fields(buffers.ScalableReference, _name, "name"),
     **_fields(buffers.CapacityBufferSpec, _kept, "provisioning_strategy", "limits"),

@@ -8,6 +8,7 @@ import msgspec
 
 from tonnage.groups.node_state import States
 from tonnage.groups.options import Options
+from tonnage.objects.gangs import AnyPodGroup, CoschedulingPodGroup, WorkloadPodGroup
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.scenarios import NodeGroup
@@ -26,6 +27,7 @@ class ClusterState(NamedTuple):
     `pods_by_node` and `pod`, by namespace/name, are asked for few pods only, `pods_without_node`
     once for each decision. The snapshot holds no finished and no expendable pods; `as_counted`
     says what it is fed. `states` keeps what was read of nodes from one decision to the next.
+    `pod_groups` say which pods are of use only together.
     """
 
     snapshot: Snapshot
@@ -38,6 +40,7 @@ class ClusterState(NamedTuple):
     pod: Callable[[str], Pod | None]
     pods_without_node: Callable[[], Iterable[PodRecord]]
     states: States
+    pod_groups: Collection[AnyPodGroup] = ()
 
     @classmethod
     def of(
@@ -71,6 +74,10 @@ class ClusterState(NamedTuple):
             pod=by_key.get,
             pods_without_node=snapshot.pending_pods,
             states=States(),
+            pod_groups=[
+                *_of_kind(objects, WorkloadPodGroup),
+                *_of_kind(objects, CoschedulingPodGroup),
+            ],
         )
 
 

@@ -8,7 +8,16 @@ from typing import TypeAlias
 
 import msgspec
 
-from tonnage.objects import buffers, nodes, pods, scenarios, storage, workloads
+from tonnage.objects import (
+    buffers,
+    gangs,
+    nodes,
+    pods,
+    provisioning,
+    scenarios,
+    storage,
+    workloads,
+)
 from tonnage.objects.meta import OwnerReference
 
 KubeObject: TypeAlias = (
@@ -35,6 +44,9 @@ KubeObject: TypeAlias = (
     | workloads.Lease
     | buffers.CapacityBuffer
     | buffers.PodTemplate
+    | gangs.WorkloadPodGroup
+    | gangs.CoschedulingPodGroup
+    | provisioning.ProvisioningRequest
     | scenarios.NodeGroup
     | scenarios.Scenario
 )
@@ -88,10 +100,11 @@ def _row(
     *,
     namespaced: bool,
     optional: bool = False,
+    kind: str = "",
 ) -> Kind:
     group, _, version = api_version.rpartition("/")
     return Kind(
-        kind=type_.__name__,
+        kind=kind or type_.__name__,
         group=group,
         version=version,
         plural=plural,
@@ -130,6 +143,29 @@ ALL: tuple[Kind, ...] = (
         buffers.CapacityBuffer,
         namespaced=True,
         optional=True,
+    ),
+    _row(
+        "autoscaling.x-k8s.io/v1",
+        "provisioningrequests",
+        provisioning.ProvisioningRequest,
+        namespaced=True,
+        optional=True,
+    ),
+    _row(
+        "scheduling.k8s.io/v1beta1",
+        "podgroups",
+        gangs.WorkloadPodGroup,
+        namespaced=True,
+        optional=True,
+        kind="PodGroup",
+    ),
+    _row(
+        "scheduling.x-k8s.io/v1alpha1",
+        "podgroups",
+        gangs.CoschedulingPodGroup,
+        namespaced=True,
+        optional=True,
+        kind="PodGroup",
     ),
     _row(scenarios.API_VERSION, "nodegroups", scenarios.NodeGroup, namespaced=False),
     _row(scenarios.API_VERSION, "scenarios", scenarios.Scenario, namespaced=False),

@@ -114,6 +114,12 @@ class SchedulingGate(Record, frozen=True, kw_only=True):
     name: str
 
 
+class SchedulingGroup(Record, frozen=True, kw_only=True):
+    """The PodGroup that the pod is of, in the server's own API."""
+
+    pod_group_name: str = ""
+
+
 class ResourceClaimReference(Record, frozen=True, kw_only=True):
     name: str = ""
 
@@ -135,6 +141,7 @@ class PodSpec(Record, frozen=True, kw_only=True):
     preemption_policy: str = ""
     restart_policy: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
     resource_claims: tuple[ResourceClaimReference, ...] = ()
     host_network: bool = False
     host_users: bool | None = None

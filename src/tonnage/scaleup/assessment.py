@@ -14,7 +14,8 @@ from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
 from tonnage.objects import durations, timestamps, volumes
 from tonnage.objects.phrases import listed
-from tonnage.scaleup import headroom, underway
+from tonnage.scaleup import gangs, headroom, underway
+from tonnage.scaleup.gangs import Gang
 from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -35,6 +36,8 @@ class Assessment(NamedTuple):
     """Drivers of the pods' volumes, for which every template got a limit."""
     not_published_yet: Mapping[str, str] = MappingProxyType({})
     """Nodes, with their groups, whose storage may be there before it is published."""
+    gangs: Sequence[Gang] = ()
+    """Those among the pending pods; their members are pending too."""
 
     def told(self, *, skipped: dict[str, str], upcoming: dict[str, int]) -> "Assessment":
         """The same with what whoever made the requests knows of the groups."""
@@ -53,10 +56,21 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
     counted = [
         record
         for record in sorted(_unplaced(inputs, without_node), key=attrgetter("order"))
-        if not record.pod_class.gates and not _too_young(record, options, now)
+        if _may_count(record, (), options, now)
     ]
     waiting = _waiting(counted, snapshot, options, now)
     pending = [record for record in counted if record not in waiting] if waiting else counted
+    sorted_out = gangs.sort_out(
+        inputs,
+        pending,
+        without_node,
+        may_count=lambda record: _may_count(record, waiting, options, now),
+    )
+    if sorted_out.gangs:
+        pending = [
+            *sorted_out.single,
+            *(record for gang in sorted_out.gangs for record in gang.members),
+        ]
     wanted = frozenset((*_wanted_drivers(snapshot, pending), *headroom.drivers(inputs)))
     same = next((one for one in known if one.wanted == wanted), None)
     if same is None:
@@ -69,7 +83,9 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
     told = tuple(_about_waiting(waiting, options))
     reservations = _reservations(inputs, without_node, pending)
     fresh = underway.not_published_yet(inputs, assessed, built.by_group)
-    return Assessment(inputs, pending, built, assessed, told, reservations, wanted, fresh)
+    return Assessment(
+        inputs, pending, built, assessed, told, reservations, wanted, fresh, sorted_out.gangs
+    )
 
 
 def _unplaced(inputs: Inputs, without_node: Iterable[PodRecord]) -> Iterable[PodRecord]:
@@ -102,6 +118,18 @@ def _reservations(
         for entry in underway.being_bound(inputs.cluster.snapshot, others, now=inputs.now):
             found.hold(entry)
     return found
+
+
+def _may_count(
+    record: PodRecord, waiting: Sequence[PodRecord], options: Options, now: float
+) -> bool:
+    """Whether the pod is to be decided on, if its claims are bound as they should be."""
+    return (
+        record.pending
+        and not record.pod_class.gates
+        and not _too_young(record, options, now)
+        and record not in waiting
+    )
 
 
 def _too_young(record: PodRecord, options: Options, now: float) -> bool:

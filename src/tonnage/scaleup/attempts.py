@@ -164,4 +164,4 @@ class Attempts:
             if first:
                 yield group.part(slice(first), rank=-self._since[id(group.footprint)])
             if first < group.size:
-                yield group.part(slice(first, None))
+                yield group.part(slice(first, None), rank=group.rank)

@@ -15,7 +15,7 @@ from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
-from tonnage.scaleup import assessment, headroom, planner, pod_groups, underway
+from tonnage.scaleup import assessment, gang_plan, headroom, planner, pod_groups, underway
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
@@ -94,13 +94,17 @@ def request(
         )
     assessed.reservations.place(snapshot)
     features = as_decided(inputs.features, options)
+    pending = pod_groups.group(
+        snapshot,
+        assessed.pending,
+        ledger=() if options.as_upstream else storage_ledger.tracked(snapshot.storage),
+        parts=gang_plan.parts(assessed.gangs),
+    )
+    pending, gangs = gang_plan.taken_out(pending, assessed.gangs)
     return Request(
         snapshot=snapshot,
-        pending=pod_groups.group(
-            snapshot,
-            assessed.pending,
-            ledger=() if options.as_upstream else storage_ledger.tracked(snapshot.storage),
-        ),
+        pending=pending,
+        gangs=gangs,
         groups=inputs.groups,
         templates=assessed.templates.by_group,
         skipped=_skipped(assessed.readiness) if inputs.skipped is None else inputs.skipped,

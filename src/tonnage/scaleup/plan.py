@@ -78,6 +78,17 @@ class NotHelped(_Whole, frozen=True, kw_only=True):
     reasons: tuple[GroupReason, ...] = ()
 
 
+class GangOutcome(_Whole, frozen=True, kw_only=True):
+    """A gang among the pods: helped whole, or not at all and why."""
+
+    gang: str
+    minimum: int
+    running: int
+    pods: tuple[str, ...]
+    helped: bool
+    reason: str = ""
+
+
 class SetApart(_Whole, frozen=True, kw_only=True):
     """A pod that was decided on after all others and alone, or not at all for want of time."""
 
@@ -167,6 +178,8 @@ class Plan(_Whole, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     headroom: tuple[KeptRoomPlan, ...] | msgspec.UnsetType = msgspec.UNSET
     """Only where room is to be kept ready."""
+    gangs: tuple[GangOutcome, ...] | msgspec.UnsetType = msgspec.UNSET
+    """There only where pods of gangs wait."""
 
     @property
     def kept_rooms(self) -> tuple[KeptRoomPlan, ...]:

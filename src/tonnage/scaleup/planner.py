@@ -14,6 +14,7 @@ from tonnage.scaleup import (
     balancing,
     costly_pods,
     expanders,
+    gang_plan,
     option_estimates,
     orders,
     outcome,
@@ -45,8 +46,12 @@ def plan(request: Request) -> Plan:
     Who goes first decides who is left out and what is left to buy for, so several attempts are
     planned to the end and the best plan is kept, unless one cannot be bettered.
     """
-    best = _best(request)
-    return prepaid.without_buying(request, best, plan_anew=_best) or best
+    best = _whole(request)
+    return prepaid.without_buying(request, best, plan_anew=_whole) or best
+
+
+def _whole(request: Request, *, most_attempts: int | None = None) -> Plan:
+    return gang_plan.plan(request, _best, most_attempts=most_attempts)
 
 
 def _best(request: Request, *, most_attempts: int | None = None) -> Plan:

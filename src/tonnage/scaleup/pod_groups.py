@@ -7,7 +7,8 @@ sets its pod apart.
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tonnage.objects import intree, volumes
@@ -68,12 +69,17 @@ class Placed(NamedTuple):
 
 
 def group(
-    snapshot: Snapshot, pending: Iterable[PodRecord], *, ledger: Collection[str] = ()
+    snapshot: Snapshot,
+    pending: Iterable[PodRecord],
+    *,
+    ledger: Collection[str] = (),
+    parts: Mapping[str, Hashable] = MappingProxyType({}),
 ) -> list[PodGroup]:
     """Sort pending pods into groups, each in the order of its first member.
 
     `ledger` are storage classes whose volumes take of what nodes have. Where some volume that is
-    there may serve such a claim, it depends on the node whether it takes anything.
+    there may serve such a claim, it depends on the node whether it takes anything. Pods of
+    different `parts`, by namespace/name, are not put together.
     """
     records = list(pending)
     shared = _shared_claims(snapshot, records)
@@ -84,6 +90,8 @@ def group(
         if ledger and record.volumes and _may_be_served(snapshot, record, ledger):
             facts = None
         key: Hashable = (record.pod_class.identity, facts)
+        if parts:
+            key = (key, parts.get(record.key))
         if facts is None:
             key = record.key
             lone.add(key)

@@ -205,4 +205,5 @@ def _told(best: Plan, found: Plan, names: Names) -> Plan:
             for one in found.not_helped
         ),
         bounds=Bounds(nodes=0, cost_per_hour=None, gap=0.0),
+        gangs=found.gangs,
     )

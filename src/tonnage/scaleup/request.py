@@ -1,6 +1,6 @@
 """What the planner is asked: the cluster as it is to be taken, and how to decide."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -9,6 +9,7 @@ from tonnage.groups.options import Options
 from tonnage.rules.features import Features
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
+from tonnage.scaleup.gangs import Gang
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -17,10 +18,19 @@ AskingOutside: TypeAlias = Callable[[Callable[[str], Sequence[PodRecord]]], Mapp
 """Makes expanders that ask somebody else, from a way to ask for the pods of a group's option."""
 
 
+class GangRequest(NamedTuple):
+    """A gang, with its pods in groups: those it needs first, then those it could do without."""
+
+    gang: Gang
+    groups: Sequence[PodGroup]
+    shape: Hashable
+
+
 class Request(NamedTuple):
     """Everything a decision is made from. `out_of_time` may end it early with a partial plan.
 
-    `own_time` is what pods have that are set apart for their complexity.
+    `own_time` is what pods have that are set apart for their complexity. Pods of `gangs` are not
+    among the pending ones.
 
     `upcoming` are nodes to count on that are not there yet, by group; `coming_up` nodes that are
     there in part, each with its group. `reservations` is what others have taken already; pods
@@ -39,6 +49,7 @@ class Request(NamedTuple):
     reservations: Reservations
     coming_up: Mapping[str, str] = MappingProxyType({})
     headroom: Sequence[PodGroup] = ()
+    gangs: Sequence[GangRequest] = ()
     warnings: Sequence[str] = ()
     out_of_time: Callable[[], bool] = lambda: False
     own_time: OwnTime = OwnTime()

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tonnage.objects.gangs import GangName
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.volumes import NO_SLOTS, PodVolume, Slots
@@ -26,7 +27,8 @@ class NodeRecord(NamedTuple):
 class PodRecord(msgspec.Struct, gc=False, eq=False):
     """A pod the snapshot knows. `row` is where it is placed, or NOWHERE.
 
-    `pin` is the only node that a pod of a pinned class may go to. There is one for every pod
+    `pin` is the only node that a pod of a pinned class may go to, `gang` the pods that are of use
+    only together with it. There is one for every pod
     of the cluster, so it is small and the garbage collector passes it over: it is in no cycle.
     """
 
@@ -40,6 +42,7 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
     pin: str | None = None
     row: int = NOWHERE
     slots: Slots = NO_SLOTS
+    gang: GangName | None = None
     _claims: tuple[WaitingClaim, ...] | None = None
 
     @property
@@ -62,6 +65,7 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
             nominated="",
             order=self.order,
             pin=self.pin,
+            gang=self.gang,
         )
 
     def waiting_claims(self, known: WaitingClaims) -> tuple[WaitingClaim, ...] | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tonnage.objects import limit_keys, volumes
+from tonnage.objects import gangs, limit_keys, volumes
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace, Node
@@ -347,6 +347,7 @@ class Snapshot:
             nominated=pod.status.nominated_node_name,
             order=self.next_order(),
             pin=classes.pinned_node(pod.spec.affinity) if pod_class.pinned else None,
+            gang=gangs.gang_of(pod),
         )
 
     def pending_pods(self) -> list[PodRecord]:
