@@ -28,6 +28,7 @@ class KeepCode(StrEnum):
     MIN_RESOURCES = "min-resources-reached"
     ALL_OR_NOTHING = "group-only-whole"
     COMING_UP = "coming-up"
+    KEPT_ROOM = "room-kept-ready"
     NOT_THIS_TIME = "not-this-time"
 
 
@@ -81,6 +82,7 @@ NODE_REASONS: dict[KeepCode, Spellings] = {
         "AtomicScaleDownFailed", "atomic_node_group_scale_down_failed"
     ),
     KeepCode.COMING_UP: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
+    KeepCode.KEPT_ROOM: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
     KeepCode.NOT_THIS_TIME: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
 }
 

@@ -18,6 +18,7 @@ def of(
     shares: Utilisation | None,
     unplaced: str | None,
     zones: VolumeZones,
+    kept_room: str = "",
 ) -> str | None:
     """What to change; `None` where only time helps."""
     group = facts.group.id if facts.group is not None else ""
@@ -42,6 +43,8 @@ def of(
             reach = zones.last_on(facts)
             volume = f"volume {reach.volume}" if reach is not None else "its volumes"
             return f"another node that {volume} can be used on, or a group that can bring one"
+        case KeepCode.KEPT_ROOM:
+            return f"less room to be kept ready for {kept_room}"
         case KeepCode.MIN_RESOURCES:
             return "a smaller minimum in coresTotal or memoryTotal"
         case KeepCode.ALL_OR_NOTHING:

@@ -7,6 +7,7 @@ import numpy as np
 
 from tonnage.groups import slot_pools
 from tonnage.groups.readiness import READY
+from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod
 from tonnage.objects.timestamps import rfc3339
 from tonnage.rules import pipeline
@@ -15,6 +16,7 @@ from tonnage.scaledown import (
     codes,
     cures,
     eligibility,
+    kept_room,
     rehearsal,
     selection,
     timers,
@@ -118,6 +120,7 @@ class _DecisionRound:
         self._codes: dict[str, KeepCode] = {}
         self._until: dict[str, float] = {}
         self._unplaced: dict[str, str] = {}
+        self._kept_rooms: dict[str, str] = {}
 
     def run(self) -> ScaleDownDecision:
         contenders = self._contenders()
@@ -127,6 +130,7 @@ class _DecisionRound:
         for one in self._facts.values():
             if one.row in waited_for:
                 self._codes.setdefault(one.name, KeepCode.NOT_THIS_TIME)
+        contenders = self._without_kept_room(contenders)
         could_go = self._choose(contenders, self._cache.could_go)
         unneeded = [
             one.facts.name
@@ -167,7 +171,7 @@ class _DecisionRound:
             return None
         contenders = self._contenders()
         self._look_at_kinds(contenders)
-        chosen = self._choose(contenders)
+        chosen = self._choose(self._without_kept_room(contenders))
         self._note_refused(chosen)
         state = timers.renewed(self._inputs.state, (), self._inputs.now)
         for removal in waves.schedule(chosen.removals, self._options):
@@ -214,6 +218,15 @@ class _DecisionRound:
             order=order,
         )
         return {placed.row for placed in fits if placed.row in last}
+
+    def _without_kept_room(self, contenders: Sequence[Contender]) -> list[Contender]:
+        """Those that no room that is kept ready is on; it is from here on."""
+        held = kept_room.hold(self._inputs, contenders, self._usable)
+        for one in contenders:
+            if one.facts.row in held:
+                self._codes[one.facts.name] = KeepCode.KEPT_ROOM
+                self._kept_rooms[one.facts.name] = listed(held[one.facts.row])
+        return [one for one in contenders if one.facts.row not in held]
 
     def _choose(
         self, contenders: Sequence[Contender], kept: KeptChoice | None = None
@@ -340,6 +353,7 @@ class _DecisionRound:
         return self._codes.get(name) not in (
             KeepCode.NO_PLACE,
             KeepCode.NOT_THIS_TIME,
+            KeepCode.KEPT_ROOM,
             KeepCode.MIN_SIZE,
             KeepCode.ALL_OR_NOTHING,
             None,
@@ -396,7 +410,7 @@ class _DecisionRound:
             code=code.value,
             pod=blocker.pod if blocker is not None else unplaced,
             pod_reason=blocker.reason if blocker is not None else None,
-            message=known.message or _MESSAGES.get(code),
+            message=known.message or self._kept_rooms.get(facts.name) or _MESSAGES.get(code),
             since=rfc3339(since) if since is not None else None,
             until=rfc3339(until) if until is not None else None,
             frees=cures.of(
@@ -406,6 +420,7 @@ class _DecisionRound:
                 shares=known.utilisation,
                 unplaced=unplaced,
                 zones=self._zones,
+                kept_room=self._kept_rooms.get(facts.name, ""),
             ),
         )
 

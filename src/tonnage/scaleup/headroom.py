@@ -99,10 +99,10 @@ def features_for(features: Features) -> Features:
     return msgspec.structs.replace(features, more_rules=(*features.more_rules, KEPT_SLOTS))
 
 
-def chunks(inputs: Inputs, templates: Mapping[str, Template]) -> Chunks:
+def chunks(inputs: Inputs, templates: Mapping[str, Template], *, ledger: bool = True) -> Chunks:
     """The chunks of all rooms; their claims are in the snapshot from here on, until the trial ends.
 
-    `templates` tell of zones that have no node yet.
+    `templates` tell of zones that have no node yet. Without a `ledger` claims are not added up.
     """
     if not is_wanted(inputs):
         return NO_CHUNKS
@@ -136,8 +136,9 @@ def chunks(inputs: Inputs, templates: Mapping[str, Template]) -> Chunks:
             records += made
             if made:
                 wanted[headroom.of_chunk(made[0].key).title] = len(made)
-    ledger = () if options.as_upstream else storage_ledger.tracked(snapshot.storage)
-    return Chunks(pod_groups.group(snapshot, records, ledger=ledger), wanted, warnings)
+    counted = ledger and not options.as_upstream
+    classes = storage_ledger.tracked(snapshot.storage) if counted else ()
+    return Chunks(pod_groups.group(snapshot, records, ledger=classes), wanted, warnings)
 
 
 def _pods_of_room(snapshot: Snapshot, room: KeptRoom) -> list[Pod]:
