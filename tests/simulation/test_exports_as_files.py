@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.docs.blocks import REPOSITORY
 from tonnage.cli.app import program
 
 NODE = {
@@ -109,3 +110,24 @@ def test_the_pods_of_a_set_stay_its_pods(tmp_path: Path) -> None:
 def test_why_nothing_was_decided_is_said(tmp_path: Path) -> None:
     problems = json.loads(play(tmp_path, "x.json", json.dumps(EXPORT).encode()).stdout)["problems"]
     assert any("nothing was decided: there are no node groups" in one for one in problems)
+
+
+def test_our_own_example_plays_from_its_export_and_from_its_files(tmp_path: Path) -> None:
+    example = REPOSITORY / "examples" / "two-databases"
+    export = tmp_path / "two-databases.json"
+    CliRunner().invoke(program, ["export", str(export), "-f", str(example)])
+    (tmp_path / "manifests").symlink_to(example)
+    for files in ("two-databases.json", "manifests"):
+        simulation = {
+            "apiVersion": "tonnage.dev/v1alpha1",
+            "kind": "Simulation",
+            "metadata": {"name": "replayed"},
+            "spec": {"duration": "2m", "files": [files]},
+        }
+        (tmp_path / "s.yaml").write_text(json.dumps(simulation))
+        result = CliRunner().invoke(program, ["simulate", str(tmp_path / "s.yaml"), "-o", "json"])
+        assert result.exit_code == 0, result.output
+        timeline = json.loads(result.stdout)
+        assert timeline["summary"]["podsCreated"] == 8
+        (unplayed,) = timeline["problems"]
+        assert "did not register disk.csi.azure.com, file.csi.azure.com" in unplayed

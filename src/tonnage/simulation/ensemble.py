@@ -18,6 +18,7 @@ from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import EmbeddedWorld
 from tonnage.errors import TonnageError
 from tonnage.groups import node_group_objects
+from tonnage.objects.phrases import listed
 from tonnage.report.timeline import Decided, Mark, Sample, Summary, Timeline
 from tonnage.rules import features, opt_in
 from tonnage.rules.features import Features
@@ -176,6 +177,21 @@ class Ensemble:
             yield "no node group has a price"
         if not decisions:
             yield f"nothing was decided: {self._why_nothing()}"
+        elif unplayed := self._unplayed_drivers():
+            yield (
+                f"new nodes did not register {listed(unplayed)}, which nodes or templates list:"
+                " name each driver, with its limit, in drivers of spec.world"
+            )
+
+    def _unplayed_drivers(self) -> list[str]:
+        """CSI drivers of nodes and templates that nobody plays on the nodes that are bought."""
+        specs = [one.spec.template.csi_node for one in self.simulation.groups if one.spec.template]
+        names = {entry.name for one in specs if one is not None for entry in one.spec.drivers}
+        for tree in self.simulation.objects:
+            if tree["kind"] == "CSINode":
+                entries = (tree.get("spec") or {}).get("drivers") or ()
+                names |= {entry["name"] for entry in entries}
+        return sorted(names - {driver.name for driver in self._spec.world.drivers})
 
     def _why_nothing(self) -> str:
         """Why the autoscaler asked for nothing in all this time."""

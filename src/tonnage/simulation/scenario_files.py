@@ -225,7 +225,15 @@ def _checked(tree: Tree, where: Where) -> object:
 
 
 def _from_files(path: Path, where: Where) -> Iterator[tuple[Tree, Where]]:
-    """Manifests of a file or a directory; lists and Scenarios are taken apart."""
+    """Manifests of a file or a directory, Namespaces first; those that are missing are assumed."""
+    found = list(_documents_of(path, where))
+    for namespace in _missing_namespaces([tree for tree, _ in found]):
+        yield namespace, where
+    yield from sorted(found, key=lambda one: one[0]["kind"] != "Namespace")
+
+
+def _documents_of(path: Path, where: Where) -> Iterator[tuple[Tree, Where]]:
+    """The objects in order; lists and Scenarios are taken apart."""
     try:
         for source in sources.find([path]):
             for document in _documents(sources.read(source), source.name):
@@ -248,8 +256,6 @@ def _taken_apart(
         spec = value.get("spec")
         items = spec.get("objects") if isinstance(spec, dict) else None
         objects = items if isinstance(items, list) else []
-        for namespace in _missing_namespaces(objects):
-            yield namespace, where
         uids = {item["metadata"].get("uid") for item in objects if _has_metadata(item)}
         # Owners first: whoever they own is told their new uid.
         for position, item in sorted(enumerate(objects), key=lambda one: _rank(one[1])):
@@ -265,12 +271,10 @@ def _taken_apart(
         yield _new(_manifest({**(kind or {}), **value}, where)), where
 
 
-def _missing_namespaces(objects: list[Any]) -> Iterator[Tree]:
-    """Those that objects of a Scenario live in: an export need not have objects for them."""
-    metas = [(item.get("kind"), item.get("metadata")) for item in objects if isinstance(item, dict)]
-    there = {meta.get("name") for kind, meta in metas if kind == "Namespace" and meta}
-    used = dict.fromkeys(meta.get("namespace") for _, meta in metas if isinstance(meta, dict))
-    for name in used:
+def _missing_namespaces(objects: list[Tree]) -> Iterator[Tree]:
+    """Those that objects live in: neither an export nor a repository need have them."""
+    there = {tree["metadata"]["name"] for tree in objects if tree["kind"] == "Namespace"}
+    for name in dict.fromkeys(tree["metadata"].get("namespace") for tree in objects):
         if name and name not in there and name not in _OWN_NAMESPACES:
             yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
