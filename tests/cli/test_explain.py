@@ -388,7 +388,7 @@ def test_without_files_and_without_a_kubeconfig_files_are_asked_for(
     for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert (run().exit_code, "--filename" in run().stderr) == (2, True)
+    assert (run().exit_code, "give files with -f FILE" in run().stderr) == (2, True)
 
 
 def test_legacy_limits_come_from_the_node(written: Written) -> None:

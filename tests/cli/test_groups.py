@@ -66,7 +66,7 @@ def test_a_plan_without_groups_says_how_to_get_some(written: Written) -> None:
 def test_a_cluster_that_shows_no_groups_is_one_error(written: Written) -> None:
     result = run("groups", "discover", "-f", written(make.node("n1")))
     assert result.exit_code == 2
-    assert "no node group found by nodes: 1 nodes were read" in result.stderr
+    assert "no node group found by nodes: 1 node read; add --group-label KEY" in result.stderr
 
 
 def test_a_label_of_ones_own_names_groups(written: Written) -> None:

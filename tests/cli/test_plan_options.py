@@ -154,7 +154,7 @@ def test_a_list_may_be_written_with_commas(written: Written) -> None:
 
 def test_an_unknown_expander_is_refused(written: Written) -> None:
     result = run("-f", written(*cluster()), "--expander", "cheapest")
-    assert (result.exit_code, "'cheapest' is none; expected" in result.stderr) == (2, True)
+    assert (result.exit_code, "no expander 'cheapest'; expected" in result.stderr) == (2, True)
 
 
 def test_a_plan_that_ran_out_of_time_says_so(written: Written) -> None:

@@ -89,7 +89,7 @@ def test_kinds_are_listed_with_who_prints_them() -> None:
 
 def test_an_unknown_kind_is_one_error_with_near_ones() -> None:
     result = run("schema", "Plam")
-    assert (result.exit_code, "there are: Plan" in result.stderr) == (2, True)
+    assert (result.exit_code, "near matches: Plan" in result.stderr) == (2, True)
 
 
 def test_the_documentation_has_all_fields() -> None:

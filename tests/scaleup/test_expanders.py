@@ -96,9 +96,13 @@ def test_choice(names: str, options: list[Option], expected: set[str | None]) ->
 
 
 WRONG = [
-    ("a name that is none", "least-wast", "'least-wast' is none; expected one or more of least-"),
-    ("no name", "", "'' is none; expected one or more of"),
-    ("a trailing comma", "price,", "'' is none"),
+    (
+        "a name that is none",
+        "least-wast",
+        "no expander 'least-wast'; expected one or more of least-",
+    ),
+    ("no name", "", "no expander ''; expected one or more of"),
+    ("a trailing comma", "price,", "no expander ''"),
     ("a name twice", "price,priority,price", "price is named twice"),
     ("something after random", "random,price", "price comes after random"),
     ("grpc without a server", "grpc", "grpc needs the address of its server"),

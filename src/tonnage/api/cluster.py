@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from tonnage import files
-from tonnage.api import overview, slots, stranded_capacity
+from tonnage.api import missing_classes, overview, slots, stranded_capacity
 from tonnage.api.overview import Overview
 from tonnage.errors import InputError
 from tonnage.groups.cluster_state import ClusterState
@@ -25,6 +25,7 @@ from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
 from tonnage.objects.phrases import near_keys
 from tonnage.objects.pods import FINISHED, Pod
+from tonnage.objects.storage import StorageClass
 from tonnage.objects.volumes import VolumeUse
 from tonnage.rules import features, opt_in, pipeline
 from tonnage.rules.features import Features
@@ -213,6 +214,13 @@ class Cluster:
     def features(self) -> Features:
         """The version and gates that pods are judged by."""
         return opt_in.settled(self._version, self._enforcement, seen=self._seen)
+
+    @property
+    def missing_classes(self) -> dict[str, tuple[str, ...]]:
+        """StorageClasses that do not exist, with the claims of pending pods that ask for them."""
+        if StorageClass.__name__ in self.unread:
+            return {}
+        return missing_classes.of(self._objects)
 
     @cached_property
     def _state(self) -> ClusterState:

@@ -140,9 +140,13 @@ class Program(LazyGroup):
             return run()
         try:
             code: Any = run()
+        except click.exceptions.NoArgsIsHelpError as error:
+            for line in error.format_message().splitlines():
+                console.echo(line, err=True)
+            sys.exit(EXIT_INPUT)
         except click.UsageError as error:
             help_of = error.ctx.command_path if error.ctx is not None else "tonnage"
-            _complain(f"{error.format_message()} See {help_of} --help")
+            _complain(f"{_sentence(error.format_message())} See {help_of} --help")
             sys.exit(EXIT_INPUT)
         except click.ClickException as error:
             _complain(error.format_message())
@@ -195,6 +199,12 @@ def program(ctx: click.Context, color: str) -> None:
 def main() -> None:
     """Run the command line and exit."""
     program(prog_name="tonnage")
+
+
+def _sentence(message: str) -> str:
+    """With its full stop, so that another one can follow."""
+    text = message.rstrip()
+    return text if text.endswith((".", "?", "!", ")")) else f"{text}."
 
 
 def _complain(message: str) -> None:

@@ -106,14 +106,13 @@ def board(
             filenames, lenient=lenient, kubeconfig=kubeconfig, context=context, beside=node_groups
         )
         if discover or group_label:
-            found = group_discovery.discover(
-                loaded.objects,
+            loaded = group_discovery.with_discovered(
+                loaded,
                 group_discovery.GroupSource(label=group_label),
                 filenames=filenames,
                 kubeconfig=kubeconfig,
                 context=context,
             )
-            loaded = group_discovery.joined(loaded, found)
         cluster = plan_settings.cluster_of(
             loaded, settings, kubernetes_version=kubernetes_version, feature_gates=feature_gates
         )

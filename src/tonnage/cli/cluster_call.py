@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from tonnage.cli import cluster_errors, cluster_source
+from tonnage.cli import cluster_access, cluster_errors, cluster_source
 from tonnage.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ def talk(
     """What becomes of it."""
     import asyncio
 
-    from tonnage.cluster import config, errors
+    from tonnage.cluster import errors
     from tonnage.service import connections
 
-    access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
+    access = cluster_access.find(kubeconfig=kubeconfig, context=context)
 
     async def main() -> T:
         async with connections.connected(

@@ -12,8 +12,10 @@ import click
 
 from tonnage.cli import completion, console, durations, watch
 from tonnage.errors import InputError
+from tonnage.objects.phrases import listed
 
 if TYPE_CHECKING:
+    from tonnage.api import Cluster
     from tonnage.files import Loaded
     from tonnage.rules.opt_in import Enforcement
 
@@ -94,7 +96,7 @@ context_option = click.option(
     "--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]"
 )
 lenient_option = click.option(
-    "--lenient", is_flag=True, help="Leave out objects that cannot be used, and say which."
+    "--lenient", is_flag=True, help="Skip invalid objects, and name them."
 )
 version_option = click.option(
     "--kubernetes-version",
@@ -107,12 +109,12 @@ gates_option = click.option(
     metavar="NAME=BOOL,...",
     multiple=True,
     callback=_told_gates,
-    help="Switch feature gates of that version; repeatable.",
+    help="Set feature gates of that version; repeatable.",
 )
 legacy_option = click.option(
     "--legacy-attach-limits",
     is_flag=True,
-    help="Read limits from attachable-volumes-* of nodes too, as before CSINode.",
+    help="Also read limits from attachable-volumes-* of nodes, as before CSINode.",
 )
 returning_option = click.option(
     "--count-returning-volumes-once",
@@ -123,9 +125,8 @@ enforcement_option = click.option(
     "--enforce-opt-in",
     "enforce_opt_in",
     type=click.Choice(["auto", "always", "as-server"]),
-    help="Whether pods are kept off nodes that lack a driver which opted in: always; as-server, by "
-    "kube-scheduler's version and gates; auto, always where Tonnage's annotation is used or its "
-    "extender or scheduler is seen.  [default: auto]",
+    help="Whether pods are kept off nodes that lack a driver which opted in: always; as-server, as "
+    "kube-scheduler does; auto, by what is seen in the cluster.  [default: auto]",
 )
 
 
@@ -228,6 +229,15 @@ def read(
 
         _warn_of(features.without_effect(loaded.scenario.feature_gates))
     return loaded
+
+
+def note_missing_classes(cluster: "Cluster") -> None:
+    """Say why claims stay unbound, which kube-scheduler's words do not."""
+    from tonnage.cli import podlists
+
+    for name, claims in cluster.missing_classes.items():
+        asking = [one.phrase for one in podlists.in_series(claims, what="claim")]
+        console.note(f"there is no StorageClass {name}, so claims stay unbound: {listed(asking)}")
 
 
 def _warn_of(text: str) -> None:

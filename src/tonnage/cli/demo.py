@@ -10,6 +10,7 @@ import click
 from tonnage.cli import console
 
 if TYPE_CHECKING:
+    from tonnage.objects.scenarios import NodeGroup
     from tonnage.report.timeline import Timeline
     from tonnage.simulation.demo_story import Act, Scene
     from tonnage.simulation.ensemble import Ensemble
@@ -176,7 +177,16 @@ def _keep(act: "Act") -> None:
 
 def _manifests(ensemble: "Ensemble") -> str:
     """The node groups of the story as a file for `--node-groups`."""
-    from tonnage.files import scenario_writer
+    import msgspec
 
-    groups = ensemble.simulation.groups
+    from tonnage.files import scenario_writer
+    from tonnage.objects.meta import LabelSelector
+    from tonnage.providers.kwok_objects import GROUP_LABEL
+
+    def with_its_nodes(group: "NodeGroup") -> "NodeGroup":
+        selector = LabelSelector(match_labels={GROUP_LABEL: group.metadata.name})
+        spec = msgspec.structs.replace(group.spec, node_selector=selector)
+        return msgspec.structs.replace(group, spec=spec)
+
+    groups = map(with_its_nodes, ensemble.simulation.groups)
     return "\n".join(f"---\n{scenario_writer.manifest(one).decode()}" for one in groups) + "\n"

@@ -60,6 +60,7 @@ def explain(
         raise click.UsageError("-A means all namespaces and -n one: give one of them")
     if cluster.enforcement_remark:
         console.note(cluster.enforcement_remark)
+    cluster_source.note_missing_classes(cluster)
     chosen = _chosen(cluster, pods, namespace)
     if selector is not None:
         chosen = [pod for pod in chosen if selection.matches(selector, cluster.labels(pod))]
@@ -68,7 +69,11 @@ def explain(
         console.print_document("Explanation", form=form, pods=documents)
         return
     if not chosen:
-        console.echo("No pending pods" + (f" in namespace {namespace}." if namespace else "."))
+        where = f" in namespace {namespace}" if namespace else ""
+        nothing = (
+            "" if cluster.namespaces or cluster.nodes else ": the input has no pod and no node"
+        )
+        console.echo(f"No pending pods{where}{nothing}.")
     if form == "wide":
         for position, explanation in enumerate(_explained(cluster, chosen)):
             if position:

@@ -8,7 +8,7 @@ import click
 
 from tonnage.cli import console
 from tonnage.errors import InputError
-from tonnage.objects.phrases import listed
+from tonnage.objects.phrases import counted, listed
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.world import ClusterView
@@ -56,27 +56,27 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--provider",
         type=click.Choice([NODES, *PROVIDERS, KARPENTER]),
-        help="Whose node groups: those that labels of nodes show, those of a provider, or those "
-        "that NodePools of Karpenter may make.",
+        help="Ask a provider for its node groups, or Karpenter for its NodePools; nodes means by "
+        "labels.",
     )
     @click.option(
         "--cloud-config",
         metavar="FILE",
-        help="What the provider has to know besides, as for tonnage run.",
+        help="Settings of the provider, as for tonnage run.",
     )
     @click.option(
         "--node-group-auto-discovery",
         "discovery",
         metavar="PROVIDER:KEY=VALUE,...",
         multiple=True,
-        help=f"Which groups of the provider; for aws {AWS_TAG} if not given; repeatable.",
+        help=f"Which groups of the provider; repeatable.  [default for aws: {AWS_TAG}]",
     )
     @click.option(
         "--group-label",
         "label",
         metavar="KEY",
         default="",
-        help="A label of your own that names the group of a node, before those of platforms.",
+        help="Your own label that names the group of a node; overrides those of platforms.",
     )
     @functools.wraps(command)
     def taking(
@@ -113,15 +113,21 @@ def discover(
         found = _of_provider(nodes, wanted, kubeconfig=kubeconfig, context=context)
     if not found.groups:
         raise InputError(
-            f"no node group found by {wanted.source or NODES}: {len(nodes):,} nodes were read"
-            + (
-                "; --group-label KEY names a label of your own, --provider asks a cloud or"
-                " NodePools"
-                if not wanted.source
-                else ""
-            )
+            f"no node group found by {wanted.source or NODES}: {counted(len(nodes), 'node')} read"
+            + (_advice(nodes) if not wanted.source else "")
         )
     return found
+
+
+def _advice(nodes: "Sequence[Node]") -> str:
+    """What to add to the command line."""
+    from tonnage.groups import node_labels
+
+    labels = node_labels.candidates(nodes)
+    ways = [f"--group-label {label}" for label in labels] or [
+        "--group-label KEY, with a label that names the pool of a node"
+    ]
+    return f"; add {listed(ways)}, or --provider, which asks a cloud or NodePools"
 
 
 def warn_of(found: Discovered) -> None:
@@ -131,13 +137,36 @@ def warn_of(found: Discovered) -> None:
         console.note(f"in no group, because no label says of one: {listed(found.others)}")
 
 
-def joined(loaded: "Loaded", found: Discovered) -> "Loaded":
-    """The cluster with the groups that were discovered; those that were written down stay."""
+def with_discovered(
+    loaded: "Loaded",
+    wanted: GroupSource,
+    *,
+    filenames: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+) -> "Loaded":
+    """The cluster with the groups that are discovered; those that were written down stay.
+
+    By labels, groups are looked for among the nodes that no written group has.
+    """
     import msgspec
 
+    from tonnage.groups import node_group_objects
+    from tonnage.objects.nodes import Node
     from tonnage.objects.scenarios import NodeGroup
 
-    written = {one.metadata.name for one in loaded.objects if isinstance(one, NodeGroup)}
+    groups = [one for one in loaded.objects if isinstance(one, NodeGroup)]
+    nodes = [one for one in loaded.objects if isinstance(one, Node)]
+    if groups and not wanted.source:
+        members = node_group_objects.from_objects(groups, nodes)
+        taken = {name for group in members for name in group.nodes}
+        nodes = [one for one in nodes if one.metadata.name not in taken]
+        if not nodes:
+            console.note("NodeGroups of the input have all nodes: none is left to discover groups")
+            return loaded
+    found = discover(nodes, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context)
+    warn_of(found)
+    written = {one.metadata.name for one in groups}
     new = [one for one in found.groups if one.group.metadata.name not in written]
     if new and not any(one.group.spec.template for one in new):
         console.note(

@@ -3,6 +3,7 @@
 What was learned of them beside is in `limits_learned`.
 """
 
+import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,13 +20,29 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, str | int | bool]
 
 
-@click.group()
+class _Limits(click.Group):
+    """Whatever is no command is an instance type: `limits m5.large` is `limits show m5.large`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        first = args[0] if args else ""
+        if first and not first.startswith("-") and first not in self.commands:
+            near = difflib.get_close_matches(first, self.commands, n=1, cutoff=0.75)
+            if near:
+                ctx.fail(f"No such command {first!r}. Did you mean {near[0]}?")
+            return super().resolve_command(ctx, ["show", *args])
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Limits)
 def limits() -> None:
     """Say how many volumes new nodes can attach, and who says so.
 
     \b
     Examples:
-      tonnage limits show m5.large
+      tonnage limits m5.large
+      tonnage limits show m5.large i4i.32xlarge -o json
       tonnage limits key ebs.csi.aws.com
       tonnage limits learned
     """

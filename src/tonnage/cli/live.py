@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.api.cluster import with_namespaces
-from tonnage.cli import cluster_call, cluster_errors, console, progress_line
-from tonnage.cluster import config, errors, resources
+from tonnage.cli import cluster_access, cluster_call, cluster_errors, console, progress_line
+from tonnage.cluster import errors, resources
 from tonnage.cluster.client import Client, Listing
 from tonnage.cluster.config import Access
 from tonnage.cluster.watch_events import Unreadable
-from tonnage.errors import ClusterError, InputError
+from tonnage.errors import ClusterError
 from tonnage.files import Loaded, ScenarioOptions
 from tonnage.files.loaded import FileProblem
 from tonnage.objects import nodes, pods, storage, workloads
@@ -109,13 +109,7 @@ def load(
 
     With `beside`, documents of the kinds `BESIDE` too.
     """
-    try:
-        access = config.find(environ=environ, kubeconfig_file=kubeconfig, context=context)
-    except InputError as error:
-        if kubeconfig or context:
-            raise
-        hint = "give manifests with --filename, or a cluster with --kubeconfig"
-        raise InputError(f"{error}; {hint}") from error
+    access = cluster_access.find(kubeconfig=kubeconfig, context=context, environ=environ)
     read = _Reading(access, environ=environ, timeout=timeout)
     with collector_paused():
         # It returns nothing: up to Python 3.12 asyncio.run makes a repr of what it is given.

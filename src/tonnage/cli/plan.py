@@ -12,6 +12,7 @@ from tonnage.cli import (
     cluster_source,
     console,
     group_discovery,
+    help_sections,
     plan_settings,
     progress_line,
     watch,
@@ -43,7 +44,45 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
         raise click.BadParameter(str(error), ctx=ctx, param=param) from None
 
 
-@click.command()
+SECTIONS = {
+    "Cluster": ("--filename", "--kubeconfig", "--context", "--request-timeout", "--lenient"),
+    "Node groups": (
+        "--node-groups",
+        "--discover",
+        "--group-label",
+        "--provider",
+        "--cloud-config",
+        "--node-group-auto-discovery",
+    ),
+    "Question": ("--scale-down", "--what-if", "--now"),
+    "Output": ("--output", "--fail-on", "--watch"),
+}
+RARE = {
+    "Decision": (
+        "--expander",
+        "--priorities",
+        "--balance",
+        "--csi-aware",
+        "--max-nodes-total",
+        "--time-budget",
+        "--seed",
+        "--option",
+    ),
+    "Rules of kube-scheduler": (
+        "--kubernetes-version",
+        "--feature-gates",
+        "--legacy-attach-limits",
+        "--enforce-opt-in",
+    ),
+}
+
+
+@click.command(
+    cls=help_sections.SectionedCommand,
+    sections=SECTIONS,
+    rare=RARE,
+    context_settings={"max_content_width": 100},
+)
 @cluster_source.filename_option
 @cluster_source.kubeconfig_option
 @cluster_source.context_option
@@ -51,18 +90,18 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     "--node-groups",
     metavar="FILE",
     multiple=True,
-    help="NodeGroups that could be grown, if they are not among the manifests; repeatable.",
+    help="NodeGroups that may grow, if they are not among the manifests; repeatable.",
 )
 @click.option(
     "--discover",
     is_flag=True,
-    help="Take the node groups that labels of nodes show, as tonnage groups discover does.",
+    help="Find node groups by labels of nodes, as tonnage groups discover does.",
 )
 @group_discovery.options
 @click.option(
     "--scale-down",
     is_flag=True,
-    help="Say which nodes can go instead, where their pods land, and what keeps the others.",
+    help="Say instead which nodes can be removed, where their pods go, what blocks the others.",
 )
 @cluster_source.lenient_option
 @cluster_source.version_option
@@ -73,23 +112,21 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     "--now",
     metavar="TIME",
     callback=_time,
-    help="When the manifests were taken, as in 2026-01-31T12:00:00Z; decides what is young.  "
-    "[default: now]",
+    help="When the manifests were taken, as in 2026-01-31T12:00:00Z.  [default: now]",
 )
 @click.option(
     "--what-if",
     "what_ifs",
     metavar="CHANGE",
     multiple=True,
-    help="Plan for the cluster after a change: add-pods=FILE, limit=DRIVER:N, remove-node=NAME or "
-    "opt-in=DRIVER; with --scale-down also ignore-pdb=NAMESPACE/NAME, and remove-node is a node "
-    "that is to go however busy it is; repeatable.",
+    help="Plan after a change: add-pods=FILE, limit=DRIVER:N, remove-node=NAME, opt-in=DRIVER; "
+    "with --scale-down also ignore-pdb=NAMESPACE/NAME; repeatable.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice([NOT_HELPED, WARNINGS]),
     multiple=True,
-    help="End with code 1 if pods are left out, or if there are warnings; repeatable.",
+    help="Exit with code 1 if pods are left out, or on warnings; repeatable.",
 )
 @watch.watchable
 @click.option(
@@ -99,7 +136,7 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     type=click.Choice(["table", "wide", "json", "yaml", "markdown"]),
     default="table",
     show_default=True,
-    help="How to print; wide is a table with more columns, markdown is for pull requests.",
+    help="Format; wide has more columns, markdown is for pull requests.",
 )
 @click.pass_context
 @watch.repeated
@@ -124,21 +161,17 @@ def plan(
 ) -> None:
     """Say which node groups to grow for the pending pods.
 
-    Prints what to buy and why, which resource the new nodes are fullest of, who fits on nodes
-    that are there, and who is left out and why. A plan is complete: nothing that waits could be
-    helped by buying more. Options of a Scenario in the files are the base; flags go before them.
+    Prints what to buy and why, and which pods are left out and why. Flags override --option, which
+    overrides the options of a Scenario in the files.
 
     \b
     Examples:
-      tonnage plan -f cluster.json --node-groups groups.yaml
-      tonnage plan --context production --discover
+      tonnage plan --discover
       tonnage plan --context production --node-groups groups.yaml
-      tonnage plan -f scenario.yaml --expander price,least-waste -o wide
-      tonnage plan -f cluster/ --what-if limit=ebs.csi.aws.com:39 --what-if remove-node=node-7
+      tonnage plan -f cluster.json --node-groups groups.yaml -o wide
       tonnage plan -f cluster/ --what-if add-pods=new-database.yaml
-      tonnage plan -f cluster/ -o json --fail-on not-helped > plan.json
-      tonnage plan -f cluster/ --scale-down -o wide
-      tonnage plan -f cluster/ --scale-down --what-if ignore-pdb=shop/web
+      tonnage plan -f cluster/ --what-if limit=ebs.csi.aws.com:39 --what-if remove-node=node-7
+      tonnage plan -f cluster/ --scale-down
       kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns,ds -A -o json |
         tonnage plan -f - --node-groups groups.yaml
     """
@@ -161,11 +194,9 @@ def plan(
             workloads=scale_down,
         )
     if discover or wanted.source or wanted.label:
-        found = group_discovery.discover(
-            loaded.objects, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
+        loaded = group_discovery.with_discovered(
+            loaded, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
         )
-        group_discovery.warn_of(found)
-        loaded = group_discovery.joined(loaded, found)
     _refuse_without_groups(loaded.objects)
     cluster = plan_settings.cluster_of(
         loaded,
@@ -180,6 +211,7 @@ def plan(
     if changes:
         asked = cluster.with_objects(_changed(cluster, loaded.objects, changes))
         memory = _memory(cluster.with_objects(_kept(loaded.objects, changes)), now)
+    cluster_source.note_missing_classes(asked)
     if scale_down:
         given = ctx.get_parameter_source("now") is not ParameterSource.DEFAULT
         objects = _changed(cluster, loaded.objects, changes) if changes else loaded.objects

@@ -23,14 +23,13 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         "--expander",
         metavar="NAME[,NAME...]",
         help="How to choose between groups: least-waste, most-pods, least-nodes, price, priority, "
-        "random, grpc (with --option grpcExpanderUrl=HOST:PORT), or several, each among what the "
-        "one before leaves.  [default: least-waste]",
+        "random, grpc; or several, in order.  [default: least-waste]",
     )
     @click.option(
         "--balance/--no-balance",
         "balance",
         default=None,
-        help="Split a purchase between groups whose nodes are alike.  [default: no]",
+        help="Split a purchase between similar groups.  [default: no]",
     )
     @click.option(
         "--csi-aware/--no-csi-aware",
@@ -43,20 +42,19 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         "--max-nodes-total",
         type=click.IntRange(min=0),
         metavar="N",
-        help="Nodes the cluster may have; 0 is any number.",
+        help="Nodes the cluster may have; 0 is no limit.",
     )
     @click.option(
         "--priorities",
         metavar="FILE",
-        help="Priorities of groups for the priority expander: cluster-autoscaler's ConfigMap, or "
-        "what it has under priorities.",
+        help="For the priority expander: cluster-autoscaler's ConfigMap, or its priorities.",
     )
     @click.option(
         "--time-budget",
         type=durations.Duration(),
-        help="Give what is decided by then, such as 5s, as a partial plan; 0 is no end.",
+        help="Stop after this time, such as 5s, with a partial plan; 0 is no limit.",
     )
-    @click.option("--seed", type=int, metavar="N", help="Seed of what is drawn by lot.")
+    @click.option("--seed", type=int, metavar="N", help="Seed for random choices.")
     @click.option(
         "--option",
         "others",

@@ -43,8 +43,12 @@ def schema(kind: str | None, markdown: bool) -> None:
     name = by_lower.get(kind.lower())
     if name is None:
         near = difflib.get_close_matches(kind.lower(), by_lower, n=3)
-        hint = ", ".join(by_lower[one] for one in near) or ", ".join(sorted(by_lower.values()))
-        raise InputError(f"no document of kind {kind!r}; there are: {hint}")
+        hint = (
+            f"near matches: {', '.join(by_lower[one] for one in near)}"
+            if near
+            else f"expected one of {', '.join(sorted(by_lower.values()))}"
+        )
+        raise InputError(f"no document of kind {kind!r}; {hint}")
     made = (
         config_file.schema(AutoscalerConfig)
         if name == "AutoscalerConfig"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
 
-from tonnage.cli import cluster_source, console
+from tonnage.cli import cluster_access, cluster_source, console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,12 +82,9 @@ class ServiceOptions:
         """Do the work on the cluster until it ends or a signal comes."""
         import asyncio
 
-        from tonnage.cluster import config
         from tonnage.service import connections, lifecycle, logs
 
-        access = config.find(
-            environ=os.environ, kubeconfig_file=self.kubeconfig, context=self.context
-        )
+        access = cluster_access.find(kubeconfig=self.kubeconfig, context=self.context)
         logs.set_up(form=self.log_form, level=self.log_level)
 
         async def main() -> None:

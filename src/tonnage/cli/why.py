@@ -196,6 +196,11 @@ def _document(one: Outcome) -> dict[str, object]:
     }
 
 
+def _to_the_second(time: str) -> str:
+    """`2026-01-31T12:00:00Z`, as every other table has it, of the time upstream's way."""
+    return f"{time[:10]}T{time[11:19]}Z" if time.endswith("+0000 UTC") else time
+
+
 def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
     last = found[-1]
     console.echo(f"{pod}: {last.outcome}, {last.reason}")
@@ -206,7 +211,7 @@ def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
         ["TIME", "OUTCOME", "GROUP", "NODE", "REASON", "RESULT"],
         [
             [
-                one.time,
+                _to_the_second(one.time),
                 one.outcome,
                 one.group or "-",
                 one.node or "-",

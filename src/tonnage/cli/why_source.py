@@ -4,7 +4,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from tonnage.cli import decision_files, installation
+from tonnage.cli import cluster_access, decision_files, installation
 from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import ClusterError, TonnageError
 
@@ -74,12 +74,12 @@ async def _of_leader(
     import random
 
     from tonnage.clock import SystemClock
-    from tonnage.cluster import config, portforward
+    from tonnage.cluster import portforward
     from tonnage.cluster.client import Client
     from tonnage.cluster.errors import ConnectionFailed
     from tonnage.cluster.http import HttpTransport
 
-    access = config.find(environ=os.environ, kubeconfig_file=kubeconfig, context=context)
+    access = cluster_access.find(kubeconfig=kubeconfig, context=context)
     transport = HttpTransport(access, clock=SystemClock(), environ=os.environ)
     try:
         client = Client(transport, clock=SystemClock(), rng=random.Random())

@@ -127,8 +127,8 @@ def in_cluster(*, environ: Mapping[str, str], secrets: Path = SERVICE_ACCOUNT) -
     port = environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise InputError(
-            "no cluster to talk to: no kubeconfig was given or found, and"
-            " KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, set in every pod, are not set"
+            "no cluster: there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod"
+            " (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)"
         )
     token = secrets / "token"
     authority = secrets / "ca.crt"

@@ -66,6 +66,7 @@ class ObjectCollector:
         self._problems: list[FileProblem] = []
         self._skipped: Counter[str] = Counter()
         self._unread_versions: dict[str, str] = {}
+        self._unread_workloads: list[str] = []
         self._kept = 0
 
     def add(self, document: object, place: DocumentPosition, *, opened: Opened = None) -> None:
@@ -112,6 +113,13 @@ class ObjectCollector:
             notes.append(
                 f"{counted(self._skipped[unread], 'object')} of {unread} not read, only {read} is"
             )
+        for unread in self._unread_workloads:
+            if unread not in self._unread_versions:
+                count = counted(self._skipped[unread], "object")
+                notes.append(
+                    f"{count} of {unread} not read: it has a pod template, and its pods are not"
+                    " counted unless they are in the input"
+                )
         return Loaded(
             objects=list(self._objects.values()),
             name=self._names[0] if len(self._names) == 1 else "",
@@ -241,11 +249,17 @@ class ObjectCollector:
             written = documents.plain(document)
             self._documents.append({**written, "apiVersion": api_version, "kind": kind})
         elif row is None:
-            self._skip(api_version, kind)
+            label = self._skip(api_version, kind)
+            # The first tells for all of its kind.
+            if self._skipped[label] == 1 and _makes_pods(documents.plain(document)):
+                self._unread_workloads.append(label)
         return row
 
-    def _skip(self, api_version: str, kind: str) -> None:
-        """Counts an object that has no row, or refuses it if that is surely a mistake."""
+    def _skip(self, api_version: str, kind: str) -> str:
+        """Counts an object that has no row, or refuses it if that is surely a mistake.
+
+        What it is counted as.
+        """
         group = api_version.rpartition("/")[0]
         # A kind of somebody's own may have the name of another, so it carries its group.
         label = f"{kind}.{group}" if "." in group and not group.endswith("k8s.io") else kind
@@ -263,7 +277,16 @@ class ObjectCollector:
                     raise _RefusedError(Fault(("apiVersion",), expected, describe(api_version)))
                 else:
                     label = f"{kind}.{group}"
-        self._skipped[one_line(label)] += 1
+        label = one_line(label)
+        self._skipped[label] += 1
+        return label
+
+
+def _makes_pods(tree: object) -> bool:
+    """Whether an object of an unknown kind has a template of pods, as workloads do."""
+    for step in ("spec", "template", "spec", "containers"):
+        tree = tree.get(step) if isinstance(tree, dict) else None
+    return bool(tree)
 
 
 class _Around(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,8 @@ from tonnage.objects.scenarios import NodeGroup, NodeGroupSpec
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
 OWNER_KIND = "cluster.x-k8s.io/owner-kind"
 OWNER_NAME = "cluster.x-k8s.io/owner-name"
+OWN_POOLS = ("pool", "nodepool", "node-pool", "nodegroup", "node-group")
+"""What clusters without a platform call the pool of a node, with a domain before it or without."""
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -88,15 +90,38 @@ def _key(node: Node, own: str) -> tuple[str, ...] | None:
         if platform.pool in labels:
             values = (labels.get(key, "") for key in (platform.pool, *platform.apart))
             return (platform.name, platform.pool, *values)
+    for label in sorted(labels):
+        if label.rpartition("/")[2] in OWN_POOLS:
+            parts = (labels.get(key, "") for key in (INSTANCE_TYPE, ZONE))
+            return ("pool", label, labels[label], *parts)
     if INSTANCE_TYPE in labels:
         return ("instance type", INSTANCE_TYPE, labels[INSTANCE_TYPE], labels.get(ZONE, ""))
     return None
 
 
+_APART = {"Cluster API": (), "pool": (INSTANCE_TYPE, ZONE)}
+"""Labels that part groups which no platform's label names; the zone, if nothing is said."""
+
+
+def candidates(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Labels that may name groups: on every node, and not of another value on each."""
+    held = [one.metadata.labels for one in nodes]
+    if not held:
+        return ()
+    common = set(held[0]).intersection(*held[1:])
+    return tuple(
+        label
+        for label in sorted(common)
+        if "kubernetes.io/" not in label
+        and not label.startswith("topology.")
+        and (len(held) == 1 or len({one[label] for one in held}) < len(held))
+    )
+
+
 def _recognised(key: tuple[str, ...], nodes: list[Node]) -> Recognised:
     name, label, *values = key
     platform = next((one for one in PLATFORMS if one.pool == label), None)
-    apart = platform.apart if platform is not None else () if label == OWNER_NAME else (ZONE,)
+    apart = platform.apart if platform is not None else _APART.get(name, (ZONE,))
     chosen = {key: value for key, value in zip((label, *apart), values, strict=False) if value}
     by_name = label == OWNER_NAME
     spec = NodeGroupSpec(

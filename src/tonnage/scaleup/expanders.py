@@ -416,7 +416,7 @@ def check_names(names: str) -> None:
     for index, name in enumerate(wanted):
         if name not in NAMES:
             raise InputError(
-                f"expander: {names!r}: {name!r} is none; expected one or more of "
+                f"expander: {names!r}: no expander {name!r}; expected one or more of "
                 f"{', '.join(NAMES)}, with commas between them"
             )
         if name in wanted[:index]:

@@ -127,8 +127,8 @@ class Ensemble:
 
             return told
 
-        paths = ("/debug/decisions", "/debug/recorded-decisions", "/debug/leader")
-        return {path: of(path) for path in paths}
+        paths = ("decisions", "recorded-decisions", "scale-down", "snapshot", "leader")
+        return {f"/debug/{path}": of(f"/debug/{path}") for path in paths}
 
     @property
     def decisions(self) -> list[Decided]:
