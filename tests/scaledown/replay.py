@@ -26,26 +26,26 @@ def violations(objects: Sequence[KubeObject], plan: ScaleDownPlan) -> list[str]:
     wrong: list[str] = []
     for wave in range(1, max((node.wave or 0 for node in plan.nodes), default=0) + 1):
         moves = [move for node in plan.going for move in node.moves if move.wave == wave]
-        wrong += _over_budget(objects, [pods[move.pod] for move in moves], wave)
+        wrong += over_budget(objects, [pods[move.pod] for move in moves], wave)
         for move in moves:
             cluster.remove(pods[move.pod])
         for move in moves:
-            said = verdict(cluster, _waiting(pods[move.pod]), move.to)
+            said = verdict(cluster, waiting(pods[move.pod]), move.to)
             if said.code != "Success":
                 wrong.append(f"wave {wave}: {move.pod} on {move.to}: {said.reasons}")
-            cluster.place(_waiting(pods[move.pod]), move.to, assume_volumes=False)
+            cluster.place(waiting(pods[move.pod]), move.to, assume_volumes=False)
         for node in plan.going:
             if node.wave == wave:
                 del cluster.nodes[node.node]
-    return wrong + _below_minimum(objects, plan) + _stranded(objects, cluster.nodes)
+    return wrong + _below_minimum(objects, plan) + stranded(objects, cluster.nodes)
 
 
-def _waiting(pod: Pod) -> Pod:
+def waiting(pod: Pod) -> Pod:
     spec = msgspec.structs.replace(pod.spec, node_name="")
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def _over_budget(objects: Iterable[KubeObject], evicted: Sequence[Pod], wave: int) -> list[str]:
+def over_budget(objects: Iterable[KubeObject], evicted: Sequence[Pod], wave: int) -> list[str]:
     wrong = []
     for budget in objects:
         if isinstance(budget, PodDisruptionBudget):
@@ -75,7 +75,7 @@ def _below_minimum(objects: Iterable[KubeObject], plan: ScaleDownPlan) -> list[s
     ]
 
 
-def _stranded(objects: Sequence[KubeObject], nodes: Iterable[str]) -> list[str]:
+def stranded(objects: Sequence[KubeObject], nodes: Iterable[str]) -> list[str]:
     """Volumes of claims that no node that is left can use, nor any that a group can bring back."""
     left = set(nodes)
     labels = {

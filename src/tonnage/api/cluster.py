@@ -35,6 +35,8 @@ from tonnage.rules.pipeline import Verdict
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 if TYPE_CHECKING:
+    from tonnage.consolidation.plan import ConsolidationPlan
+    from tonnage.consolidation.state import ConsolidationState
     from tonnage.scaledown.plan import ScaleDownPlan
     from tonnage.scaledown.state import ScaleDownState
     from tonnage.scaleup.decision import Decision
@@ -320,6 +322,33 @@ class Cluster:
             wanted=wanted,
         )
         return decision.decide(asked, out_of_time=lambda: time.monotonic() >= end).plan
+
+    def consolidate(
+        self,
+        options: Mapping[str, object] | None = None,
+        *,
+        now: float | None = None,
+        state: "ConsolidationState | None" = None,
+        ignored_budgets: Iterable[str] = (),
+    ) -> "ConsolidationPlan":
+        """Which nodes to replace by cheaper or fewer ones, in which waves, and what that is worth.
+
+        `state` is what a round before remembered; `ignored_budgets` are PodDisruptionBudgets, as
+        namespace/name, that are taken as not there.
+        """
+        from tonnage.consolidation import decision
+        from tonnage.consolidation.decision import ConsolidationQuestion
+        from tonnage.consolidation.state import ConsolidationState
+        from tonnage.scaledown.inputs import ScaleDownInputs
+
+        given = {**AT_ONCE, **self._options, **(options or {})}
+        inputs = self.inputs(given, now=now_of(given) if now is None else now)
+        end = time.monotonic() + inputs.options.scale_down_simulation_timeout
+        asked = ScaleDownInputs.of(inputs, self._objects, ignored_budgets=ignored_budgets)
+        return decision.decide(
+            ConsolidationQuestion(asked, state or ConsolidationState()),
+            out_of_time=lambda: time.monotonic() >= end,
+        )
 
     def inputs(
         self,

@@ -120,6 +120,7 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
             raise InputError(str(error).replace("priorities", "`priorities`", 1)) from None
         for position, window in enumerate(self.scale_down_windows):
             window.check(f"scaleDownWindows[{position}]")
+        self.consolidation.check()
         drain_priority.rounds(self.drain_priority_config, grace=0)
         if expanders.GRPC in self.expander and not self.grpc_expander_url:
             raise InputError("`expander`: grpc asks whom `grpcExpanderUrl` names: expected both")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tonnage.consolidation.plan import ConsolidationPlan
 from tonnage.doctor.codes import FindingCode
 from tonnage.doctor.preview import AffectedPod
 from tonnage.groups.catalogue import CatalogueLimit
@@ -228,6 +229,7 @@ class NodeGroupList(Document, frozen=True, kw_only=True):
 PRINTED: dict[str, tuple[str, type[Record]]] = {
     "Plan": ("plan", PlanWithCost),
     "ScaleDownPlan": ("plan --scale-down", ScaleDownPlan),
+    "ConsolidationPlan": ("plan --consolidate", ConsolidationPlan),
     "PlanDiff": ("diff", PlanDiff),
     "Explanation": ("explain", ExplanationDocument),
     "SlotReport": ("slots", SlotReportDocument),

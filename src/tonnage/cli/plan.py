@@ -103,6 +103,12 @@ RARE = {
     is_flag=True,
     help="Say instead which nodes can be removed, where their pods go, what blocks the others.",
 )
+@click.option(
+    "--consolidate",
+    is_flag=True,
+    help="Say which nodes to replace by cheaper or fewer ones instead, in which waves pods move, "
+    "and what that is worth.",
+)
 @cluster_source.lenient_option
 @cluster_source.version_option
 @cluster_source.gates_option
@@ -149,6 +155,7 @@ def plan(
     discover: bool,
     wanted: group_discovery.GroupSource,
     scale_down: bool,
+    consolidate: bool,
     lenient: bool,
     kubernetes_version: str,
     feature_gates: dict[str, bool],
@@ -172,16 +179,20 @@ def plan(
       tonnage plan -f cluster/ --what-if add-pods=new-database.yaml
       tonnage plan -f cluster/ --what-if limit=ebs.csi.aws.com:39 --what-if remove-node=node-7
       tonnage plan -f cluster/ --scale-down
+      tonnage plan -f cluster/ --consolidate --option consolidation.horizon=12h
       kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns,ds -A -o json |
         tonnage plan -f - --node-groups groups.yaml
     """
     from tonnage.cli import scale_down as downward
     from tonnage.scaleup import whatif
 
-    supposed = downward.supposed(what_ifs if scale_down else ())
+    if scale_down and consolidate:
+        raise InputError("--scale-down and --consolidate: expected one of them")
+    fewer = scale_down or consolidate
+    supposed = downward.supposed(what_ifs if fewer else ())
     changes = [
         whatif.parse(one, read=_reader(lenient=lenient))
-        for one in (supposed.rest if scale_down else what_ifs)
+        for one in (supposed.rest if fewer else what_ifs)
     ]
     # Reading a live cluster says itself what it is at; two lines would overwrite each other.
     with progress_line.shown("reading") if filenames else contextlib.nullcontext():
@@ -191,7 +202,7 @@ def plan(
             kubeconfig=kubeconfig,
             context=context,
             beside=node_groups,
-            workloads=scale_down,
+            workloads=fewer,
         )
     if discover or wanted.source or wanted.label:
         loaded = group_discovery.with_discovered(
@@ -212,10 +223,13 @@ def plan(
         asked = cluster.with_objects(_changed(cluster, loaded.objects, changes))
         memory = _memory(cluster.with_objects(_kept(loaded.objects, changes)), now)
     cluster_source.note_missing_classes(asked)
-    if scale_down:
+    if fewer:
+        from tonnage.cli import consolidation
+
         given = ctx.get_parameter_source("now") is not ParameterSource.DEFAULT
         objects = _changed(cluster, loaded.objects, changes) if changes else loaded.objects
-        downward.run(asked, objects, supposed, now=now if given else None, form=form)
+        run = consolidation.run if consolidate else downward.run
+        run(asked, objects, supposed, now=now if given else None, form=form)
         return
     made = _decided(asked, now, memory)
     if form in ("json", "yaml"):

@@ -143,5 +143,12 @@ def _typed(texts: Mapping[str, str]) -> dict[str, object]:
             value = text
             if types.get(name) == tuple[str, ...]:
                 value = [part.strip() for part in text.split(",") if part.strip()]
-        values[name] = value
+        whole, dot, part_of_it = name.partition(".")
+        if dot:
+            # A field of a field, such as consolidation.horizon=12h.
+            inner = values.setdefault(whole, {})
+            if isinstance(inner, dict):
+                inner[part_of_it] = value
+        else:
+            values[name] = value
     return values

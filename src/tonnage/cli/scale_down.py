@@ -50,7 +50,7 @@ def run(
     form: console.Format,
 ) -> ScaleDownPlan:
     """Decide and print."""
-    _check(objects, changes)
+    check(objects, changes)
     with progress_line.shown("deciding"), collector_paused():
         plan = cluster.scale_down(
             now=now, ignored_budgets=changes.ignored_budgets, wanted=changes.wanted
@@ -66,7 +66,7 @@ def run(
     return plan
 
 
-def _check(objects: Iterable[KubeObject], changes: Supposed) -> None:
+def check(objects: Iterable[KubeObject], changes: Supposed) -> None:
     """Refuse what-ifs about what is not there."""
     budgets = {one.metadata.key for one in objects if isinstance(one, PodDisruptionBudget)}
     nodes = {one.metadata.name for one in objects if isinstance(one, Node)}

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from tonnage.errors import InputError
+from tonnage.groups.consolidation_options import ConsolidationOptions
 from tonnage.groups.headroom import SlotHeadroom
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.scale_down_options import ScaleDownOptions
@@ -83,6 +84,7 @@ class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields
     limits: LimitOverrides = LimitOverrides()
     headroom: SlotHeadroom | tuple[SlotHeadroom, ...] = ()
     """Attach slots to be kept free: one entry, or a list of them."""
+    consolidation: ConsolidationOptions = ConsolidationOptions()
 
     @property
     def cores(self) -> Totals:
@@ -117,7 +119,9 @@ def of(settings: Mapping[str, object]) -> Options:
         if name not in known and name != NOW:
             near = difflib.get_close_matches(name, known, n=3) or known
             raise InputError(f"options: there is no {name}; expected one of {', '.join(near)}")
-    settings = {name: _in_seconds(name, value) for name, value in settings.items() if name != NOW}
+    settings = durations.in_seconds(
+        {name: value for name, value in settings.items() if name != NOW}, Options
+    )
     try:
         options = msgspec.convert(settings, Options)
     except msgspec.ValidationError as error:
@@ -132,6 +136,7 @@ def of(settings: Mapping[str, object]) -> Options:
             message = f"expected {fault.expected}, found {fault.found}"
         raise InputError(f"options.{field}: {message}") from None
     try:
+        options.consolidation.check()
         _ = options.cores, options.memory
     except InputError as error:
         raise InputError(f"options.{str(error).replace('`', '')}") from None
@@ -149,21 +154,6 @@ def now_of(settings: Mapping[str, object]) -> float | None:
         raise InputError(
             f"options.{NOW}: {text!r}: expected a time such as 2026-01-01T12:00:00Z"
         ) from None
-
-
-_TIMES = frozenset(
-    field.encode_name
-    for field in msgspec.structs.fields(Options)
-    if field.type is float and not field.name.endswith(("percentage", "threshold"))
-)
-
-
-def _in_seconds(name: str, value: object) -> object:
-    """A time as a number: it may be written as a duration, such as 10m."""
-    if name not in _TIMES or not isinstance(value, str):
-        return value
-    seconds = durations.seconds(value)
-    return value if seconds is None else seconds
 
 
 def policy_of(options: Options, *, live: bool = False) -> GroupPolicy:

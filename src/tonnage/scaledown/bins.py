@@ -34,7 +34,7 @@ class Bins:
         self._kinds = kinds
         self.usable = usable
         self.unplaced: PodRecord | None = None
-        self._measures = _Measures(snapshot)
+        self._measures = Measures(snapshot)
         self._columns = self._measures.columns(len(usable))
         self._free = self._columns.tolist()
         self._taken: dict[str, Sequence[tuple[int, int]]] = {}
@@ -175,7 +175,7 @@ class _Queue:
         return None
 
 
-class _Measures:
+class Measures:
     """Every countable thing has a number: resources first, then the slots of drivers."""
 
     def __init__(self, snapshot: Snapshot) -> None:

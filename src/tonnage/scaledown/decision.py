@@ -104,7 +104,7 @@ class _DecisionRound:
         self._cache = cache
         self._out_of_time = out_of_time
         if not self._options.as_upstream:
-            _open_pools(inputs)
+            open_pools(inputs)
         reservations = inputs.assessed.reservations
         reservations.place(self._snapshot)
         self._awaited = {entry.node for entry in reservations}
@@ -342,7 +342,7 @@ class _DecisionRound:
                 nodes=bounds.nodes_needed(self._snapshot, fixed, free),
                 remaining=len(self._facts) - len(going),
             ),
-            saves_per_hour=_money(saved) if saved else None,
+            saves_per_hour=money(saved) if saved else None,
             cool_down=cool_down.reason if cool_down is not None else None,
             partial=self._out_of_time(),
             warnings=tuple(self._warnings()),
@@ -376,7 +376,7 @@ class _DecisionRound:
             action=Action.DELETE if facts.is_empty else Action.DRAIN,
             wave=removal.wave,
             since=rfc3339(since) if since is not None else None,
-            saves=_money(price) if price is not None else None,
+            saves=money(price) if price is not None else None,
             moves=self._cache.told(removal, self._moves),
             daemon_set=facts.daemons,
         )
@@ -387,7 +387,7 @@ class _DecisionRound:
                 pod=move.pod.record.key,
                 to=self._snapshot.name_of(move.row),
                 wave=move.wave,
-                detach=_volumes_of(self._snapshot, move.pod.record),
+                detach=volumes_of(self._snapshot, move.pod.record),
             )
             for move in removal.moves
         )
@@ -453,7 +453,7 @@ class _DecisionRound:
             return relocation.remove(facts, rows, as_listed=True) is not None
 
 
-def _open_pools(inputs: ScaleDownInputs) -> None:
+def open_pools(inputs: ScaleDownInputs) -> None:
     """Let nodes have the slot pools that are configured for them."""
     cluster, configured = inputs.cluster, inputs.options.pools
     if not configured and not any(group.pools for group in inputs.groups):
@@ -496,7 +496,8 @@ def _usable(inputs: ScaleDownInputs, facts: Mapping[str, NodeFacts]) -> Bools:
     return usable
 
 
-def _volumes_of(snapshot: Snapshot, record: PodRecord) -> tuple[str, ...]:
+def volumes_of(snapshot: Snapshot, record: PodRecord) -> tuple[str, ...]:
+    """The volumes that go along with a pod."""
     if not record.volumes:
         return ()
     found = []
@@ -507,5 +508,6 @@ def _volumes_of(snapshot: Snapshot, record: PodRecord) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _money(amount: float) -> str:
+def money(amount: float) -> str:
+    """An amount of whatever currency prices have."""
     return f"{amount:.6f}".rstrip("0").rstrip(".")

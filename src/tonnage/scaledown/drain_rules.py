@@ -160,7 +160,7 @@ def local_storage(question: DrainQuestion) -> DrainVerdict | None:
     named = question.pod.metadata.annotations.get(SAFE_LOCAL_VOLUMES, "")
     safe = {name.strip() for name in named.split(",")}
     for volume in volumes:
-        if _is_local(volume) and volume.name not in safe:
+        if is_local(volume) and volume.name not in safe:
             return _blocked(PodCode.LOCAL_STORAGE, volume.name)
     return None
 
@@ -211,7 +211,7 @@ def _annotation(pod: Pod) -> str | None:
     return pod.metadata.annotations.get(SAFE_TO_EVICT)
 
 
-def _is_local(volume: VolumeSource) -> bool:
+def is_local(volume: VolumeSource) -> bool:
     scratch = volume.empty_dir
     return volume.host_path is not None or (scratch is not None and scratch.medium != "Memory")
 

@@ -224,11 +224,11 @@ def _facts(
         uncounted=tuple(uncounted),
         valid_until=until,
         is_paced=any(moving.is_paced for moving in move),
-        disruption_cost=sum(_cost_of(moving.record.meta.annotations) for moving in move),
+        disruption_cost=sum(disruption_cost_of(moving.record.meta.annotations) for moving in move),
     )
 
 
-def _cost_of(annotations: Mapping[str, str]) -> int:
+def disruption_cost_of(annotations: Mapping[str, str]) -> int:
     """What the pod's owner says that moving it costs; what cannot be read is the default."""
     text = annotations.get(DISRUPTION_COST, "")
     return int(text) if text.isdecimal() and int(text) <= _MOST_COST else 0

@@ -88,6 +88,10 @@ class PodKinds:
             default=0.0,
         )
 
+    def counted(self, record: PodRecord) -> PodKind:
+        """What can be counted of a pod, also of one that is followed by its name."""
+        return self._kind(record)
+
     def _find(self, record: PodRecord) -> PodKind | None:
         pods = record.pod_class
         apart = self._told_apart.get(id(pods))

@@ -57,7 +57,7 @@ def schedule(
         wave += 1
         while waiting and len(active) < drains:
             active.append(waiting.popleft())
-        room = _Room()
+        room = WaveAllowance()
         for node in active:
             node.evict(wave, room)
         for node in [node for node in active if node.is_empty]:
@@ -71,7 +71,7 @@ def schedule(
     return finished
 
 
-class _Room:
+class WaveAllowance:
     """What is left of budgets and sets within a wave."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class _Draining:
     def is_empty(self) -> bool:
         return not self._left
 
-    def evict(self, wave: int, room: _Room) -> None:
+    def evict(self, wave: int, room: WaveAllowance) -> None:
         self._at_once = self._at_once or wave
         rest = []
         for pod, row in self._left:

@@ -107,7 +107,7 @@ def request(
         gangs=gangs,
         groups=inputs.groups,
         templates=assessed.templates.by_group,
-        skipped=_skipped(assessed.readiness) if inputs.skipped is None else inputs.skipped,
+        skipped=skipped_groups(assessed.readiness) if inputs.skipped is None else inputs.skipped,
         upcoming=upcoming,
         coming_up={node: name for name, group in states.items() for node in group.coming_up_nodes}
         | dict(assessed.not_published_yet),
@@ -132,7 +132,7 @@ def _outside(make: OutsideExpanders | None, assessed: Assessment) -> AskingOutsi
     )
 
 
-def _skipped(assessed: Readiness) -> dict[str, str]:
+def skipped_groups(assessed: Readiness) -> dict[str, str]:
     if not assessed.healthy:
         return dict.fromkeys(assessed.groups, assessed.reason)
     return {name: one.skip_reason for name, one in assessed.groups.items() if not one.healthy}

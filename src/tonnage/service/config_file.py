@@ -7,15 +7,11 @@ error says file, line and field.
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from types import UnionType
 from typing import (
     Any,
     Generic,
     Protocol,
     TypeVar,
-    Union,
-    get_args,
-    get_origin,
     runtime_checkable,
 )
 
@@ -102,10 +98,12 @@ def schema(type_: type[msgspec.Struct]) -> dict[str, Any]:
         for name, constraint in type_.constraints().items():
             properties[name] |= constraint
     duration = {"type": "string", "pattern": durations.PATTERN}
-    for name in _times(type_):
-        known = properties[name]
-        types = known.pop("anyOf", None) or [{"type": known.pop("type")}]
-        known["anyOf"] = [*types, duration]
+    for part in durations.nested(type_):
+        fields = made["$defs"][part.__name__]["properties"]
+        for name in durations.times(part):
+            known = fields[name]
+            types = known.pop("anyOf", None) or [{"type": known.pop("type")}]
+            known["anyOf"] = [*types, duration]
     return made
 
 
@@ -120,7 +118,7 @@ class _WrongFieldError(InputError):
 def _converted(settings: dict[str, object], type_: type[T]) -> T:
     fault = strictness.first_unknown(settings, type_)
     if fault is None:
-        in_seconds = _in_seconds(settings, type_)
+        in_seconds = durations.in_seconds(settings, type_)
         try:
             return msgspec.convert(in_seconds, type_)
         except msgspec.ValidationError as error:
@@ -133,33 +131,9 @@ def _converted(settings: dict[str, object], type_: type[T]) -> T:
             elif place and not message.startswith(("Expected `", "Object missing")):
                 # A check of ours, which has better words than a type.
                 raise _WrongFieldError(fault.path, message) from None
-    if fault.path and fault.path[0] in _times(type_):
+    if fault.path and fault.path[0] in durations.times(type_):
         fault = msgspec.structs.replace(fault, expected=DURATION)
     raise _WrongFieldError(fault.path, f"expected {fault.expected}, found {fault.found}")
-
-
-def _in_seconds(settings: Mapping[str, object], type_: type[msgspec.Struct]) -> dict[str, object]:
-    """The settings with Go durations turned to seconds where a time is expected."""
-    found = dict(settings)
-    for name in _times(type_):
-        value = found.get(name)
-        seconds = durations.seconds(value) if isinstance(value, str) else None
-        if seconds is not None:
-            found[name] = seconds
-    return found
-
-
-def _times(type_: type[msgspec.Struct]) -> frozenset[str]:
-    """Names of the fields that are times: all that are not whole numbers, but for shares."""
-    return frozenset(
-        field.encode_name
-        for field in msgspec.structs.fields(type_)
-        if float in _kinds(field.type) and not field.name.endswith(("percentage", "threshold"))
-    )
-
-
-def _kinds(type_: Any) -> tuple[Any, ...]:
-    return get_args(type_) if get_origin(type_) in (UnionType, Union) else (type_,)
 
 
 class ConfigFile(Generic[T]):

@@ -1,0 +1,41 @@
+"""`tonnage plan --consolidate`: which nodes to replace, by what, and what that is worth."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tonnage.api import Cluster
+from tonnage.cli import console, consolidation_table, progress_line, scale_down
+from tonnage.cli.scale_down import Supposed
+from tonnage.consolidation.plan import ConsolidationPlan
+from tonnage.errors import InputError
+from tonnage.objects.codec import collector_paused
+from tonnage.objects.kinds import KubeObject
+
+
+def run(
+    cluster: Cluster,
+    objects: Sequence[KubeObject],
+    changes: Supposed,
+    *,
+    now: float | None,
+    form: console.Format,
+) -> ConsolidationPlan:
+    """Decide and print."""
+    scale_down.check(objects, changes)
+    if changes.wanted:
+        raise InputError(
+            f"what-if {scale_down.REMOVE_NODE}: with --consolidate nodes go only if that is worth"
+            " it; --scale-down has nodes go that are named"
+        )
+    with progress_line.shown("deciding"), collector_paused():
+        plan = cluster.consolidate(now=now, ignored_budgets=changes.ignored_budgets)
+    if form in ("json", "yaml"):
+        fields = msgspec.to_builtins(plan)
+        del fields["apiVersion"]
+        console.print_document(fields.pop("kind"), form=form, **fields)
+    else:
+        consolidation_table.print_plan(plan, wide=form == "wide")
+        for warning in plan.warnings:
+            console.warn(warning)
+    return plan

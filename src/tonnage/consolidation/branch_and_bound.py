@@ -1,0 +1,227 @@
+"""The cheapest places for pods: depth first, within a bound and a number of steps.
+
+Pods that have to move come first, large ones before small ones. Pods that may stay come after
+them and stay if they can: where one has to make room for another, that is found here too.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from tonnage.consolidation.assignment import Assignment, Placement
+
+_LITTLE = 1e-9
+
+
+def cheapest(
+    state: Assignment,
+    moving: Sequence[int],
+    *,
+    closed: Collection[int],
+    staying: Sequence[int] = (),
+    below: float,
+    steps: int,
+    order: Sequence[int],
+) -> Placement | None:
+    """Places for all items at less than `below`; `None` if there are none, or none was found.
+
+    `moving` are items of bins that are `closed`; those `staying` may move as well. Open bins are
+    tried in the `order` given.
+    """
+    search = _Search(state, moving, staying, closed, order, below, steps)
+    search.run()
+    return search.best
+
+
+class _Search:
+    """Items are taken off for the search, and put back where they were when it is over."""
+
+    def __init__(
+        self,
+        state: Assignment,
+        moving: Sequence[int],
+        staying: Sequence[int],
+        closed: Collection[int],
+        order: Sequence[int],
+        below: float,
+        steps: int,
+    ) -> None:
+        self._state = state
+        items, kinds = state.problem.items, state.kinds
+
+        def large_first(item: int) -> tuple[float, int, float]:
+            one = items[item]
+            return -kinds[one.kind].size, one.kind, one.cost
+
+        self._items = [*sorted(moving, key=large_first), *sorted(staying, key=large_first)]
+        self._must = len(moving)
+        self._order = [number for number in order if state.open[number] and number not in closed]
+        self._closed = closed
+        self._below = below
+        self._left = steps
+        self.best: Placement | None = None
+        self._chosen: list[int] = []
+        self._new: list[int] = []
+        self._free = state.free
+        self._special = {state.where[item] for item in staying}
+        self._floor = sum(
+            min(state.move_cost(item, state.problem.items[item].home), 0.0) for item in self._items
+        )
+
+    def run(self) -> None:
+        state = self._state
+        first = len(self._free)
+        for item in self._items:
+            self._put(item, state.where[item], 1)
+        self._short = self._shortage()
+        try:
+            self._descend(0, 0.0)
+        finally:
+            del self._free[first:]
+            for item in self._items:
+                self._put(item, state.where[item], -1)
+
+    def _shortage(self) -> list[tuple[int, int, float]]:
+        """Of what all together need more than is free: how much, and the least price of a unit."""
+        state = self._state
+        templates = state.problem.templates
+        need: dict[int, int] = {}
+        for item in self._items:
+            for dimension, amount in state.kinds[state.problem.items[item].kind].needs:
+                need[dimension] = need.get(dimension, 0) + amount
+        found = []
+        for dimension, amount in need.items():
+            short = amount - sum(max(self._free[number][dimension], 0) for number in self._order)
+            if short > 0:
+                prices = [
+                    one.price * state.problem.hours / one.free[dimension]
+                    for one in templates
+                    if one.free[dimension] > 0
+                ]
+                found.append((dimension, short, min(prices, default=float("inf"))))
+        return found
+
+    def _still_to_buy(self) -> float:
+        """No less than this has to be paid for what is short beside the new bins."""
+        most = 0.0
+        templates = self._state.problem.templates
+        for dimension, short, price in self._short:
+            left = short - sum(templates[number].free[dimension] for number in self._new)
+            if left > 0:
+                most = max(most, left * price)
+        return most
+
+    def _descend(self, depth: int, spent: float) -> None:
+        if self._left <= 0:
+            return
+        self._left -= 1
+        if spent + self._still_to_buy() + self._floor >= self._below - _LITTLE:
+            return
+        if depth == len(self._items):
+            if spent < self._below - _LITTLE:
+                self._below = spent
+                where = dict(zip(self._items, self._chosen, strict=True))
+                self.best = Placement(where, list(self._new), spent)
+            return
+        item = self._items[depth]
+        for number, cost in self._choices(depth, item):
+            template = -1
+            if number < 0:
+                template = -number - 1
+                number = len(self._free)
+                self._free.append(list(self._state.problem.templates[template].free))
+                self._new.append(template)
+            self._put(item, number, -1)
+            self._chosen.append(number)
+            self._descend(depth + 1, spent + cost)
+            self._chosen.pop()
+            self._put(item, number, 1)
+            if template >= 0:
+                self._new.pop()
+                self._free.pop()
+            if self._left <= 0:
+                return
+
+    def _choices(self, depth: int, item: int) -> Iterator[tuple[int, float]]:
+        """Bins for the item, each with what it adds to the cost; a template is below zero."""
+        state = self._state
+        one = state.problem.items[item]
+        kind = state.kinds[one.kind]
+        first = len(state.template_of)
+        after = self._after(depth, one.kind)
+        seen: set[tuple[int, ...]] = set()
+        stays = depth >= self._must
+        if stays:
+            home = state.where[item]
+            if self._has_room(kind.needs, home):
+                yield home, 0.0
+        for position, number in enumerate(self._order):
+            if position < after or (stays and number == state.where[item]):
+                continue
+            if not state.suits(one.kind, number) or not self._has_room(kind.needs, number):
+                continue
+            cost = state.move_cost(item, number)
+            if number not in self._special and number != one.home and not stays:
+                same = (state.template_of[number], *self._free[number])
+                if same in seen and position > after:
+                    continue
+                seen.add(same)
+            yield number, cost
+        away = state.move_cost(item, -1)
+        known = len(self._order)
+        seen_new: set[tuple[int, ...]] = set()
+        for place, template in enumerate(self._new):
+            number = first + place
+            if known + place < after or not kind.templates[template]:
+                continue
+            same = (template, *self._free[number])
+            if same in seen_new or not self._has_room(kind.needs, number):
+                continue
+            seen_new.add(same)
+            yield number, away
+        hours = state.problem.hours
+        for template in _by_price(state):
+            if kind.templates[template] and self._may_buy(template):
+                one_more = state.problem.templates[template]
+                if all(one_more.free[where] >= amount for where, amount in kind.needs):
+                    yield -template - 1, one_more.price * hours + away
+
+    def _after(self, depth: int, kind: int) -> int:
+        """Pods of one kind that have to move go in the order of the bins: it is all the same."""
+        if not 0 < depth < self._must:
+            return 0
+        before = self._items[depth - 1]
+        items = self._state.problem.items
+        if items[before].kind != kind or items[before].cost != items[self._items[depth]].cost:
+            return 0
+        if (
+            items[before].home not in self._closed
+            or self._state.where[before] != items[before].home
+        ):
+            return 0
+        if items[self._items[depth]].home not in self._closed:
+            return 0
+        number, first = self._chosen[-1], len(self._state.template_of)
+        if number >= first:
+            return len(self._order) + number - first
+        return self._order.index(number)
+
+    def _may_buy(self, template: int) -> bool:
+        room = self._state.problem.templates[template].room - self._state.bought[template]
+        cluster = self._state.problem.cluster_room - sum(self._state.bought) - len(self._new)
+        return room > self._new.count(template) and cluster > 0
+
+    def _has_room(self, needs: tuple[tuple[int, int], ...], number: int) -> bool:
+        free = self._free[number]
+        for dimension, amount in needs:  # noqa: SIM110 - the inmost loop: a generator costs double.
+            if free[dimension] < amount:
+                return False
+        return True
+
+    def _put(self, item: int, number: int, sign: int) -> None:
+        free = self._free[number]
+        for dimension, amount in self._state.kinds[self._state.problem.items[item].kind].needs:
+            free[dimension] += sign * amount
+
+
+def _by_price(state: Assignment) -> list[int]:
+    templates = state.problem.templates
+    return sorted(range(len(templates)), key=lambda number: templates[number].price)

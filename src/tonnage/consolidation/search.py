@@ -1,0 +1,267 @@
+"""Which nodes go and which are bought: from cheap and coarse to dear and exact.
+
+1. Nodes are emptied one after the other onto those that stay: who saves most for what it
+   disturbs goes first.
+2. Nodes that are left are replaced: those that cost most for what they carry, so many at once as
+   is best, by nodes of each template.
+3. Few nodes at a time are looked at exactly: which of them go, which pods elsewhere make room, and
+   what is bought instead. In a small cluster these few are all there are.
+
+Every step costs less than the one before it, so that it ends, and nothing goes round in circles.
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from tonnage.consolidation import branch_and_bound, first_fit
+from tonnage.consolidation.assignment import Assignment, Placement
+from tonnage.consolidation.problem import Problem
+
+_ALL_AT_ONCE = 8
+"""Nodes that may go up to which all sets of them are looked at."""
+_AT_A_TIME = 3
+"""Nodes of which all sets are looked at, where there are more."""
+_ITEMS_AT_ONCE = 40
+_STEPS = 4000
+"""Places tried for one set of nodes."""
+_STEPS_IN_ALL = 400_000
+_ROUNDS = 200
+_LITTLE = 1e-9
+
+
+class Gain(NamedTuple):
+    """Bins that close, where their items go, and what is gained over the horizon."""
+
+    value: float
+    closed: tuple[int, ...]
+    placement: Placement
+
+
+def solve(problem: Problem, out_of_time: Callable[[], bool] = lambda: False) -> Assignment:
+    """The cheapest assignment that was found; the first is the one there is."""
+    state = Assignment(problem)
+    search = _Search(state, out_of_time)
+    going = [number for number in state.bins if state.may_go(number)]
+    if len(going) <= _ALL_AT_ONCE and len(problem.items) <= _ITEMS_AT_ONCE:
+        search.improve_exactly(going)
+        return state
+    search.empty_nodes()
+    search.replace_nodes()
+    search.improve_in_parts()
+    return state
+
+
+class _Search:
+    def __init__(self, state: Assignment, out_of_time: Callable[[], bool]) -> None:
+        self._state = state
+        self._out_of_time = out_of_time
+        self._steps = _STEPS_IN_ALL
+
+    def empty_nodes(self) -> None:
+        """Close nodes whose pods find room on others, for as long as that gains anything."""
+        state = self._state
+        hours = state.problem.hours
+        candidates = [number for number in state.bins if state.may_go(number)]
+        candidates.sort(key=lambda number: self._cost(number) / max(state.price(number), _LITTLE))
+        last = set(candidates)
+        order = self._fullest_first([number for number in state.bins if number not in last])
+        order += reversed(candidates)
+        for number in candidates:
+            if self._out_of_time():
+                return
+            if not state.may_go(number):
+                continue
+            found = first_fit.place(
+                state,
+                sorted(state.members[number]),
+                closed=(number,),
+                order=order,
+                templates=(),
+                below=state.price(number) * hours - _LITTLE,
+            )
+            if found is not None:
+                state.apply(found, closed=(number,))
+
+    def replace_nodes(self) -> None:
+        """Replace so many of the nodes that cost most for what they carry, as is best."""
+        for _ in range(_ROUNDS):
+            best: Gain | None = None
+            for gain in self._replacements():
+                if best is None or gain.value > best.value:
+                    best = gain
+            if best is None or best.value <= _LITTLE or self._out_of_time():
+                return
+            self._state.apply(best.placement, closed=best.closed)
+
+    def _replacements(self) -> Iterator[Gain]:
+        state = self._state
+        candidates = [number for number in state.bins if state.may_go(number)]
+        groups = sorted({self._group(number) for number in candidates})
+        fill = {
+            number: self._carried(number) / max(state.price(number), _LITTLE)
+            for number in candidates
+        }
+        everybody = sorted(candidates, key=lambda number: fill[number])
+        orders = [everybody]
+        if len(groups) > 1:
+            orders += [
+                [number for number in everybody if self._group(number) == group] for group in groups
+            ]
+        for order in orders:
+            for count in _counts(len(order)):
+                if self._out_of_time():
+                    return
+                closed = tuple(order[:count])
+                if state.within_spare(closed):
+                    yield from self._replaced(closed)
+
+    def _replaced(self, closed: Sequence[int]) -> Iterator[Gain]:
+        """These nodes gone, with each template tried alone and the cheapest for each pod."""
+        state = self._state
+        hours = state.problem.hours
+        price = sum(state.price(number) for number in closed) * hours
+        items = sorted(item for number in closed for item in state.members[number])
+        rest = self._fullest_first([number for number in state.bins if number not in set(closed)])
+        templates = range(len(state.problem.templates))
+        by_worth = sorted(templates, key=self._price_of_a_share)
+        for choice in ([one] for one in templates):
+            found = first_fit.place(
+                state,
+                items,
+                closed=closed,
+                order=rest,
+                templates=[*choice, *(one for one in by_worth if one not in choice)],
+                below=float("inf"),
+            )
+            if found is not None:
+                found = first_fit.downsized(state, found)
+                if price - found.cost > _LITTLE:
+                    yield Gain(price - found.cost, tuple(closed), found)
+
+    def improve_exactly(self, candidates: Sequence[int]) -> None:
+        """All sets of these nodes, those that could gain most first."""
+        while (gain := self._best_of(candidates, stay=True)) is not None:
+            self._state.apply(gain.placement, closed=gain.closed)
+            candidates = [number for number in self._state.bins if self._state.may_go(number)]
+
+    def improve_in_parts(self) -> None:
+        """Few nodes at a time: the emptiest with each other, then by chance, for a while."""
+        rng = random.Random(0)
+        state = self._state
+        failed = 0
+        while failed < 60 and self._steps > 0 and not self._out_of_time():
+            candidates = [number for number in state.bins if state.may_go(number)]
+            if not candidates:
+                return
+            candidates.sort(key=self._carried)
+            few = candidates[:12]
+            part = rng.sample(few, min(_AT_A_TIME, len(few)))
+            if failed % 3 == 2:
+                part = rng.sample(candidates, min(_AT_A_TIME, len(candidates)))
+            gain = self._best_of(part, stay=False)
+            if gain is None:
+                failed += 1
+            else:
+                failed = 0
+                state.apply(gain.placement, closed=gain.closed)
+
+    def _best_of(self, candidates: Sequence[int], *, stay: bool) -> Gain | None:
+        state = self._state
+        best: Gain | None = None
+        sets = [
+            closed
+            for size in range(1, len(candidates) + 1)
+            for closed in itertools.combinations(candidates, size)
+            if state.within_spare(closed)
+        ]
+        hours = state.problem.hours
+        prices = {closed: sum(map(state.price, closed)) * hours for closed in sets}
+        at_most = {closed: prices[closed] - self._least_cost(closed) for closed in sets}
+        sets.sort(key=lambda closed: -at_most[closed])
+        for closed in sets:
+            reached = best.value if best is not None else 0.0
+            if at_most[closed] <= reached + _LITTLE:
+                break
+            items = [item for number in closed for item in state.members[number]]
+            if self._steps <= 0 or self._out_of_time():
+                break
+            order = self._fullest_first([one for one in state.bins if one not in closed])
+            others = [item for number in order for item in state.members[number]] if stay else []
+            self._steps -= 1
+            found = branch_and_bound.cheapest(
+                state,
+                items,
+                closed=closed,
+                staying=others,
+                below=prices[closed] - reached,
+                steps=_STEPS * (5 if stay else 1),
+                order=order,
+            )
+            if found is not None:
+                best = Gain(prices[closed] - found.cost, closed, found)
+        return best
+
+    def _least_cost(self, closed: Sequence[int]) -> float:
+        """No less than this do the moves cost that bins need to be closed."""
+        state = self._state
+        return sum(
+            state.problem.items[item].cost
+            if state.problem.items[item].home == number
+            else min(0.0, -state.problem.items[item].cost)
+            for number in closed
+            for item in state.members[number]
+        )
+
+    def _fullest_first(self, bins: Sequence[int]) -> list[int]:
+        return sorted(bins, key=self._slack)
+
+    def _slack(self, number: int) -> float:
+        """The least free share of a bin."""
+        whole = self._whole(number)
+        free = self._state.free[number]
+        return min(
+            (
+                have / all_of_it
+                for have, all_of_it in zip(free, whole, strict=True)
+                if all_of_it > 0
+            ),
+            default=0.0,
+        )
+
+    def _whole(self, number: int) -> list[int]:
+        """What the bin has free of everything that could move."""
+        state = self._state
+        whole = list(state.free[number])
+        for item in state.members[number]:
+            for dimension, amount in state.kinds[state.problem.items[item].kind].needs:
+                whole[dimension] += amount
+        return whole
+
+    def _carried(self, number: int) -> float:
+        """What the pods of a bin come to, each by the largest share of a common node it takes."""
+        items, kinds = self._state.problem.items, self._state.kinds
+        return sum(kinds[items[item].kind].size for item in self._state.members[number])
+
+    def _cost(self, number: int) -> float:
+        return sum(self._state.problem.items[item].cost for item in self._state.members[number])
+
+    def _group(self, number: int) -> str:
+        template = self._state.template_of[number]
+        problem = self._state.problem
+        return problem.bins[number].group if template < 0 else problem.templates[template].group
+
+    def _price_of_a_share(self, template: int) -> float:
+        one = self._state.problem.templates[template]
+        return one.price / max(one.free[0], 1)
+
+
+def _counts(most: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12, ... and all of them."""
+    found = {most} if most else set()
+    step = 1
+    while step < most:
+        found |= {step, min(step * 3 // 2, most)}
+        step *= 2
+    return sorted(found)
