@@ -146,7 +146,12 @@ def _slim(state: State) -> State:
             _log.warning("too many groups to remember", extra={"kept": len(kept)})
             break
         kept[name] = one
-    memory = TemplateMemory(groups=dict(sorted(kept.items())), lessons=lessons, absences=absences)
+    memory = TemplateMemory(
+        groups=dict(sorted(kept.items())),
+        lessons=lessons,
+        absences=absences,
+        times=state.memory.times,
+    )
     return State(registry=state.registry, memory=memory, scale_down=state.scale_down)
 
 

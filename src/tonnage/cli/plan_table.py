@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tonnage.cli import console, gang_table, podlists
+from tonnage.cli import console, gang_table, podlists, wait_table
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
 from tonnage.objects.phrases import counted, listed
@@ -29,6 +29,7 @@ def print_plan(made: Decision, *, wide: bool) -> None:
         prices = {one.id: one.price_per_hour for one in made.inputs.groups}
         _print_purchases(made, prices)
         _print_bounds(plan, prices)
+    wait_table.print_waits(plan, most=None if wide else _ROWS)
     gang_table.print_gangs(plan, most=None if wide else _ROWS)
     if wide:
         _print_placements(plan)
@@ -61,13 +62,15 @@ def summary(plan: Plan, nodes: Container[str]) -> str:
     coming = len(plan.all_on_existing) - there
     bought = sum(len(node.pods) for one in plan.scale_ups for node in one.nodes)
     left = len(plan.not_helped)
-    pending = there + coming + bought + left
+    waiting = len(plan.waiting)
+    pending = there + coming + bought + left + waiting
     if not pending:
         return "Nothing to do: no pod waits for a node."
     parts = [
         f"{counted(there)} on nodes that are there" if there else "",
         f"{counted(coming)} on nodes that are coming up" if coming else "",
         f"{counted(bought)} on {counted(_nodes(plan), 'new node')}" if plan.scale_ups else "",
+        f"{counted(waiting)} waiting for room that is being freed" if waiting else "",
         f"{counted(left)} left out" if left else "",
     ]
     return f"{counted(pending, 'pending pod')}: {', '.join(filter(None, parts))}."

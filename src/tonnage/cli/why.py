@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 BOUGHT = "bought"
 FITS = "fits"
 LEFT_OUT = "left out"
+WAITS = "waits"
 
 _RECORDED_PATH = "/debug/recorded-decisions"
 
@@ -143,7 +144,7 @@ class Outcome(NamedTuple):
 
 
 def _outcomes(pod: str, decision: "LoggedDecision") -> Iterator[Outcome]:
-    from tonnage.cli import plan_table
+    from tonnage.cli import plan_table, wait_table
 
     plan = decision.plan
     for one in plan.scale_ups:
@@ -158,6 +159,9 @@ def _outcomes(pod: str, decision: "LoggedDecision") -> Iterator[Outcome]:
         if placement.pod == pod:
             reason = "there is room on a node that is there or coming up"
             yield Outcome(decision.time, FITS, "", placement.node, reason, "", ())
+    for wait in plan.waiting:
+        if wait.pod == pod:
+            yield Outcome(decision.time, WAITS, "", wait.node, wait_table.reason(wait), "", ())
     left: NotHelped
     for left in plan.not_helped:
         if left.pod == pod:
@@ -265,4 +269,5 @@ def _pods(decision: "LoggedDecision") -> Iterator[str]:
     plan = decision.plan
     yield from (pod for one in plan.scale_ups for node in one.nodes for pod in node.pods)
     yield from (one.pod for one in plan.all_on_existing)
+    yield from (one.pod for one in plan.waiting)
     yield from (one.pod for one in plan.not_helped)

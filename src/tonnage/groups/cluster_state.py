@@ -13,7 +13,7 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSIDriver, CSINode
-from tonnage.objects.workloads import DaemonSet
+from tonnage.objects.workloads import DaemonSet, StatefulSet
 from tonnage.rules.features import Features
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
@@ -27,7 +27,8 @@ class ClusterState(NamedTuple):
     `pods_by_node` and `pod`, by namespace/name, are asked for few pods only, `pods_without_node`
     once for each decision. The snapshot holds no finished and no expendable pods; `as_counted`
     says what it is fed. `states` keeps what was read of nodes from one decision to the next.
-    `pod_groups` say which pods are of use only together.
+    `pod_groups` say which pods are of use only together. `stateful_set`, by
+    namespace/name, says which of its pods come back; not everybody knows them.
     """
 
     snapshot: Snapshot
@@ -41,6 +42,7 @@ class ClusterState(NamedTuple):
     pods_without_node: Callable[[], Iterable[PodRecord]]
     states: States
     pod_groups: Collection[AnyPodGroup] = ()
+    stateful_set: Callable[[str], StatefulSet | None] = lambda _: None
 
     @classmethod
     def of(
@@ -78,6 +80,7 @@ class ClusterState(NamedTuple):
                 *_of_kind(objects, WorkloadPodGroup),
                 *_of_kind(objects, CoschedulingPodGroup),
             ],
+            stateful_set={one.metadata.key: one for one in _of_kind(objects, StatefulSet)}.get,
         )
 
 

@@ -42,8 +42,9 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     `skipped` are groups not to be bought from, with the reason, and `upcoming` the nodes of each
     group to count on beside those that are ready; `None`: as readiness has it, while whoever made
     the requests knows better. `live` says that the objects come from an API server, not from a
-    file. `headroom` is room that objects ask to be kept ready; the options have more. `now`, in
-    seconds since 1970, matters only to objects that carry a time.
+    file. `headroom` is room that objects ask to be kept ready; the options have more. `released`
+    are VolumeAttachments whose last pod is gone, and since when. `now`, in seconds since 1970,
+    matters only to objects that carry a time.
     """
 
     now: float
@@ -56,6 +57,7 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     upcoming: dict[str, int] | None = None
     live: bool = False
     headroom: tuple[KeptRoom, ...] = ()
+    released: dict[str, float] = {}
 
     def on(self, cluster: ClusterState) -> "Inputs":
         return Inputs(

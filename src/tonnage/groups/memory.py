@@ -7,6 +7,7 @@ import msgspec
 
 from tonnage.groups.limit_lessons import Lesson
 from tonnage.groups.model import Template
+from tonnage.groups.observed_times import ObservedTimes
 from tonnage.objects.meta import Record
 from tonnage.objects.storage import NodeDriver
 
@@ -34,13 +35,15 @@ class TemplateMemory(Record, frozen=True, kw_only=True):
     """A value that goes into one round of templates and comes out of it renewed.
 
     Lessons about instance types come out as they went in: whoever runs for long renews them, with
-    `learned.renewed`. `absences` are renewed by whoever assesses the nodes of a live cluster. It
-    encodes to JSON as it is, so that it can be kept over a restart.
+    `learned.renewed`. `absences` are renewed by whoever assesses the nodes of a live cluster, and
+    `times` by whoever watches it. It encodes to JSON as it is, so that it can be
+    kept over a restart.
     """
 
     groups: dict[str, RememberedGroup] = {}
     lessons: tuple[Lesson, ...] = ()
     absences: dict[str, dict[str, float]] = {}
+    times: ObservedTimes = ObservedTimes()
 
 
 def renewed(

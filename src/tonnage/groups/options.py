@@ -22,6 +22,8 @@ NOW = "now"
 UPSTREAM: Literal["cluster-autoscaler-1.37"] = "cluster-autoscaler-1.37"
 Compatibility: TypeAlias = Literal["none", "cluster-autoscaler-1.37"]
 
+FreedRoomMode: TypeAlias = Literal["never", "careful", "eager"]
+
 TOTALS = "^(?:([0-9]+):)?([0-9]+)$"
 """What a total looks like: the most, or MIN:MAX."""
 
@@ -85,6 +87,8 @@ class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields
     headroom: SlotHeadroom | tuple[SlotHeadroom, ...] = ()
     """Attach slots to be kept free: one entry, or a list of them."""
     consolidation: ConsolidationOptions = ConsolidationOptions()
+    wait_for_freed_room: FreedRoomMode = "careful"
+    """Whether a pod waits for room that is being freed rather than for a node to be bought."""
 
     @property
     def cores(self) -> Totals:

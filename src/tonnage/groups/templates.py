@@ -97,6 +97,7 @@ def build(inputs: Inputs, *, wanted: Iterable[str] = ()) -> Templates:
             },
             lessons=memory.lessons,
             absences=memory.absences,
+            times=memory.times,
         ),
     )
 

@@ -15,7 +15,15 @@ from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
-from tonnage.scaleup import assessment, gang_plan, headroom, planner, pod_groups, underway
+from tonnage.scaleup import (
+    assessment,
+    freed_room,
+    gang_plan,
+    headroom,
+    planner,
+    pod_groups,
+    underway,
+)
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
@@ -105,6 +113,7 @@ def request(
         snapshot=snapshot,
         pending=pending,
         gangs=gangs,
+        freed_room=freed_room.find(inputs),
         groups=inputs.groups,
         templates=assessed.templates.by_group,
         skipped=skipped_groups(assessed.readiness) if inputs.skipped is None else inputs.skipped,

@@ -34,6 +34,7 @@ from tonnage.rules.kept_slots import DRIVER_ANNOTATION, KEPT_SLOTS
 from tonnage.scaleup import pod_groups, replicas
 from tonnage.scaleup.plan import (
     ChunksOnNode,
+    FreedRoomWait,
     KeptRoomPlan,
     NewNode,
     NotHelped,
@@ -275,6 +276,7 @@ def told(plan: Plan, kept: Chunks) -> Plan:
     if not kept.wanted:
         return plan if not kept.warnings else _warned(plan, kept)
     where = _where(plan)
+    waiting = Counter(headroom.of_chunk(one.pod).title for one in plan.waiting if _is_chunk(one))
     missing: dict[str, list[NotHelped]] = defaultdict(list)
     for one in plan.not_helped:
         if headroom.is_chunk(one.pod):
@@ -291,6 +293,7 @@ def told(plan: Plan, kept: Chunks) -> Plan:
                 kept=sum(chunks for node, chunks in nodes.items() if node not in new),
                 bought=sum(chunks for node, chunks in nodes.items() if node in new),
                 missing=len(short),
+                waiting=waiting[title] or msgspec.UNSET,
                 nodes=tuple(ChunksOnNode(node=node, chunks=some) for node, some in nodes.items()),
                 reasons=short[0].reasons if short else (),
             )
@@ -305,7 +308,26 @@ def told(plan: Plan, kept: Chunks) -> Plan:
         fit_on_existing=_pods_alone(plan.fit_on_existing),
         not_helped=tuple(one for one in plan.not_helped if not headroom.is_chunk(one.pod)),
         headroom=tuple(rooms),
+        waits=_waits(plan),
     )
+
+
+def _waits(plan: Plan) -> tuple[FreedRoomWait, ...] | msgspec.UnsetType:
+    """Chunks go by the name of their room, once for each node."""
+    if isinstance(plan.waits, msgspec.UnsetType):
+        return plan.waits
+    return tuple(
+        dict.fromkeys(
+            msgspec.structs.replace(one, pod=headroom.of_chunk(one.pod).title)
+            if _is_chunk(one)
+            else one
+            for one in plan.waits
+        )
+    )
+
+
+def _is_chunk(wait: FreedRoomWait) -> bool:
+    return headroom.is_chunk(wait.pod)
 
 
 def _warned(plan: Plan, kept: Chunks) -> Plan:

@@ -89,6 +89,20 @@ class GangOutcome(_Whole, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class FreedRoomWait(_Whole, frozen=True, kw_only=True):
+    """A pod that no node is bought for, because room on a node is free sooner.
+
+    `seconds` is until then, `newNode` what a node would take that is bought now, and `freedBy` are
+    the pods and volumes that leave.
+    """
+
+    pod: str
+    node: str
+    seconds: float
+    new_node: float
+    freed_by: tuple[str, ...]
+
+
 class SetApart(_Whole, frozen=True, kw_only=True):
     """A pod that was decided on after all others and alone, or not at all for want of time."""
 
@@ -142,7 +156,8 @@ class KeptRoomPlan(_Whole, frozen=True, kw_only=True):
     """What becomes of room that is kept ready.
 
     `kept` chunks have room on nodes that are there or coming, `bought` ones on new nodes; for
-    `missing` ones there is none, and `reasons` say why.
+    `missing` ones there is none, and `reasons` say why. `waiting` ones wait for room that is being
+    freed.
     """
 
     name: str
@@ -150,6 +165,7 @@ class KeptRoomPlan(_Whole, frozen=True, kw_only=True):
     kept: int
     bought: int
     missing: int
+    waiting: int | msgspec.UnsetType = msgspec.UNSET
     nodes: tuple[ChunksOnNode, ...] = ()
     reasons: tuple[GroupReason, ...] = ()
 
@@ -180,10 +196,17 @@ class Plan(_Whole, frozen=True, kw_only=True):
     """Only where room is to be kept ready."""
     gangs: tuple[GangOutcome, ...] | msgspec.UnsetType = msgspec.UNSET
     """There only where pods of gangs wait."""
+    waits: tuple[FreedRoomWait, ...] | msgspec.UnsetType = msgspec.UNSET
+    """There only where pods wait for room that is being freed."""
 
     @property
     def kept_rooms(self) -> tuple[KeptRoomPlan, ...]:
         return self.headroom if self.headroom is not msgspec.UNSET else ()
+
+    @property
+    def waiting(self) -> tuple[FreedRoomWait, ...]:
+        """Who waits for room that is being freed."""
+        return () if isinstance(self.waits, msgspec.UnsetType) else self.waits
 
     @property
     def all_on_existing(self) -> tuple[Placement, ...]:

@@ -24,6 +24,7 @@ from tonnage.scaleup import (
     refusals,
     shared_capacity,
     underway,
+    wait_or_buy,
 )
 from tonnage.scaleup.attempts import Attempt, Attempts, Unlucky
 from tonnage.scaleup.budget import Budget
@@ -47,7 +48,8 @@ def plan(request: Request) -> Plan:
     planned to the end and the best plan is kept, unless one cannot be bettered.
     """
     best = _whole(request)
-    return prepaid.without_buying(request, best, plan_anew=_whole) or best
+    best = prepaid.without_buying(request, best, plan_anew=_whole) or best
+    return wait_or_buy.instead(request, best, plan_anew=_whole) or best
 
 
 def _whole(request: Request, *, most_attempts: int | None = None) -> Plan:

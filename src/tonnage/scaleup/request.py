@@ -9,6 +9,7 @@ from tonnage.groups.options import Options
 from tonnage.rules.features import Features
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.expanders import Expander
+from tonnage.scaleup.freed_room import FreedRoom
 from tonnage.scaleup.gangs import Gang
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot.reservations import Reservations
@@ -50,6 +51,7 @@ class Request(NamedTuple):
     coming_up: Mapping[str, str] = MappingProxyType({})
     headroom: Sequence[PodGroup] = ()
     gangs: Sequence[GangRequest] = ()
+    freed_room: FreedRoom | None = None
     warnings: Sequence[str] = ()
     out_of_time: Callable[[], bool] = lambda: False
     own_time: OwnTime = OwnTime()

@@ -19,6 +19,7 @@ def of_pods(context: ReplayContext, plan: Plan) -> Iterator[PlanViolation]:
     on_nodes.update(fit.pod for step in plan.steps for fit in step.fit_on_existing)
     listed = in_steps + Counter(fit.pod for fit in plan.fit_on_existing)
     listed.update(left.pod for left in plan.not_helped)
+    listed.update(wait.pod for wait in plan.waiting if wait.pod in context.waiting)
     for pod in context.waiting:
         if listed[pod] != 1:
             yield _violation("every pod once", pod, f"is listed {listed[pod]} times")
