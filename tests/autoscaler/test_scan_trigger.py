@@ -36,7 +36,10 @@ async def completed_at(clock: VirtualClock, *arrivals: float, called_at: float =
     ("arrivals", "moment"),
     [
         pytest.param([3.0], 3.2, id="a single pod is waited with for the window"),
-        pytest.param([3.0, 3.15, 3.3], 3.5, id="the window begins anew with every pod"),
+        pytest.param([3.0, 3.15], 3.35, id="the window begins anew with every pod"),
+        pytest.param([3.0, 3.05, 3.1], 3.3, id="the window is enough for a quick burst"),
+        pytest.param([3.0, 3.15, 3.3], 3.75, id="a slow burst is waited for three of its pauses"),
+        pytest.param([3.0, 3.05, 3.1, 3.28], 3.6, id="who slows down is waited for longer"),
         pytest.param([3.0, 3.25], 3.2, id="a pod after the window is for the next batch"),
         pytest.param([3.0 + n / 10 for n in range(20)], 4.0, id="it ends however many come"),
         pytest.param([3.0, 3.15, 3.3, 3.45, 3.6, 3.75, 3.9], 4.0, id="the end cuts a window short"),
@@ -47,6 +50,35 @@ async def test_a_batch_is_complete(
     arrivals: list[float], moment: float, clock: VirtualClock
 ) -> None:
     assert await completed_at(clock, *arrivals) == pytest.approx(moment)
+
+
+async def test_a_hundred_pods_that_trickle_in_over_four_seconds_are_one_batch(
+    clock: VirtualClock,
+) -> None:
+    arrivals = [3.0 + 4 * (n / 100) ** 1.5 for n in range(100)]
+    batch, start = ScanTrigger(clock), clock.monotonic()
+
+    async def come() -> None:
+        for moment in arrivals:
+            await clock.sleep(moment - (clock.monotonic() - start))
+            batch.pod_waits()
+
+    coming = asyncio.ensure_future(come())
+    await batch.complete(within=SCAN, window=WINDOW, longest=5.0)
+    assert coming.done()
+
+
+async def test_a_pod_a_while_after_a_burst_is_a_single_pod_again(clock: VirtualClock) -> None:
+    batch = ScanTrigger(clock)
+    for _ in range(5):
+        batch.pod_waits()
+        await clock.sleep(0.3)
+    batch.begin()
+    await clock.sleep(2)
+    batch.pod_waits()
+    before = clock.monotonic()
+    await batch.complete(within=SCAN, window=WINDOW, longest=LONGEST)
+    assert clock.monotonic() - before == pytest.approx(WINDOW)
 
 
 async def test_what_else_calls_is_waited_with_for_the_window(clock: VirtualClock) -> None:

@@ -261,7 +261,7 @@ def test_times_may_be_written_as_go_durations() -> None:
 
 @pytest.mark.parametrize(
     ("text", "longest"),
-    [("", 1), ("batchWindow: 3s\n", 3), ("batchWindowMax: 2s\n", 2)],
+    [("", 5), ("batchWindow: 7s\n", 7), ("batchWindowMax: 2s\n", 2)],
 )
 def test_a_batch_takes_a_second_at_most_unless_more_is_asked_for(text: str, longest: float) -> None:
     assert parsed(text).longest_batch_window == longest

@@ -53,7 +53,7 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
     scan_interval: float = 10.0
     batch_window: float = 0.2
     batch_window_max: float | None = None
-    """`None`: a second, or the batch window itself where that is longer."""
+    """`None`: five seconds, or the batch window itself where that is longer."""
     steps_per_loop: int = 0
     enforce_node_group_min_size: bool = False
     replace_unready_drivers: bool = False
@@ -165,7 +165,7 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
     def longest_batch_window(self) -> float:
         """Seconds after the first pod of a batch when no more are waited for."""
         if self.batch_window_max is None:
-            return max(self.batch_window, 1.0)
+            return max(self.batch_window, 5.0)
         return self.batch_window_max
 
     @property
