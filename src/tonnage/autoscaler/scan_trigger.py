@@ -9,7 +9,6 @@ import asyncio
 
 from tonnage.clock import Clock
 
-
 _BURST_GAP = 1.0
 """Seconds after which the next pod has nothing to do with the one before."""
 
