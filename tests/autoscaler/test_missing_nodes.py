@@ -127,6 +127,7 @@ async def test_machines_that_failed_leave_the_request_for_the_others_as_it_was(
         async with autoscaling(server, cloud, clock):
             await until(lambda: cloud.asked == [("increase", "g", 4)], clock=clock)
             (before,) = requests(server).values()
+            assert before["pods"] == [f"default/web-{index}" for index in range(4)]
             failed = [
                 Instance(id=f"m{index}", state="creating", error=InstanceError(code="NoStock"))
                 for index in range(3)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.groups.model import Group
+from tonnage.groups.model import Group, Purchase
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.readiness import NOT_READY_FOR_SCALE_UP, GroupReadiness
 from tonnage.groups.registry import (
@@ -61,6 +61,32 @@ def asked(delta: int = 2, *, target: int = 0, now: float = 0.0) -> Registry:
 
 
 # Requests
+
+
+def test_whom_nodes_were_asked_for_is_remembered_as_long_as_they_are_waited_for() -> None:
+    registry = Registry()
+    registry.asked(a_group(0), 1, now=0, patience=PATIENCE, pods=["default/a"])
+    registry.asked(a_group(1), 2, now=1, patience=PATIENCE, pods=["default/b", "default/a"])
+    expected = {"g": Purchase(nodes=3, pods=("default/a", "default/b"))}
+    assert registry.purchases == expected
+    assert Registry(restored(registry.state, now=2)).purchases == expected
+    look(registry, 3, now=30, ready=3)
+    assert registry.purchases == {}
+
+
+def test_pods_whose_nodes_are_refused_are_forgotten() -> None:
+    registry = Registry()
+    registry.asked(a_group(0), 1, now=0, patience=PATIENCE, pods=["default/a"])
+    registry.asked(a_group(1), 1, now=1, patience=PATIENCE, pods=["default/b"])
+    registry.gave_up("g", 1, pods={"default/b"})
+    assert registry.purchases == {"g": Purchase(nodes=1, pods=("default/a",))}
+
+
+def test_nobody_knows_whom_others_have_asked_for() -> None:
+    registry = Registry()
+    look(registry, 2, now=0)
+    assert registry.state.requests["g"].found
+    assert registry.purchases == {}
 
 
 def test_nodes_asked_for_are_upcoming() -> None:

@@ -9,12 +9,14 @@ from tests.scaleup.groups import DRIVER, group
 from tonnage.groups import node_group_objects
 from tonnage.groups import options as options_of
 from tonnage.groups.inputs import Inputs
+from tonnage.groups.model import Purchase
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.rules import features
 from tonnage.scaleup import assessment, decision, prepaid
 from tonnage.scaleup.plan import NotHelped, Plan, ScaleUp
+from tonnage.scaleup.request import Request
 from tonnage.testing import builders as make
 from tonnage.testing.groups import NOW, random_scenario
 from tonnage.testing.replay import missed, violations
@@ -133,3 +135,28 @@ def test_pods_that_came_since_are_bought_for() -> None:
     again = decision.decide(Inputs.of_objects(later, options=options, features=GATES, now=NOW)).plan
 
     assert [one.delta for one in again.scale_ups] == [1]
+
+
+def test_what_is_remembered_of_purchases_is_tried_first() -> None:
+    """Two nodes of each of two groups are coming."""
+    cluster = [make.pod("a"), make.pod("b"), *(group(name, target=2) for name in ("g", "h"))]
+    inputs = Inputs.of_objects(cluster, options=options_of.of({}), features=GATES, now=NOW)
+    for_a, for_b = (Purchase(nodes=1, pods=(f"default/{name}", "default/gone")) for name in "ab")
+    for_nobody = Purchase(nodes=2, pods=("default/gone",))
+    tried: list[dict[str, int]] = []
+
+    def plan_anew(request: Request, **_: object) -> Plan:
+        tried.append({one.id: one.target for one in request.groups})
+        return Plan(partial=True)
+
+    def first_try(purchases: dict[str, Purchase]) -> dict[str, int]:
+        tried.clear()
+        asked = msgspec.structs.replace(inputs, purchases=purchases)
+        request = decision.request(assessment.assess(asked))
+        best = Plan(scale_ups=(ScaleUp(group="g", delta=1, nodes=()),))
+        assert prepaid.without_buying(request, best, plan_anew=plan_anew) is None
+        return tried[0]
+
+    assert first_try({}) == {"g": 0, "h": 0}
+    assert first_try({"g": for_a, "h": for_nobody}) == {"g": 1, "h": 2}
+    assert first_try({"g": for_a, "h": for_b}) == {"g": 1, "h": 1}

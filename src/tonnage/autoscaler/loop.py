@@ -255,6 +255,7 @@ class Autoscaler:
                 found = found.told(
                     skipped=self._skipped(provided, observation),
                     upcoming={name: one.upcoming for name, one in observation.groups.items()},
+                    purchases=self._registry.purchases,
                 )
                 self._recorder.look(config)
                 made = await self._decision(found)

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
@@ -74,7 +75,8 @@ class ScaleUpExecutor:
             for one in step.scale_ups:
                 deltas[one.group] += one.delta
         reasons = {one.group: step.reason for step in steps for one in step.scale_ups}
-        bought = await self._ask(deltas, reasons, steps, provided, config, now)
+        pods = _pods_by_group(plan, steps)
+        bought = await self._ask(deltas, reasons, steps, provided, config, now, pods)
         if bought is None:
             return False
         for step in steps:
@@ -140,6 +142,7 @@ class ScaleUpExecutor:
         provided: ProviderState,
         config: AutoscalerConfig,
         now: float,
+        pods: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> dict[str, str] | None:
         """Ask for the nodes; gives for each group what it went from and to."""
         by_id = {group.id: group for group in provided.groups}
@@ -150,28 +153,37 @@ class ScaleUpExecutor:
             for group, delta in wanted:
                 provision_time = provided.options[group.id].max_node_provision_time or 0.0
                 self._registry.asked(
-                    group, delta, now=now, patience=config.patience, provision_time=provision_time
+                    group,
+                    delta,
+                    now=now,
+                    patience=config.patience,
+                    provision_time=provision_time,
+                    pods=pods.get(group.id, ()),
                 )
             try:
                 await self._write_down()
                 overtaken = await self._overtaken(wanted, steps, provided, config)
             except BaseException:
-                self._unask(wanted)
+                self._unask(wanted, pods)
                 raise
             if overtaken:
-                self._unask(wanted)
+                self._unask(wanted, pods)
                 _log.info("plan overtaken", extra={"why": overtaken})
                 return None
         bought: dict[str, str] = {}
         for group, delta in wanted:
             sizes = f"{group.target}->{group.target + delta} (max: {group.max_size})"
-            if await self._increase(group, delta, reasons[group.id], config, now=now):
+            if await self._increase(
+                group, delta, reasons[group.id], config, now=now, pods=pods.get(group.id, ())
+            ):
                 bought[group.id] = f"{{{group.id} {sizes}}}"
         return bought
 
-    def _unask(self, wanted: Sequence[tuple[Group, int]]) -> None:
+    def _unask(
+        self, wanted: Sequence[tuple[Group, int]], pods: Mapping[str, Sequence[str]]
+    ) -> None:
         for group, delta in wanted:
-            self._registry.gave_up(group.id, delta)
+            self._registry.gave_up(group.id, delta, pods=frozenset(pods.get(group.id, ())))
 
     async def _overtaken(
         self,
@@ -202,7 +214,14 @@ class ScaleUpExecutor:
         return ""
 
     async def _increase(
-        self, group: Group, delta: int, reason: str, config: AutoscalerConfig, *, now: float
+        self,
+        group: Group,
+        delta: int,
+        reason: str,
+        config: AutoscalerConfig,
+        *,
+        now: float,
+        pods: Sequence[str],
     ) -> bool:
         size = f"{group.target + delta} instead of {group.target} (max: {group.max_size})"
         if not self._actuator.dry_run:
@@ -211,7 +230,7 @@ class ScaleUpExecutor:
         try:
             await self._actuator.increase(group.id, delta, reason=reason)
         except ProviderError as error:
-            self._registry.gave_up(group.id, delta)
+            self._registry.gave_up(group.id, delta, pods=frozenset(pods))
             seconds = self._leave_alone(group, error, config, now=now)
             self._actuator.tell(
                 self._about,
@@ -252,6 +271,15 @@ class ScaleUpExecutor:
             pod = self._world.pod(key)
             if pod is not None:
                 self._actuator.tell(pod, EventReason.TRIGGERED_SCALE_UP, message)
+
+
+def _pods_by_group(plan: Plan, steps: Sequence[Step]) -> dict[str, list[str]]:
+    """Whom nodes of each group are bought for in these steps."""
+    helped = {pod for step in steps for pod in step.pods}
+    return {
+        up.group: [pod for node in up.nodes for pod in node.pods if pod in helped]
+        for up in plan.scale_ups
+    }
 
 
 def _summary(one: NotHelped) -> str:

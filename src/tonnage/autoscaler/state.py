@@ -34,6 +34,9 @@ _LARGEST = 900_000
 _MOST_ABSENCES = 5000
 """Nodes without a driver whose time is written down."""
 
+_MOST_PODS = 5000
+"""Pods that nodes were bought for whose names are written down."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -138,7 +141,8 @@ def _slim(state: State) -> State:
     kept: dict[str, RememberedGroup] = {}
     lessons = state.memory.lessons
     absences = _longest(state.memory.absences)
-    kept_first = (state.registry, state.scale_down, lessons, absences)
+    registry = _bounded(state.registry)
+    kept_first = (registry, state.scale_down, lessons, absences)
     room = _LARGEST - len(msgspec.json.encode(kept_first))
     for name, one in newest_first:
         room -= len(msgspec.json.encode(one))
@@ -152,7 +156,19 @@ def _slim(state: State) -> State:
         absences=absences,
         times=state.memory.times,
     )
-    return State(registry=state.registry, memory=memory, scale_down=state.scale_down)
+    return State(registry=registry, memory=memory, scale_down=state.scale_down)
+
+
+def _bounded(registry: RegistryState) -> RegistryState:
+    """The registry with as many pods of its requests as there is room for, the latest first."""
+    room = _MOST_PODS
+    if sum(len(request.pods) for request in registry.requests.values()) <= room:
+        return registry
+    requests = dict(registry.requests)
+    for name, request in sorted(requests.items(), key=lambda item: (-item[1].at, item[0])):
+        requests[name] = msgspec.structs.replace(request, pods=request.pods[-room:] if room else ())
+        room -= len(requests[name].pods)
+    return msgspec.structs.replace(registry, requests=requests)
 
 
 def _longest(absences: Absences) -> dict[str, dict[str, float]]:

@@ -24,7 +24,7 @@ from tonnage.groups.cluster_state import ClusterState
 from tonnage.groups.drivers import Member
 from tonnage.groups.headroom import KeptRoom
 from tonnage.groups.memory import TemplateMemory
-from tonnage.groups.model import Group
+from tonnage.groups.model import Group, Purchase
 from tonnage.groups.node_state import NodeState
 from tonnage.groups.options import Options, policy_of
 from tonnage.groups.policy import GroupPolicy
@@ -41,10 +41,10 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     `pending` are the pods to decide on, by namespace/name; `None`: all that have no node.
     `skipped` are groups not to be bought from, with the reason, and `upcoming` the nodes of each
     group to count on beside those that are ready; `None`: as readiness has it, while whoever made
-    the requests knows better. `live` says that the objects come from an API server, not from a
-    file. `headroom` is room that objects ask to be kept ready; the options have more. `released`
-    are VolumeAttachments whose last pod is gone, and since when. `now`, in seconds since 1970,
-    matters only to objects that carry a time.
+    the requests knows better, and also for whom, which is in `purchases`. `live` says that the
+    objects come from an API server, not from a file. `headroom` is room that objects ask to be kept
+    ready; the options have more. `released` are VolumeAttachments whose last pod is gone, and since
+    when. `now`, in seconds since 1970, matters only to objects that carry a time.
     """
 
     now: float
@@ -55,6 +55,7 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     pending: tuple[str, ...] | None = None
     skipped: dict[str, str] | None = None
     upcoming: dict[str, int] | None = None
+    purchases: dict[str, Purchase] = {}
     live: bool = False
     headroom: tuple[KeptRoom, ...] = ()
     released: dict[str, float] = {}

@@ -43,6 +43,13 @@ class Group(Record, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
+class Purchase(Record, frozen=True, kw_only=True):
+    """Nodes of a group that were bought and are on their way, and the pods that they are for."""
+
+    nodes: int
+    pods: tuple[str, ...]
+
+
 class Limit(Record, frozen=True, kw_only=True):
     """The slots a new node has for a driver, and where the number comes from.
 

@@ -31,12 +31,12 @@ request only since when; so a restart, or an answer that got lost, buys nothing 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from tonnage.groups.model import Group
+from tonnage.groups.model import Group, Purchase
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.readiness import NOT_READY_FOR_SCALE_UP, GroupReadiness
 from tonnage.objects.meta import Record
@@ -81,6 +81,8 @@ class ScaleRequest(Record, frozen=True, kw_only=True):
     deadline: float
     target: int
     found: bool = False
+    pods: tuple[str, ...] = ()
+    """Whom the nodes were asked for, by namespace and name."""
 
 
 class GroupBackoff(Record, frozen=True, kw_only=True):
@@ -191,18 +193,24 @@ class Registry:
         now: float,
         patience: GroupPatience,
         provision_time: float = 0,
+        pods: Iterable[str] = (),
     ) -> None:
-        """We ask for `delta` more nodes than the group's target."""
+        """We ask for `delta` more nodes than the group's target, for these pods."""
         known = self._requests.get(group.id)
+        before = known.pods if known is not None else ()
         self._requests[group.id] = ScaleRequest(
             increase=delta + (known.increase if known is not None else 0),
             at=now,
             deadline=now + (provision_time or patience.max_node_provision_time),
             target=group.target + delta,
+            pods=tuple(dict.fromkeys((*before, *pods))),
         )
 
-    def gave_up(self, group: str, nodes: int) -> None:
-        """Fewer nodes are wanted: deleted, given back, or refused in the first place."""
+    def gave_up(self, group: str, nodes: int, *, pods: Container[str] = ()) -> None:
+        """Fewer nodes are wanted: deleted, given back, or refused in the first place.
+
+        `pods` are those whom no other nodes were asked for.
+        """
         known = self._requests.get(group)
         if known is None:
             return
@@ -210,8 +218,20 @@ class Registry:
             del self._requests[group]
         else:
             self._requests[group] = msgspec.structs.replace(
-                known, increase=known.increase - nodes, target=known.target - nodes
+                known,
+                increase=known.increase - nodes,
+                target=known.target - nodes,
+                pods=tuple(pod for pod in known.pods if pod not in pods),
             )
+
+    @property
+    def purchases(self) -> dict[str, Purchase]:
+        """What was asked for and for whom, by group; nobody knows whom others have asked for."""
+        return {
+            name: Purchase(nodes=request.increase, pods=request.pods)
+            for name, request in sorted(self._requests.items())
+            if request.pods
+        }
 
     def removed(self, group: str, nodes: int) -> None:
         """Nodes that had come were given back: so many fewer are told of from here on."""

@@ -9,6 +9,7 @@ import msgspec
 
 from tonnage.groups import readiness, storage_rooms, templates
 from tonnage.groups.inputs import Inputs
+from tonnage.groups.model import Purchase
 from tonnage.groups.options import Options
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
@@ -39,9 +40,19 @@ class Assessment(NamedTuple):
     gangs: Sequence[Gang] = ()
     """Those among the pending pods; their members are pending too."""
 
-    def told(self, *, skipped: dict[str, str], upcoming: dict[str, int]) -> "Assessment":
+    def told(
+        self,
+        *,
+        skipped: dict[str, str],
+        upcoming: dict[str, int],
+        purchases: dict[str, Purchase],
+    ) -> "Assessment":
         """The same with what whoever made the requests knows of the groups."""
-        inputs = msgspec.structs.replace(self.inputs, skipped=skipped, upcoming=upcoming)
+        inputs = msgspec.structs.replace(
+            self.inputs, skipped=skipped, upcoming=upcoming, purchases=purchases
+        )
+        for entry in underway.bought_for(inputs, self.pending):
+            self.reservations.hold(entry)
         return self._replace(inputs=inputs)
 
 
@@ -116,6 +127,8 @@ def _reservations(
         decided_on = {record.key for record in pending}
         others = (record for record in without_node if record.key not in decided_on)
         for entry in underway.being_bound(inputs.cluster.snapshot, others, now=inputs.now):
+            found.hold(entry)
+        for entry in underway.bought_for(inputs, pending):
             found.hold(entry)
     return found
 

@@ -120,6 +120,7 @@ def request(
         upcoming=upcoming,
         coming_up={node: name for name, group in states.items() for node in group.coming_up_nodes}
         | dict(assessed.not_published_yet),
+        purchases=inputs.purchases,
         options=options,
         features=features,
         reservations=assessed.reservations,

@@ -4,8 +4,8 @@ When nodes are bought, pods are packed into them group by group, in the best of 
 Until they are up they are nodes like any other, and nodes that are there are filled less carefully:
 some of the pods they were bought for may find no room, and would be bought for a second time. So
 before anything is bought beside nodes that are coming, it is planned once more as if these could be
-bought, and for nothing. Nobody remembers which of them were bought at once: it is tried with all of
-them, with those of some groups, and with the latest of a group.
+bought, and for nothing. First with what was bought for pods that still wait, as far as that is
+known; then with all of them, with those of some groups, and with the latest of a group.
 """
 
 import functools
@@ -24,6 +24,7 @@ from tonnage.scaleup import refusals
 from tonnage.scaleup.plan import Bounds, GroupReason, NotHelped, Placement, Plan
 from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
+from tonnage.snapshot.reservations import Source
 
 NO_BETTER = "another node would help no more pods than what is coming"
 
@@ -56,7 +57,8 @@ def without_buying(request: Request, best: Plan, *, plan_anew: PlanAnew) -> Plan
     if not tries:
         return None
     coming = _coming(request)
-    questions = _questions({group: len(names) for group, names in coming.items()})
+    counts = {group: len(names) for group, names in coming.items()}
+    questions = _questions(counts, _remembered(request, counts))
     tries = min(tries, _TRIES) if best.scale_ups else 1
     for number, (bought, nothing_else) in enumerate(itertools.islice(questions, tries)):
         new = {group: coming[group][-count:] for group, count in bought.items()}
@@ -107,15 +109,28 @@ def _limits(csinode: CSINode | None) -> dict[str, int | None]:
     return {one.name: one.limit for one in csinode.spec.drivers} if csinode is not None else {}
 
 
-def _questions(coming: Mapping[str, int]) -> Iterator[tuple[dict[str, int], bool]]:
+def _remembered(request: Request, coming: Mapping[str, int]) -> dict[str, int]:
+    """Of what is coming, what was bought for pods that still wait."""
+    waited_for = {entry.group for entry in request.reservations.of(Source.BOUGHT)}
+    return {
+        group: min(purchase.nodes, coming[group])
+        for group, purchase in request.purchases.items()
+        if group in waited_for and group in coming
+    }
+
+
+def _questions(
+    coming: Mapping[str, int], remembered: Mapping[str, int]
+) -> Iterator[tuple[dict[str, int], bool]]:
     """How many nodes of each group may have been bought at once, and whether nothing else may be.
 
     What was bought together last, and for the same pods, is planned in the same way once more.
     """
+    known = [tuple(remembered.get(group, 0) for group in coming)]
     whole = itertools.product(*((count, 0) for count in coming.values()))
     parts = itertools.product(*(range(count, -1, -1) for count in coming.values()))
     tried: set[tuple[int, ...]] = set()
-    for counts in itertools.chain(whole, parts):
+    for counts in itertools.chain(known, whole, parts):
         if any(counts) and counts not in tried:
             bought = {group: count for group, count in zip(coming, counts, strict=True) if count}
             yield bought, False

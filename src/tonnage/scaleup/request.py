@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from tonnage.groups.model import Group, Template
+from tonnage.groups.model import Group, Purchase, Template
 from tonnage.groups.options import Options
 from tonnage.rules.features import Features
 from tonnage.scaleup.costly_pods import OwnTime
@@ -34,7 +34,8 @@ class Request(NamedTuple):
     among the pending ones.
 
     `upcoming` are nodes to count on that are not there yet, by group; `coming_up` nodes that are
-    there in part, each with its group. `reservations` is what others have taken already; pods
+    there in part, each with its group; `purchases` what of it was asked for by ourselves, and for
+    whom. `reservations` is what others have taken already; pods
     whose node is known are on it in the snapshot. `headroom` are chunks of room to be kept ready
     when all others have what they get.
     """
@@ -49,6 +50,7 @@ class Request(NamedTuple):
     features: Features
     reservations: Reservations
     coming_up: Mapping[str, str] = MappingProxyType({})
+    purchases: Mapping[str, Purchase] = MappingProxyType({})
     headroom: Sequence[PodGroup] = ()
     gangs: Sequence[GangRequest] = ()
     freed_room: FreedRoom | None = None

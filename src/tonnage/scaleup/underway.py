@@ -40,6 +40,16 @@ def being_bound(
                 )
 
 
+def bought_for(inputs: Inputs, pods: Iterable[PodRecord]) -> Iterator[Reservation]:
+    """What those of the pods have coming that nodes were bought for."""
+    if inputs.purchases:
+        waiting = {pod.key for pod in pods}
+        for group, purchase in inputs.purchases.items():
+            for pod in purchase.pods:
+                if pod in waiting:
+                    yield Reservation(pod, Source.BOUGHT, inputs.now, group=group)
+
+
 def is_awaited(snapshot: Snapshot, group: PodGroup) -> bool:
     """Whether volumes of the pods are to be made for one certain node."""
     return any(

@@ -54,7 +54,8 @@ class Share(NamedTuple):
 class Reservation(NamedTuple):
     """One entry. `holder` is whom it is for: a pod's namespace and name, or what the maker says.
 
-    `node` is the only node that it can be on; without one it is on one of the rows of `shares`.
+    `node` is the only node that it can be on; without one it is on one of the rows of `shares`, or
+    on a node of the `group` that is still to come.
     `until` is `None` for as long as something else proves it. `uid`, if there is one, tells the pod
     from another of its name. `pod` is what goes on the node in `place`: the pod itself, or one that
     stands for a pod to come.
@@ -65,6 +66,7 @@ class Reservation(NamedTuple):
     since: float
     until: float | None = None
     node: str = ""
+    group: str = ""
     uid: str = ""
     pod: PodRecord | None = None
     shares: tuple[Share, ...] = ()
