@@ -258,7 +258,7 @@ class Autoscaler:
                     purchases=self._registry.purchases,
                 )
                 self._recorder.look(config)
-                made = await self._decision(found)
+                made = await self._decision(self._scale_down.beside(found))
                 plan = made.plan
                 self._recorder.note(made)
                 settled = await self._carry_out(plan, provided, observation, config, now)

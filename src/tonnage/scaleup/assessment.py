@@ -17,7 +17,7 @@ from tonnage.objects import durations, timestamps, volumes
 from tonnage.objects.phrases import listed
 from tonnage.scaleup import gangs, headroom, underway
 from tonnage.scaleup.gangs import Gang
-from tonnage.snapshot.reservations import Reservations
+from tonnage.snapshot.reservations import Reservation, Reservations, Source
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 _DELAY_ANNOTATION = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
@@ -54,6 +54,13 @@ class Assessment(NamedTuple):
         for entry in underway.bought_for(inputs, self.pending):
             self.reservations.hold(entry)
         return self._replace(inputs=inputs)
+
+    def beside(self, moving: Iterable[Reservation]) -> "Assessment":
+        """The same with the places of pods that are moving, in place of those it knew of."""
+        held = Reservations()
+        for entry in (*(one for one in self.reservations if one.source != Source.MOVING), *moving):
+            held.hold(entry)
+        return self._replace(reservations=held)
 
 
 def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:

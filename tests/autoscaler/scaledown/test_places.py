@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import msgspec
 
-from tonnage.autoscaler.scaledown.places import HELD, NOMINATED, HeldPlaces
+from tonnage.autoscaler.scaledown.places import COMES_WITHIN, HELD, NOMINATED, HeldPlaces
+from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.clock import virtual
 from tonnage.clock.virtual import VirtualClock
 from tonnage.cluster.cache import Cache
@@ -15,6 +16,7 @@ from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.meta import OwnerReference
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
 
 
@@ -29,7 +31,9 @@ class Stage:
         for name in ("old", "new"):
             self._caches[Node].apply(Change(EventType.ADDED, make.node(name)))
         self.said: list[tuple[str, str | None]] = []
-        world = SimpleNamespace(cache=self._caches.__getitem__, pod=self._pod)
+        world = SimpleNamespace(
+            cache=self._caches.__getitem__, pod=self._pod, snapshot=Snapshot.of([])
+        )
         self.places = HeldPlaces(
             cast(Any, world),
             cast(Any, SimpleNamespace(check=lambda _: None)),
@@ -44,6 +48,13 @@ class Stage:
         pod = make.pod(name, owner=owner, **more)
         self._caches[Pod].apply(Change(EventType.ADDED, pod))
         return pod
+
+    def goes(self, pod: Pod) -> None:
+        self._caches[Pod].apply(Change(EventType.DELETED, pod))
+
+    def taken(self, *removals: NodeRemoval) -> list[tuple[str, str]]:
+        """Places that count as taken, by the pod to come and the node."""
+        return [(entry.holder, entry.node) for entry in self.places.taken(removals)]
 
     def is_nominated(self, pod: Pod, node: str) -> None:
         """The server tells of what was written."""
@@ -127,3 +138,53 @@ def test_a_pod_that_cannot_have_its_place_is_let_go() -> None:
         await stage.places.expire()
 
     assert played(act).said == [("web-2", "new"), ("web-2", None)]
+
+
+REMOVAL = NodeRemoval(
+    node="old",
+    uid="u",
+    group="g",
+    reason="underutilized",
+    drain=True,
+    since=0.0,
+    started=0.0,
+    at=0.0,
+    moves={"default/web-1": "new"},
+)
+
+
+def test_a_place_is_taken_while_the_pod_is_still_where_it_was() -> None:
+    async def act(stage: Stage) -> None:
+        stage.comes("web-1", on="old")
+        assert stage.taken(REMOVAL) == [("default/web-1:next", "new")]
+
+    played(act)
+
+
+def test_a_place_is_taken_between_the_end_of_a_pod_and_the_next_one() -> None:
+    async def act(stage: Stage) -> None:
+        pod = stage.comes("web-1", on="old")
+        stage.places.hold(pod, "new")
+        assert len(stage.taken(REMOVAL)) == 1
+        stage.goes(pod)
+        assert stage.taken(REMOVAL) == [("default/web-1:next", "new")]
+        stage.comes("web-2")
+        assert stage.taken(REMOVAL) == []
+
+    played(act)
+
+
+def test_a_place_that_nobody_comes_for_is_free_soon_after_the_pod_is_gone() -> None:
+    async def act(stage: Stage) -> None:
+        pod = stage.comes("web-1", on="old")
+        stage.places.hold(pod, "new")
+        await stage.clock.sleep(COMES_WITHIN + 1)
+        await stage.places.expire()
+        assert stage.taken()
+        stage.goes(pod)
+        await stage.places.expire()
+        await stage.clock.sleep(COMES_WITHIN + 1)
+        await stage.places.expire()
+        assert stage.taken() == []
+
+    played(act)

@@ -1,5 +1,7 @@
 """What may go, decided on the live cluster as it is at this moment."""
 
+from collections.abc import Callable, Iterable
+
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.scaledown import taints
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
@@ -14,6 +16,7 @@ from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaleup.assessment import Assessment
 from tonnage.service.workers import Worker
+from tonnage.snapshot.reservations import Reservation
 
 _STILL = 0.05
 """Seconds between two looks whether somebody else is done with the snapshot."""
@@ -23,12 +26,20 @@ class Decider:
     """Keeps what it found of nodes from one decision to the next."""
 
     def __init__(
-        self, world: ClusterView, workloads: Workloads, *, clock: Clock, worker: Worker
+        self,
+        world: ClusterView,
+        workloads: Workloads,
+        *,
+        clock: Clock,
+        worker: Worker,
+        moving: Callable[[str], Iterable[Reservation]],
     ) -> None:
+        """`moving` has the places of pods that move, but for those of the node it is given."""
         self._world = world
         self._workloads = workloads
         self._clock = clock
         self._worker = worker
+        self._moving = moving
         self._cache = DecisionCache()
         self._last: tuple[Assessment, ScaleDownState, AutoscalerConfig] | None = None
 
@@ -37,7 +48,7 @@ class Decider:
     ) -> ScaleDownDecision:
         """The plan of this moment."""
         self._last = assessed, state, config
-        return await self._decided(self._inputs(assessed, state), config)
+        return await self._decided(self._inputs(assessed, state, moving=self._moving("")), config)
 
     async def objection(self, removal: NodeRemoval) -> str:
         """Why a node that is marked had better stay, by what is known now; empty if it may go."""
@@ -51,7 +62,9 @@ class Decider:
         if node is None:
             return "the node is gone"
         others = {name: going for name, going in state.removing.items() if name != removal.node}
-        inputs = self._inputs(assessed, ScaleDownState(removing=others))
+        inputs = self._inputs(
+            assessed, ScaleDownState(removing=others), moving=self._moving(removal.node)
+        )
         inputs = inputs._replace(wanted=frozenset({removal.node}))
         found = await self._decided(inputs, config, unmarked=node)
         told = next((one for one in found.plan.nodes if one.node == removal.node), None)
@@ -80,12 +93,14 @@ class Decider:
         with self._world.frozen():
             return await self._worker(decided)
 
-    def _inputs(self, assessed: Assessment, state: ScaleDownState) -> ScaleDownInputs:
+    def _inputs(
+        self, assessed: Assessment, state: ScaleDownState, *, moving: Iterable[Reservation]
+    ) -> ScaleDownInputs:
         """What is known now; pods that were pending and are no more are not waited for."""
         known = self._world.snapshot.pods
         pending = [record for record in assessed.pending if known.get(record.key) is record]
         return ScaleDownInputs(
-            assessed=assessed._replace(pending=pending),
+            assessed=assessed._replace(pending=pending).beside(moving),
             controllers=self._workloads.controllers(),
             budgets=self._workloads.budgets(),
             state=state,

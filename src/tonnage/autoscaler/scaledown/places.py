@@ -1,15 +1,20 @@
 """Places of evicted pods, held for those that come in their stead.
 
-The new pod is nominated for the node that the plan has for it: schedulers try that node first and
-keep others off its place, and no node is bought for a pod that is only moving.
+From when a removal begins nothing else is planned into the places of its pods: each counts as
+taken, while the old pod is still there, while it ends, and until the new one comes. The new pod is
+nominated for the node that the plan has for it: schedulers try that node first and keep others off
+its place, and no node is bought for a pod that is only moving.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
@@ -18,14 +23,21 @@ from tonnage.cluster.watch_events import Change, EventType
 from tonnage.errors import ClusterError
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.snapshot.reservations import Reservation, Source
 
 HELD = 900.0
 """Seconds that a place is kept for a pod that has yet to come: the one before may take its time."""
+
+COMES_WITHIN = 120.0
+"""Of these, the most once the one before is gone: a controller that wants another makes it soon."""
 
 NOMINATED = 120.0
 """Seconds after which a pod that could not get its place is free to be helped otherwise."""
 
 _ATTEMPTS = 3
+
+_SUCCESSOR = ":next"
+"""What the pod to come is known by until it has a name of its own; no pod is called so."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +48,8 @@ class _Place(NamedTuple):
     name: str
     """Of the pod that will come, if it is known."""
     until: float
+    pod: Pod
+    """The evicted one: the next will take as much."""
 
 
 class HeldPlaces:
@@ -74,7 +88,36 @@ class HeldPlaces:
         held = self._held.setdefault((pod.metadata.namespace, controller.uid), [])
         if all(place.evicted != pod.metadata.uid for place in held):
             until = self._clock.monotonic() + HELD
-            held.append(_Place(node, pod.metadata.uid, name, until))
+            held.append(_Place(node, pod.metadata.uid, name, until, pod))
+
+    def taken(self, removals: Iterable[NodeRemoval]) -> Iterator[Reservation]:
+        """The places of pods that are to move with these removals, and of those that were evicted.
+
+        A pod that takes none any more, because its successor has come, is not among them.
+        """
+        now, leaving = self._now(), set()
+        for removal in removals:
+            for key, node in removal.moves.items():
+                pod = self._world.pod(key)
+                if pod is not None and pod.spec.node_name == removal.node:
+                    leaving.add(pod.metadata.uid)
+                    yield self._reservation(pod, node, since=now)
+        for places in self._held.values():
+            for place in places:
+                if place.evicted not in leaving:
+                    yield self._reservation(place.pod, place.node, since=now)
+
+    def _reservation(self, pod: Pod, node: str, *, since: float) -> Reservation:
+        replace = msgspec.structs.replace
+        meta = replace(
+            pod.metadata,
+            name=f"{pod.metadata.name}{_SUCCESSOR}",
+            uid=f"{pod.metadata.uid}{_SUCCESSOR}",
+            deletion_timestamp=None,
+        )
+        to_come = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=""))
+        record = self._world.snapshot.record_of(to_come)
+        return Reservation(record.key, Source.MOVING, since, node=node, uid=meta.uid, pod=record)
 
     def restore(self, nominated: Mapping[str, float]) -> None:
         self.nominated = dict(nominated)
@@ -83,7 +126,8 @@ class HeldPlaces:
         """Once a round: let go what nobody has come for, or nobody could be put into."""
         moment, now = self._clock.monotonic(), self._now()
         for key, places in list(self._held.items()):
-            self._held[key] = [place for place in places if place.until > moment]
+            renewed = map(self._shortened, places)
+            self._held[key] = [place for place in renewed if place.until > moment]
             if not self._held[key]:
                 del self._held[key]
         for name, since in list(self.nominated.items()):
@@ -93,6 +137,12 @@ class HeldPlaces:
                 waits = not await self._patch(pod, None)
             if not waits:
                 self.nominated.pop(name, None)
+
+    def _shortened(self, place: _Place) -> _Place:
+        pod = self._world.pod(place.pod.metadata.key)
+        if pod is not None and pod.metadata.uid == place.evicted:
+            return place
+        return place._replace(until=min(place.until, self._clock.monotonic() + COMES_WITHIN))
 
     async def stop(self) -> None:
         for task in self._tasks:

@@ -40,7 +40,7 @@ from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.plan import Plan
 from tonnage.service.live_cluster import Trust
 from tonnage.service.workers import Worker
-from tonnage.snapshot.reservations import Source
+from tonnage.snapshot.reservations import Reservation, Source
 
 NEEDED_AGAIN = "node_became_needed_again"
 
@@ -99,7 +99,9 @@ class ScaleDown:
         self._about = about
         self._metrics = RemovalMetrics(registry)
         self._workloads = Workloads(client, world, clock=clock, rng=random.Random(0))
-        self._decider = Decider(world, self._workloads, clock=clock, worker=worker)
+        self._decider = Decider(
+            world, self._workloads, clock=clock, worker=worker, moving=self._moving
+        )
         self._watching: asyncio.Task[None] | None = None
         self._unneeded: dict[str, float] = {}
         self._added: dict[str, float] = {}
@@ -165,6 +167,15 @@ class ScaleDown:
         end = self._clock.monotonic() + _KNOWN_WITHIN
         while self._workloads.hold() and self._clock.monotonic() < end:
             await self._clock.sleep(0.1)
+
+    def beside(self, assessed: Assessment) -> Assessment:
+        """What was assessed, with the places of pods that are moving taken."""
+        return assessed.beside(self._moving())
+
+    def _moving(self, but: str = "") -> Iterator[Reservation]:
+        """The places of pods that are moving, but for those of one node."""
+        removals = self._remover.removals.values()
+        return self._places.taken(one for one in removals if one.node != but)
 
     async def round(self, situation: Situation, config: AutoscalerConfig) -> tuple[str, ...]:
         """Decide, and begin what is to be done; what was begun before goes on beside.
