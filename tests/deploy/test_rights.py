@@ -1,11 +1,21 @@
 """The shipped roles grant what the code uses, and nothing else."""
 
 from tests.deploy.manifests import Right, of_kind, rights
-from tests.deploy.usage import BASE, KWOK, SCALE_DOWN, STARTUP_TAINTS, rights_to_follow, rights_used
+from tests.deploy.usage import (
+    BASE,
+    HEADROOM,
+    KWOK,
+    SCALE_DOWN,
+    STARTUP_TAINTS,
+    rights_to_follow,
+    rights_used,
+)
 from tonnage.autoscaler import state
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.program import AutoscalerSettings
 from tonnage.autoscaler.scaledown import workloads
+from tonnage.groups import capacity_buffers
+from tonnage.objects.buffers import CapacityBuffer, PodTemplate
 from tonnage.providers import kwok
 
 
@@ -30,6 +40,11 @@ def test_the_component_for_startup_taints_grants_what_taking_them_off_uses_and_n
 
 def test_the_component_for_scale_down_grants_what_giving_nodes_back_uses_and_no_more() -> None:
     assert set(rights("scale-down")) == rights_used(SCALE_DOWN) | rights_to_follow(workloads.KINDS)
+
+
+def test_the_component_for_headroom_grants_what_buffers_use_and_no_more() -> None:
+    followed = (CapacityBuffer, PodTemplate, *capacity_buffers.SCALABLE.values())
+    assert set(rights("headroom")) == rights_used(HEADROOM) | rights_to_follow(followed)
 
 
 def test_nothing_is_granted_by_asterisk() -> None:
@@ -64,7 +79,7 @@ def test_the_names_in_the_roles_are_those_the_code_uses() -> None:
 
 
 def test_every_role_is_bound_to_the_account_of_the_deployment() -> None:
-    parts = ("kwok", "startup-taints", "scale-down")
+    parts = ("kwok", "startup-taints", "scale-down", "headroom")
     kinds = ("ClusterRoleBinding", "RoleBinding")
     bindings = [one for part in parts for kind in kinds for one in of_kind(kind, part)]
     roles = [

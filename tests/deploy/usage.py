@@ -21,12 +21,13 @@ VERBS = {
     "delete": "delete",
 }
 STARTUP_TAINTS = "autoscaler/startup_taints.py"
+HEADROOM = "autoscaler/capacity_buffers.py"
 SCALE_DOWN = "autoscaler/scaledown"
 BASE = (
     *sorted(
         str(path.relative_to(PACKAGE))
         for path in (PACKAGE / "autoscaler").glob("*.py")
-        if path != PACKAGE / STARTUP_TAINTS
+        if path not in (PACKAGE / STARTUP_TAINTS, PACKAGE / HEADROOM)
     ),
     "cluster/events.py",
     "cluster/lease.py",

@@ -17,6 +17,7 @@ from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import SlotCount
 from tonnage.autoscaler.world import ClusterView
 from tonnage.groups import limit_lessons
+from tonnage.groups.headroom import KeptRoom
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.limit_lessons import CEILING, Lesson
 from tonnage.groups.memory import TemplateMemory
@@ -58,6 +59,7 @@ class Assessor:
         features: Features,
         now: float,
         blind: bool,
+        headroom: tuple[KeptRoom, ...] = (),
     ) -> Assessment:
         """Look at what is known; `blind` leaves out the pods whose volumes cannot be judged."""
         world = self._world
@@ -79,6 +81,7 @@ class Assessor:
             features=features,
             now=now,
             live=True,
+            headroom=headroom,
         )
         found = assessment.assess(inputs, known=self._known.values())
         before = self._known.get(found.wanted)

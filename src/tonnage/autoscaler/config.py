@@ -45,6 +45,8 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
     replica_ready_timeout: float = 300.0
     """Seconds that an evicted replica of a StatefulSet may take until the next one is evicted."""
     scale_down_windows: tuple[Window, ...] = ()
+    capacity_buffers: bool = False
+    """Whether room is kept ready for CapacityBuffers, which takes rights of its own."""
     time_budget: float = 5.0
     """Others wait for the decision, so unlike elsewhere it has an end; what it finds until then is
     carried out."""

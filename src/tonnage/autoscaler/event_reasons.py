@@ -13,6 +13,7 @@ class EventReason(StrEnum):
     SCALE_UP_TIMED_OUT = "ScaleUpTimedOut"
     MAX_NODES_TOTAL_REACHED = "MaxNodesTotalReached"
     SET_APART = "SetApart"
+    BAD_CAPACITY_BUFFER = "BadCapacityBuffer"
     SCALE_DOWN = "ScaleDown"
     SCALE_DOWN_EMPTY = "ScaleDownEmpty"
     SCALE_DOWN_FAILED = "ScaleDownFailed"

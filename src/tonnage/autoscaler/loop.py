@@ -7,10 +7,12 @@ plan is made from one state of the cluster.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from tonnage.autoscaler.actuator import Actuator, NotLeadingError
 from tonnage.autoscaler.assessor import Assessor
+from tonnage.autoscaler.capacity_buffers import BufferWatch
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.decision_recorder import DecisionRecorder
 from tonnage.autoscaler.decisions import DecisionLog
@@ -106,6 +108,7 @@ class Autoscaler:
             removed=lambda *nodes: self._registry.removed(*nodes),
             worker=worker,
         )
+        self._buffers = BufferWatch(client, world, self._actuator, clock=clock)
         self._saving = asyncio.Lock()
         self._problems: list[str] = []
         self._state_refused: errors.Forbidden | None = None
@@ -135,7 +138,7 @@ class Autoscaler:
         """Loop until cancelled; to be called whenever we become leader."""
         self.active_at = self.succeeded_at = self._clock.monotonic()
         await self._load()
-        async with self._scale_down:
+        async with self._scale_down, self._buffers:
             await self._go_round()
 
     async def _go_round(self) -> None:
@@ -151,7 +154,8 @@ class Autoscaler:
     async def once(self) -> None:
         """A single round, as somebody who looks in would want it; what goes wrong is raised."""
         await self._load()
-        async with self._scale_down:
+        async with self._scale_down, self._buffers:
+            await self._buffers.ready(self._config.current)
             await self._scale_down.ready(self._config.current)
             await self.guarded_round()
         if self.failure is not None:
@@ -221,9 +225,16 @@ class Autoscaler:
         now = self._time.now()
         with self._metrics.timed("updateClusterState"):
             blind = bool(trust.blind_to_volumes)
-            found = self._assessor.look(
-                provided, config=config, features=features, now=now, blind=blind
+            look = partial(
+                self._assessor.look,
+                provided,
+                config=config,
+                features=features,
+                now=now,
+                blind=blind,
+                headroom=() if blind else self._buffers.rooms(config, now=now),
             )
+            found = look()
             observation = self._observe(found, provided, config, now)
         if not provided.groups:
             self._problems.append(NO_GROUPS)
@@ -249,9 +260,7 @@ class Autoscaler:
             else:
                 if self._actuator.done:
                     # Something was tried in vain, and the world went on meanwhile.
-                    found = self._assessor.look(
-                        provided, config=config, features=features, now=now, blind=blind
-                    )
+                    found = look()
                 found = found.told(
                     skipped=self._skipped(provided, observation),
                     upcoming={name: one.upcoming for name, one in observation.groups.items()},
@@ -263,9 +272,12 @@ class Autoscaler:
                 self._recorder.note(made)
                 settled = await self._carry_out(plan, provided, observation, config, now)
         if settled:
-            situation = Situation(found, provided, trust, plan=plan, hold=hold)
+            keep = hold or self._buffers.hold(config)
+            situation = Situation(found, provided, trust, plan=plan, hold=keep)
             with self._metrics.timed("scaleDown"):
                 self._problems.extend(await self._scale_down.round(situation, config))
+        self._problems.extend(self._buffers.problems(config))
+        await self._buffers.tell(plan, now=now)
         report = RoundReport(
             now=now,
             held=hold,

@@ -112,6 +112,10 @@ class AutoscalerMetrics:
             "set_apart_pods", "Pods decided on last and alone for their complexity.",
             "decided", prefix=_OURS,
         )  # fmt: skip
+        self._chunks = rows(
+            "headroom_chunks", "Chunks of room that is kept ready, by what became of them.",
+            "room", "state", prefix=_OURS,
+        )  # fmt: skip
         self._used = rows("slots_used", "Attach slots taken.", "node_group", "driver", prefix=_OURS)
         self._free = rows("slots_free", "Attach slots left.", "node_group", "driver", prefix=_OURS)
         self._limit = rows(
@@ -314,6 +318,17 @@ class AutoscalerMetrics:
         )
         self._not_helped.labels("true").set(because[True])
         self._not_helped.labels("false").set(because[False])
+        self._chunks.replace(
+            {
+                (room.name, state): count
+                for room in report.plan.kept_rooms
+                for state, count in (
+                    ("kept", room.kept),
+                    ("bought", room.bought),
+                    ("missing", room.missing),
+                )
+            }
+        )
         limits = report.plan.limits
         self._source.replace({(limit.group, limit.driver, limit.source): 1 for limit in limits})
         unknown = Tally(limit.group for limit in limits if limit.source == UNKNOWN)

@@ -11,7 +11,7 @@ from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.errors import InputError
 from tonnage.rules.features import Features
-from tonnage.scaleup import decision
+from tonnage.scaleup import decision, headroom
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.decision import Decision, OutsideExpanders
@@ -35,7 +35,9 @@ class Planner:
 
     async def decide(self, found: Assessment) -> tuple[Decision, list[str]]:
         """The decision, and which pods were left out because none could be made with them."""
-        if not found.pending and self._idle is not None:
+        # Room that is kept ready may be taken by pods that do not wait for us.
+        idle = not found.pending and not headroom.is_wanted(found.inputs)
+        if idle and self._idle is not None:
             before, plan = self._idle
             if _same_question(before, found) and _same_templates(before, found):
                 return Decision(plan, found.templates, found.readiness, found.inputs), []
@@ -43,7 +45,7 @@ class Planner:
         with grpc_choice.expanders(found.inputs.options) as asked, self._world.frozen():
             worker = self._worker if asked is None else workers.in_thread
             made, left_out = await worker(lambda: self._decided(found, asked))
-        if not found.pending:
+        if idle:
             self._idle = found, made.plan
         return made, left_out
 

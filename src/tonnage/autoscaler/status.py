@@ -272,6 +272,8 @@ def _ours(report: RoundReport, mode: Mapping[str, object]) -> dict[str, Any]:
         ][:_MOST]
     if plan is not None:
         ours["limits"] = [msgspec.to_builtins(limit) for limit in plan.limits[: 4 * _MOST]]
+        if plan.kept_rooms:
+            ours["headroom"] = [msgspec.to_builtins(one) for one in plan.kept_rooms[:_MOST]]
         ours["unknownLimits"] = sum(limit.source == UNKNOWN for limit in plan.limits)
         ours["lastDecision"] = {
             "time": rfc3339(report.now),

@@ -31,6 +31,7 @@ def print_plan(made: Decision, *, wide: bool) -> None:
         _print_bounds(plan, prices)
     wait_table.print_waits(plan, most=None if wide else _ROWS)
     gang_table.print_gangs(plan, most=None if wide else _ROWS)
+    _print_kept_rooms(plan)
     if wide:
         _print_placements(plan)
     if plan.not_helped:
@@ -265,6 +266,23 @@ def _in_bytes(resource: str) -> bool:
 def _verdict(reason: GroupReason) -> list[str]:
     words = ", ".join(reason.reasons) or "-"
     return [reason.group, reason.plugin or "-", reason.code or "-", words]
+
+
+def _print_kept_rooms(plan: Plan) -> None:
+    if plan.kept_rooms:
+        console.echo()
+        console.print_table(
+            ["ROOM KEPT READY", "CHUNKS", "KEPT", "BOUGHT", "MISSING", "WHY"],
+            [
+                [
+                    one.name,
+                    *(f"{count:,}" for count in (one.chunks, one.kept, one.bought, one.missing)),
+                    "; ".join(sorted({text for reason in one.reasons for text in reason.reasons}))
+                    or "-",
+                ]
+                for one in plan.kept_rooms
+            ],
+        )
 
 
 def _print_limits(plan: Plan, *, wide: bool) -> None:

@@ -17,6 +17,7 @@ from tonnage.groups.model import Template
 from tonnage.objects import intree
 from tonnage.objects.labels import ZONE
 from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod, PodSpec, PodTemplateSpec
 from tonnage.objects.storage import (
     BIND_COMPLETED_ANNOTATION,
@@ -349,14 +350,18 @@ def _where(plan: Plan) -> Mapping[str, Counter[str]]:
 
 
 def _step(step: Step) -> Step:
-    titles = [headroom.of_chunk(pod).title for pod in step.pods if headroom.is_chunk(pod)]
+    titles = dict.fromkeys(
+        headroom.of_chunk(pod).title for pod in step.pods if headroom.is_chunk(pod)
+    )
     if not titles:
         return step
+    pods = tuple(pod for pod in step.pods if not headroom.is_chunk(pod))
     return msgspec.structs.replace(
         step,
-        pods=tuple(pod for pod in step.pods if not headroom.is_chunk(pod)),
+        pods=pods,
         fit_on_existing=_pods_alone(step.fit_on_existing),
-        headroom=tuple(dict.fromkeys(titles)),
+        reason=step.reason if pods else f"{listed(list(titles))}: {step.reason}",
+        headroom=tuple(titles),
     )
 
 
