@@ -25,6 +25,19 @@ def evictions(course: Course) -> list[str]:
     return [word for word in course.words() if word.startswith("evicted")]
 
 
+def attachment(volume: str, node: Stored) -> Tree:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": {"name": f"csi-{volume}"},
+        "spec": {
+            "attacher": "nobody.example.com",
+            "nodeName": node.name,
+            "source": {"persistentVolumeName": volume},
+        },
+    }
+
+
 def pod_on(node: Stored) -> Tree:
     """A pod that lands where none should, as one that tolerates everything may."""
     return {
@@ -114,6 +127,38 @@ def test_volumes_that_stay_attached_are_waited_for_no_longer_than_is_set(
     )
     waited = course.at("gone") - course.at("ended db-0")
     assert waited >= 60
+
+
+def test_a_pod_that_lands_while_volumes_are_waited_for_keeps_the_node_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marked: list[tuple[float, Stored]] = []
+
+    def attach(ensemble: Ensemble, node: Stored) -> None:
+        marked.append((ensemble.accounts.now, node))
+        ensemble.manifests.apply(attachment("left-over", node))
+
+    def listen(ensemble: Ensemble) -> None:
+        def land(*_: object) -> None:
+            if marked and ensemble.accounts.now > marked[0][0] + 20:
+                ensemble.manifests.apply(pod_on(marked.pop()[1]))
+
+        ensemble.accounts.listeners.append(land)
+
+    # Somebody writes something now and then.
+    stirs = tuple(
+        ScenarioAction(at=BEGIN + 5 * number, apply=(budget(f"b{number}", maxUnavailable=1),))
+        for number in range(1, 12)
+    )
+    _, course = play(
+        monkeypatch,
+        world=msgspec.structs.replace(WORLD, detach=Delay(500.0)),
+        when_marked=attach,
+        prepare=listen,
+        script=stirs,
+        duration=BEGIN + 60,
+    )
+    assert 20 < course.at("released") - course.at("marked") < 40
 
 
 def test_killed_in_the_middle_the_drain_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

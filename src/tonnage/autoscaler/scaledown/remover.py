@@ -261,8 +261,9 @@ class NodeRemover:
             return
         self._reached(removal, Stage.DETACHING)
         began = self._clock.monotonic()
+        # Who is on it by now would have its volumes attached for longer than anybody waits.
         names = await detachment.wait(
-            left, within=within, clock=self._clock, check=lambda: self._check(removal)
+            left, within=within, clock=self._clock, check=lambda: self._check(removal, cleared=True)
         )
         self._metrics.detached(self._clock.monotonic() - began, all_of_them=not names)
         if names:
