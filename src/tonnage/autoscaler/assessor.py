@@ -5,7 +5,7 @@ they come from has moved.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import SlotCount
+from tonnage.autoscaler.room_observer import RoomObserver
 from tonnage.autoscaler.world import ClusterView
 from tonnage.groups import limit_lessons
 from tonnage.groups.headroom import KeptRoom
@@ -23,6 +24,8 @@ from tonnage.groups.limit_lessons import CEILING, Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.groups.options import policy_of
+from tonnage.groups.readiness import Readiness
+from tonnage.groups.registry import ScaleRequest
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
 from tonnage.rules.features import Features
@@ -40,8 +43,9 @@ _AT_LEAST_EVERY = 60.0
 class Assessor:
     """`memory` is what was ever seen of groups; `registered` the ids and names of all nodes."""
 
-    def __init__(self, world: ClusterView) -> None:
+    def __init__(self, world: ClusterView, *, now: Callable[[], float]) -> None:
         self._world = world
+        self._observer = RoomObserver(world, now=now)
         self.memory = TemplateMemory()
         self.registered: frozenset[str] = frozenset()
         self._known: dict[frozenset[str], Assessment] = {}
@@ -72,6 +76,7 @@ class Assessor:
             self._known, self._known_from = {}, come_from
             self._known_until = now + _AT_LEAST_EVERY
             self._learn(config, now)
+        self.memory = self._observer.renewed(self.memory)
         inputs = Inputs(
             cluster=world.state(),
             groups=tuple(provided.groups),
@@ -82,6 +87,7 @@ class Assessor:
             now=now,
             live=True,
             headroom=headroom,
+            released=dict(self._observer.released),
         )
         found = assessment.assess(inputs, known=self._known.values())
         before = self._known.get(found.wanted)
@@ -89,6 +95,12 @@ class Assessor:
         if before is None:
             self._note(found)
         return found
+
+    def note_starts(
+        self, readiness: Readiness, requests: Mapping[str, ScaleRequest], *, now: float
+    ) -> None:
+        """Remember how long nodes took that have come up since the last look."""
+        self.memory = self._observer.with_starts(self.memory, readiness, requests, now=now)
 
     @property
     def unread(self) -> frozenset[str]:

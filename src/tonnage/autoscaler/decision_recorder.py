@@ -39,13 +39,17 @@ class DecisionRecorder:
         """Keep the cluster as the plan found it, if the plan says anything new."""
         objects, self._objects = self._objects, []
         plan = made.plan
-        if objects and (plan.steps or plan.not_helped) and self.log.is_news(plan, ()):
+        if (
+            objects
+            and (plan.steps or plan.not_helped or plan.waiting)
+            and self.log.is_news(plan, ())
+        ):
             self._noted = Recording(inputs=made.inputs.written(), objects=objects)
 
     async def keep(self, report: RoundReport, config: AutoscalerConfig) -> None:
         """Keep the round's decision, unless it is the same as before and nothing was done."""
         plan, noted = report.plan, self._noted
-        if plan is None or not (plan.steps or plan.not_helped or report.done):
+        if plan is None or not (plan.steps or plan.not_helped or plan.waiting or report.done):
             return
         if not self.log.is_news(plan, report.done):
             return

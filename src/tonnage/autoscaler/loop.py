@@ -92,7 +92,7 @@ class Autoscaler:
         self._actuator = Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run)
         self._taint_remover = StartupTaintRemover(world, self._actuator, client=client, clock=clock)
         self._store = StateStore(client, namespace=namespace)
-        self._assessor = Assessor(world)
+        self._assessor = Assessor(world, now=self._time.now)
         self._planner = Planner(world, clock=clock, worker=worker)
         self._recorder = DecisionRecorder(world, clock=clock)
         self._status = StatusWriter(client, metrics=metrics, namespace=namespace, mode=self._mode)
@@ -303,6 +303,7 @@ class Autoscaler:
     def _observe(
         self, found: Assessment, provided: ProviderState, config: AutoscalerConfig, now: float
     ) -> Observation:
+        self._assessor.note_starts(found.readiness, self._registry.state.requests, now=now)
         return self._registry.observe(
             [
                 GroupObservation(
@@ -351,6 +352,7 @@ class Autoscaler:
         settled = await self._executor.buy(plan, provided, config, now=now)
         if settled:
             self._executor.tell_not_helped(plan.not_helped)
+            self._executor.tell_waiting(plan.waiting)
         if config.enforce_node_group_min_size and not plan.scale_ups:
             skipped = self._skipped(provided, observation)
             await self._executor.reach_minimum(provided, skipped, config, now=now)

@@ -108,6 +108,10 @@ class AutoscalerMetrics:
             "not_helped_pods", "Pods nothing is bought for, by whether volumes are why.",
             "because_of_volumes", prefix=_OURS,
         )  # fmt: skip
+        self._waiting_for_room = gauge(
+            "waiting_for_freed_room", "Pods nothing is bought for, as room is being freed sooner.",
+            prefix=_OURS,
+        )  # fmt: skip
         self._set_apart = gauge(
             "set_apart_pods", "Pods decided on last and alone for their complexity.",
             "decided", prefix=_OURS,
@@ -242,6 +246,7 @@ class AutoscalerMetrics:
                 self._waited.labels(wait.group).observe(wait.seconds)
             self._longest_wait.set(self._waits.longest(now=report.now))
         if report.plan is not None:
+            self._waiting_for_room.set(len(report.plan.waiting))
             for decided in (True, False):
                 count = sum(one.decided is decided for one in report.plan.set_apart)
                 self._set_apart.labels(str(decided).lower()).set(count)

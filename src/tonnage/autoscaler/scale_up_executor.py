@@ -17,7 +17,7 @@ from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.registry import Failure, Registry
 from tonnage.scaleup.budget import MAX_NODES_REACHED
-from tonnage.scaleup.plan import NotHelped, Plan, SetApart, Step
+from tonnage.scaleup.plan import FreedRoomWait, NotHelped, Plan, SetApart, Step
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +49,7 @@ class ScaleUpExecutor:
         self._clock = clock
         self._write_down = write_down
         self._told_apart: set[str] = set()
+        self._told_to_wait: dict[str, str] = {}
         self._told: dict[str, tuple[str, float]] = {}
         self._resting: dict[str, float] = {}
         self._full = False
@@ -133,6 +134,15 @@ class ScaleUpExecutor:
                 message = f"pod is decided on last and alone: {one.reason}"
                 self._actuator.tell(pod, EventReason.SET_APART, message, warning=True)
         self._told_apart = {one.pod for one in pods}
+
+    def tell_waiting(self, pods: Sequence[FreedRoomWait]) -> None:
+        """Say to pods that room on a node is free sooner than a new one is there: once a node."""
+        waits = {one.pod: one.node for one in pods}
+        for one in pods:
+            pod = self._world.pod(one.pod)
+            if pod is not None and self._told_to_wait.get(one.pod) != one.node:
+                self._actuator.tell(pod, EventReason.WAITS_FOR_FREED_ROOM, one.reason)
+        self._told_to_wait = waits
 
     async def _ask(
         self,

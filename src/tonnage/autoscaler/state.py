@@ -187,6 +187,8 @@ def _differs(new: State, old: State) -> bool:
         return True
     if new.scale_down != old.scale_down:
         return True
+    if new.memory.times.extremes != old.memory.times.extremes:
+        return True
     if new.registry != old.registry or new.memory.groups.keys() != old.memory.groups.keys():
         return True
     if _lessons_differ(new.memory.lessons, old.memory.lessons):

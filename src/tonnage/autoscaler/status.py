@@ -280,6 +280,10 @@ def _ours(report: RoundReport, mode: Mapping[str, object]) -> dict[str, Any]:
             "scaleUps": _scale_ups(report),
             "fitOnExisting": len(plan.fit_on_existing),
             "notHelped": len(plan.not_helped),
+            "waitingForFreedRoom": [
+                {"pod": one.pod, "node": one.node, "seconds": one.seconds}
+                for one in plan.waiting[:_MOST]
+            ],
             "partial": plan.partial,
         }
     if report.scale_down.enabled or report.scale_down.removals:

@@ -7,6 +7,7 @@ from typing import Any
 from tonnage.autoscaler.change_filter import ChangeFilter
 from tonnage.autoscaler.scan_trigger import ScanTrigger
 from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.watch_events import Change, EventType
@@ -25,7 +26,7 @@ from tonnage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tonnage.objects.workloads import DaemonSet
+from tonnage.objects.workloads import DaemonSet, StatefulSet
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
 from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
@@ -73,6 +74,8 @@ class ClusterView(LiveCluster):
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
         self._enforcers: dict[str, str] = {}
         self._states = States()
+        self.stateful_sets: Cache[StatefulSet] | None = None
+        """Known to who gives nodes back, and only while they are watched for that."""
         self._change_filter = ChangeFilter(self.batch.call)
         self.cache(Pod).subscribe(self._take_pod)
         self.cache(Pod).subscribe(self._change_filter.pod)
@@ -108,7 +111,8 @@ class ClusterView(LiveCluster):
         rows = {name: record.row for name, record in self.snapshot.nodes.items()}
         nodes = sorted(self.cache(Node), key=lambda node: rows.get(node.metadata.name, 0))
         others = (obj for kind in KINDS if kind is not Node for obj in self._caches[kind])
-        return [one for one in (*nodes, *others) if not self.is_rejected(one)]
+        sets = self.stateful_sets or ()
+        return [one for one in (*nodes, *others, *sets) if not self.is_rejected(one)]
 
     def state(self) -> ClusterState:
         """The cluster as it is now, for a decision."""
@@ -123,7 +127,13 @@ class ClusterView(LiveCluster):
             pod=self.pod,
             pods_without_node=self.without_node,
             states=self._states,
+            stateful_set=self._stateful_set,
         )
+
+    def _stateful_set(self, key: str) -> StatefulSet | None:
+        namespace, _, name = key.partition("/")
+        sets = self.stateful_sets
+        return sets.get(name, namespace=namespace) if sets is not None else None
 
     def unplaced(self) -> list[PodRecord]:
         """The pods that wait, as the snapshot holds them; it leaves out those that do not count."""

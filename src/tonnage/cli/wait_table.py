@@ -2,7 +2,7 @@
 
 from tonnage.cli import console
 from tonnage.objects.phrases import counted, listed
-from tonnage.scaleup.plan import FreedRoomWait, Plan
+from tonnage.scaleup.plan import Plan
 
 
 def print_waits(plan: Plan, *, most: int | None) -> None:
@@ -26,11 +26,3 @@ def print_waits(plan: Plan, *, most: int | None) -> None:
     )
     if most is not None and len(found) > most:
         console.echo(f"and {counted(len(found) - most)} more; -o wide has them all")
-
-
-def reason(wait: FreedRoomWait) -> str:
-    """Why nothing is bought for a pod, in one line."""
-    return (
-        f"room on {wait.node} is free in about {wait.seconds:.0f} s ({listed(wait.freed_by)}),"
-        f" and a new node takes {wait.new_node:.0f} s"
-    )

@@ -144,7 +144,7 @@ class Outcome(NamedTuple):
 
 
 def _outcomes(pod: str, decision: "LoggedDecision") -> Iterator[Outcome]:
-    from tonnage.cli import plan_table, wait_table
+    from tonnage.cli import plan_table
 
     plan = decision.plan
     for one in plan.scale_ups:
@@ -161,7 +161,7 @@ def _outcomes(pod: str, decision: "LoggedDecision") -> Iterator[Outcome]:
             yield Outcome(decision.time, FITS, "", placement.node, reason, "", ())
     for wait in plan.waiting:
         if wait.pod == pod:
-            yield Outcome(decision.time, WAITS, "", wait.node, wait_table.reason(wait), "", ())
+            yield Outcome(decision.time, WAITS, "", wait.node, wait.reason, "", ())
     left: NotHelped
     for left in plan.not_helped:
         if left.pod == pod:

@@ -22,6 +22,14 @@ class ObservedTimes(Record, frozen=True, kw_only=True):
     detach: dict[str, tuple[float, ...]] = {}
     start: dict[str, tuple[float, ...]] = {}
 
+    @property
+    def extremes(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The slowest detach and the fastest start of each: what the careful go by."""
+        return (
+            {name: max(seen) for name, seen in self.detach.items()},
+            {name: min(seen) for name, seen in self.start.items()},
+        )
+
     def with_detach(self, driver: str, seconds: float) -> "ObservedTimes":
         return msgspec.structs.replace(self, detach=_noted(self.detach, driver, seconds))
 

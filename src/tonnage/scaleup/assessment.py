@@ -97,7 +97,8 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
         built, assessed = same.templates, same.readiness
         if same.inputs.groups != inputs.groups:
             assessed = readiness.with_targets(assessed, inputs)
-        inputs = msgspec.structs.replace(inputs, memory=same.inputs.memory)
+        kept = msgspec.structs.replace(same.inputs.memory, times=inputs.memory.times)
+        inputs = msgspec.structs.replace(inputs, memory=kept)
     told = tuple(_about_waiting(waiting, options))
     reservations = _reservations(inputs, without_node, pending)
     fresh = underway.not_published_yet(inputs, assessed, built.by_group)

@@ -3,6 +3,7 @@
 import msgspec
 
 from tonnage.objects.meta import Record
+from tonnage.objects.phrases import listed
 from tonnage.objects.scenarios import API_VERSION
 
 
@@ -101,6 +102,14 @@ class FreedRoomWait(_Whole, frozen=True, kw_only=True):
     seconds: float
     new_node: float
     freed_by: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why nothing is bought, in one line."""
+        return (
+            f"room on {self.node} is free in about {self.seconds:.0f} s"
+            f" ({listed(self.freed_by)}), and a new node takes {self.new_node:.0f} s"
+        )
 
 
 class SetApart(_Whole, frozen=True, kw_only=True):

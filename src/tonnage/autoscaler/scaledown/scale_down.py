@@ -33,6 +33,7 @@ from tonnage.groups.model import Group
 from tonnage.groups.readiness import UNREADY
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.objects.workloads import StatefulSet
 from tonnage.scaledown.codes import NODE_REASONS, KeepCode
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 from tonnage.scaledown.state import CoolDowns, ScaleDownState
@@ -99,6 +100,7 @@ class ScaleDown:
         self._about = about
         self._metrics = RemovalMetrics(registry)
         self._workloads = Workloads(client, world, clock=clock, rng=random.Random(0))
+        world.stateful_sets = self._workloads.cache(StatefulSet)
         self._decider = Decider(
             world, self._workloads, clock=clock, worker=worker, moving=self._moving
         )
