@@ -123,6 +123,11 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
         for position, window in enumerate(self.scale_down_windows):
             window.check(f"scaleDownWindows[{position}]")
         self.consolidation.check()
+        if self.consolidation.enabled and not self.scale_down_enabled:
+            raise InputError(
+                "`consolidation`: enabled: nodes go as scale-down has it: expected"
+                " scaleDownEnabled: true beside it"
+            )
         drain_priority.rounds(self.drain_priority_config, grace=0)
         if expanders.GRPC in self.expander and not self.grpc_expander_url:
             raise InputError("`expander`: grpc asks whom `grpcExpanderUrl` names: expected both")

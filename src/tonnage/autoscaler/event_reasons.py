@@ -19,6 +19,8 @@ class EventReason(StrEnum):
     SCALE_DOWN_EMPTY = "ScaleDownEmpty"
     SCALE_DOWN_FAILED = "ScaleDownFailed"
     SCALE_DOWN_CANCELLED = "ScaleDownCancelled"
+    CONSOLIDATION = "Consolidation"
+    CONSOLIDATION_GIVEN_UP = "ConsolidationGivenUp"
     VOLUMES_STILL_ATTACHED = "VolumesStillAttached"
     DELETE_UNREGISTERED = "DeleteUnregistered"
     DELETE_UNREGISTERED_FAILED = "DeleteUnregisteredFailed"

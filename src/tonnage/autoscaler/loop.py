@@ -107,6 +107,7 @@ class Autoscaler:
             write_down=self._save,
             removed=lambda *nodes: self._registry.removed(*nodes),
             worker=worker,
+            buy=self._buy,
         )
         self._buffers = BufferWatch(client, world, self._actuator, clock=clock)
         self._saving = asyncio.Lock()
@@ -357,6 +358,12 @@ class Autoscaler:
             skipped = self._skipped(provided, observation)
             await self._executor.reach_minimum(provided, skipped, config, now=now)
         return settled
+
+    async def _buy(
+        self, plan: Plan, provided: ProviderState, config: AutoscalerConfig, *, now: float
+    ) -> bool:
+        """For who needs nodes before others can go."""
+        return await self._executor.buy(plan, provided, config, now=now)
 
     def _skipped(self, provided: ProviderState, observation: Observation) -> dict[str, str]:
         """Groups that may not be scaled up, and why."""

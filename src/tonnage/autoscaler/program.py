@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.consolidation import report as consolidation
 from tonnage.autoscaler.loop import NO_GROUPS, Autoscaler
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.scaledown.report import ScaleDownDocument, document
@@ -126,6 +127,7 @@ class AutoscalerProgram:
             "/debug/decisions": self.autoscaler.decisions.without_recordings,
             "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
             "/debug/scale-down": self.scale_down,
+            "/debug/consolidation": self.consolidation,
             "/debug/snapshot": self.snapshot,
             "/debug/leader": lambda: self.leadership.document,
         }
@@ -191,6 +193,15 @@ class AutoscalerProgram:
     def features(self) -> Features:
         """How the cluster's scheduler behaves by the settings in force."""
         return self._features(self._config.current)
+
+    def consolidation(self) -> consolidation.ConsolidationDocument:
+        """The last decision about replacing nodes."""
+        last = self.autoscaler.report
+        return consolidation.document(
+            last.scale_down.consolidation
+            if last is not None
+            else consolidation.ConsolidationReport()
+        )
 
     def scale_down(self) -> ScaleDownDocument:
         """What was last decided about each node, for `tonnage why`."""

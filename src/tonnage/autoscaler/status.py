@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tonnage.autoscaler.consolidation.report import consolidation_status
 from tonnage.autoscaler.report import Done, RoundReport
 from tonnage.autoscaler.scaledown.report import ScaleDownReport
 from tonnage.autoscaler.scaledown.status import scale_down_status
@@ -288,6 +289,8 @@ def _ours(report: RoundReport, mode: Mapping[str, object]) -> dict[str, Any]:
         }
     if report.scale_down.enabled or report.scale_down.removals:
         ours["scaleDown"] = scale_down_status(report.scale_down)
+    if report.scale_down.consolidation.enabled:
+        ours["consolidation"] = consolidation_status(report.scale_down.consolidation)
     ours["done"] = [_deed(one) for one in report.done]
     return ours
 

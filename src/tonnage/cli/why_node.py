@@ -7,6 +7,7 @@ from tonnage.cli import console, why_source
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from tonnage.autoscaler.consolidation.report import ConsolidationDocument
     from tonnage.autoscaler.scaledown.report import NodeReport
 
 PREFIX = "node/"
@@ -56,9 +57,8 @@ def why(
         return
     console.echo(f"{name}: {_headline(found, told.outside_windows)}")
     console.echo()
-    console.print_table(
-        ["", ""], [[key, value] for key, value in _lines(found, told.held) if value]
-    )
+    lines = [*_lines(found, told.held), *_consolidation(name, told.consolidation)]
+    console.print_table(["", ""], [[key, value] for key, value in lines if value])
 
 
 def _headline(found: "NodeReport", closed: tuple[str, ...]) -> str:
@@ -90,6 +90,23 @@ def _lines(found: "NodeReport", held: str) -> list[tuple[str, str]]:
         ("removal", f"{removal.stage.value}, {removal.reason}" if removal is not None else ""),
         ("nothing goes", held),
     ]
+
+
+def _consolidation(name: str, told: "ConsolidationDocument | None") -> list[tuple[str, str]]:
+    """What was last decided about replacing the node."""
+    found = told.of_node(name) if told is not None else None
+    if told is None or not told.enabled or found is None:
+        return []
+    if told.under_way is not None and name in told.under_way.nodes:
+        return [("consolidation", "is being replaced")]
+    if found.goes:
+        why = f", not yet: {told.held}" if told.held else ""
+        return [
+            ("consolidation", f"goes in wave {found.wave}, saves {found.saves or '1 node'}{why}")
+        ]
+    blamed = f", {found.pod}" if found.pod else ""
+    until = f", until {found.until}" if found.until else ""
+    return [("consolidation", f"stays, {found.code}{blamed}{until}")]
 
 
 def is_node(text: str) -> bool:

@@ -48,6 +48,10 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
     much as an hour of the mean node, so that it holds in any currency, and without prices.
     """
 
+    enabled: bool = False
+    interval: float = 30.0
+    """Seconds between two decisions."""
+
     # What is gained.
     horizon: float = 86_400.0
     """Seconds over which a saving is counted."""
@@ -77,7 +81,9 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
     min_age: float = 600.0
     """Seconds that a node must have been there."""
 
-    # How many.
+    # When, and how many.
+    settle_time: float = 60.0
+    """Seconds that a node must have been worth replacing before anything begins."""
     budgets: tuple[NodeBudget, ...] = (NodeBudget(),)
 
     def check(self, field: str = "consolidation") -> None:
@@ -105,6 +111,7 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 _POSITIVE = (
+    "interval",
     "node_overhead_per_hour",
     "price_of_pod_hour",
     "eviction_seconds",
@@ -116,6 +123,7 @@ _POSITIVE = (
     "min_saving_percent",
     "min_saving_per_disruption",
     "min_age",
+    "settle_time",
 )
 
 _ENCODED = tuple(

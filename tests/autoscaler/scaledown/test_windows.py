@@ -66,7 +66,8 @@ def test_without_windows_everything_is_allowed() -> None:
 
 def test_a_reason_that_no_window_speaks_of_is_allowed_at_any_time() -> None:
     only = Window(start="0 1 * * *", lasts=3600, reasons=("underutilized",))
-    assert windows.allowed((only,), now=at("2026-03-01T12:00:00")) == {"empty", "unready"}
+    allowed = windows.allowed((only,), now=at("2026-03-01T12:00:00"))
+    assert allowed == {"empty", "unready", "consolidation"}
 
 
 def test_one_open_window_is_enough() -> None:

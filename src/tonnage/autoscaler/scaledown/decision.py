@@ -13,6 +13,7 @@ from tonnage.scaledown import decision
 from tonnage.scaledown.decision import ScaleDownDecision
 from tonnage.scaledown.decision_cache import DecisionCache
 from tonnage.scaledown.inputs import ScaleDownInputs
+from tonnage.scaledown.plan import NodeDecision
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaleup.assessment import Assessment
 from tonnage.service.workers import Worker
@@ -48,7 +49,11 @@ class Decider:
     ) -> ScaleDownDecision:
         """The plan of this moment."""
         self._last = assessed, state, config
-        return await self._decided(self._inputs(assessed, state, moving=self._moving("")), config)
+        return await self._decided(self.inputs(assessed, state), config)
+
+    def inputs(self, assessed: Assessment, state: ScaleDownState) -> ScaleDownInputs:
+        """All that a decision of this moment is made from."""
+        return self._inputs(assessed, state, moving=self._moving(""))
 
     async def objection(self, removal: NodeRemoval) -> str:
         """Why a node that is marked had better stay, by what is known now; empty if it may go."""
@@ -66,12 +71,28 @@ class Decider:
             assessed, ScaleDownState(removing=others), moving=self._moving(removal.node)
         )
         inputs = inputs._replace(wanted=frozenset({removal.node}))
-        found = await self._decided(inputs, config, unmarked=node)
-        told = next((one for one in found.plan.nodes if one.node == removal.node), None)
+        if removal.reason == "consolidation":
+            # Of many that go at once each is asked about: the others need not be chosen anew.
+            told = await self._judged(inputs, node)
+        else:
+            found = await self._decided(inputs, config, unmarked=node)
+            told = next((one for one in found.plan.nodes if one.node == removal.node), None)
         if told is None or told.goes:
             return ""
         blamed = f", {told.pod}" if told.pod else ""
         return f"{told.code}{blamed}: {told.message or told.frees or told.reason}"
+
+    async def _judged(self, inputs: ScaleDownInputs, node: Node) -> NodeDecision | None:
+        """What becomes of the one node, as if it were not marked."""
+        snapshot = self._world.snapshot
+
+        def judged() -> NodeDecision | None:
+            with snapshot.trial():
+                snapshot.put_node(taints.unmarked(node))
+                return decision.judge(inputs, node.metadata.name, cache=self._cache)
+
+        with self._world.frozen():
+            return await self._worker(judged)
 
     async def _decided(
         self, inputs: ScaleDownInputs, config: AutoscalerConfig, *, unmarked: Node | None = None

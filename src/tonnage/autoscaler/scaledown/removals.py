@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from tonnage.autoscaler.consolidation.memory import ConsolidationMemory
 from tonnage.autoscaler.scaledown.windows import Reason
 from tonnage.errors import TonnageError
 from tonnage.objects.meta import Record
@@ -50,6 +51,7 @@ class RemovalMemory(Record, frozen=True, kw_only=True):
     removals: dict[str, NodeRemoval] = {}
     nominated: dict[str, float] = {}
     """When pods without a node were nominated for the place of the one before them."""
+    consolidation: ConsolidationMemory = ConsolidationMemory()
 
 
 class RemovalCancelled(TonnageError):  # noqa: N818 - nothing went wrong: the node is needed.

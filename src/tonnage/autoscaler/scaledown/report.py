@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tonnage.autoscaler.consolidation import report as consolidation
+from tonnage.autoscaler.consolidation.report import ConsolidationDocument, ConsolidationReport
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.objects.meta import Record
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
@@ -21,6 +23,7 @@ class ScaleDownReport(NamedTuple):
     """Reasons for which nodes may not go now, because no window is open."""
     last_failure: str = ""
     problems: tuple[str, ...] = ()
+    consolidation: ConsolidationReport = ConsolidationReport()
 
 
 class NodeReport(Record, frozen=True, kw_only=True):
@@ -39,6 +42,7 @@ class ScaleDownDocument(Record, frozen=True, kw_only=True, omit_defaults=False):
     cool_down: str | None = None
     outside_windows: tuple[str, ...] = ()
     nodes: tuple[NodeReport, ...] = ()
+    consolidation: ConsolidationDocument | None = None
 
 
 def document(given: ScaleDownReport, *, time: str) -> ScaleDownDocument:
@@ -54,6 +58,9 @@ def document(given: ScaleDownReport, *, time: str) -> ScaleDownDocument:
         enabled=given.enabled,
         held=given.held,
         cool_down=plan.cool_down,
+        consolidation=consolidation.document(given.consolidation)
+        if given.consolidation.enabled
+        else None,
         outside_windows=given.closed,
         nodes=tuple(
             NodeReport(decision=one, removal=given.removals.get(name))

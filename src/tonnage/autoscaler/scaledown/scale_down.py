@@ -4,12 +4,13 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from prometheus_client import CollectorRegistry
 
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.consolidation.consolidator import ConsolidationRound, Consolidator
 from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import Done
@@ -60,6 +61,14 @@ _TIMERS = frozenset(
 """Reasons that are no delay: every node has to wait so long."""
 
 
+class Buying(Protocol):
+    """Asks for the nodes of a plan; false if it was overtaken by events."""
+
+    def __call__(
+        self, plan: Plan, provided: ProviderState, config: AutoscalerConfig, *, now: float
+    ) -> Awaitable[bool]: ...
+
+
 class Situation(NamedTuple):
     """What a round of the loop hands over. `hold` says why nothing may be decided, if so."""
 
@@ -92,7 +101,9 @@ class ScaleDown:
         write_down: Callable[[], Awaitable[None]],
         removed: Callable[[str, int], None],
         worker: Worker,
+        buy: Buying,
     ) -> None:
+        """`buy` asks for the nodes of a plan, as scale-up does."""
         self._world = world
         self._actuator = actuator
         self._now = now
@@ -103,6 +114,16 @@ class ScaleDown:
         world.stateful_sets = self._workloads.cache(StatefulSet)
         self._decider = Decider(
             world, self._workloads, clock=clock, worker=worker, moving=self._moving
+        )
+        self._buy = buy
+        self._consolidator = Consolidator(
+            world,
+            actuator,
+            clock=clock,
+            now=now,
+            registry=registry,
+            about=about,
+            worker=worker,
         )
         self._watching: asyncio.Task[None] | None = None
         self._unneeded: dict[str, float] = {}
@@ -141,6 +162,7 @@ class ScaleDown:
             cool_downs=self._cool_downs,
             removals=dict(sorted(self._remover.removals.items())),
             nominated=dict(sorted(self._places.nominated.items())),
+            consolidation=self._consolidator.memory,
         )
 
     def restore(self, memory: RemovalMemory) -> None:
@@ -148,6 +170,7 @@ class ScaleDown:
         self._added = dict(memory.cool_downs.added)
         self._remover.restore(memory)
         self._places.restore(memory.nominated)
+        self._consolidator.restore(memory.consolidation)
 
     async def __aenter__(self) -> Self:
         return self
@@ -242,6 +265,7 @@ class ScaleDown:
         if not self._is_busy(situation):
             groups = {group.id: group for group in situation.provided.groups}
             self._begin(plan, situation.assessed, groups, config, allowed, now=now)
+        await self._consolidate(situation, config, allowed)
         self._metrics.take(plan, unneeded=len(self._unneeded), going=len(self._remover.removals))
         return report._replace(
             plan=plan,
@@ -249,7 +273,30 @@ class ScaleDown:
             removals=dict(self._remover.removals),
             closed=tuple(reason for reason in REASONS if reason not in allowed),
             problems=tuple(filter(None, (problem, self._places.problem))),
+            consolidation=self._consolidator.report,
         )
+
+    async def _consolidate(
+        self, situation: Situation, config: AutoscalerConfig, allowed: frozenset[Reason]
+    ) -> None:
+        """Replace nodes by cheaper or fewer ones, beside what is idle anyway."""
+        if not config.consolidation.enabled:
+            self._consolidator.forget()
+            return
+        found = await self._consolidator.round(
+            ConsolidationRound(
+                inputs=self._decider.inputs(situation.assessed, self._state()),
+                groups={group.id: group for group in situation.provided.groups},
+                allowed=allowed,
+                busy=self._is_busy(situation),
+                unsettled=self._workloads.unsettled(),
+                buy=lambda plan: self._buy(plan, situation.provided, config, now=self._now()),
+            ),
+            config,
+        )
+        for removal in found:
+            if removal.node not in self._remover.removals:
+                self._remover.start([removal], config)
 
     def _is_busy(self, situation: Situation) -> bool:
         """Whether nothing new may begin: nodes are bought, or pods about to get their place.

@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 
 from tonnage.groups.cron_windows import CronWindow
 
-Reason: TypeAlias = Literal["empty", "underutilized", "unready"]
-"""Why a node goes, in upstream's words."""
+Reason: TypeAlias = Literal["empty", "underutilized", "unready", "consolidation"]
+"""Why a node goes, in upstream's words where it has one."""
 
-REASONS: tuple[Reason, ...] = ("empty", "underutilized", "unready")
+REASONS: tuple[Reason, ...] = ("empty", "underutilized", "unready", "consolidation")
 
 
 class Window(CronWindow, frozen=True, kw_only=True, forbid_unknown_fields=True):

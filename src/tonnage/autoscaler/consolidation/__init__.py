@@ -1,0 +1,10 @@
+"""Consolidation carried out: replacing nodes of the live cluster by cheaper or fewer ones.
+
+What is decided is `tonnage.consolidation`'s; nodes are removed as scale-down removes them.
+
+    consolidator   a round: decide, buy, and say which nodes go now
+    memory         what has to survive a restart: a step under way, nodes that have yet to pay back
+    volume_times   how long volumes take to be detached and attached, by driver
+    metrics        what is saved, what is not, and why
+    report         a round for status, `/debug/consolidation` and `tonnage why`
+"""

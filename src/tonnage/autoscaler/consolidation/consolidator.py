@@ -1,0 +1,384 @@
+"""A round of consolidation: decide, buy what is needed first, and say which nodes go now.
+
+A step without purchases is begun at once, wave by wave: the next round decides anew. For a step
+with purchases its nodes are remembered, and go when the new ones are ready, each to be looked at
+once more by then.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.consolidation.memory import ConsolidationMemory, StepUnderWay
+from tonnage.autoscaler.consolidation.metrics import ConsolidationMetrics
+from tonnage.autoscaler.consolidation.report import ConsolidationReport
+from tonnage.autoscaler.consolidation.volume_times import VolumeTimes
+from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.scaledown.removals import NodeRemoval
+from tonnage.autoscaler.scaledown.windows import Reason
+from tonnage.autoscaler.world import ClusterView
+from tonnage.clock import Clock
+from tonnage.cluster.records import InvolvedObject
+from tonnage.consolidation import decision
+from tonnage.consolidation.decision import ConsolidationQuestion
+from tonnage.consolidation.plan import ConsolidationPlan, ConsolidationStep, PodMove
+from tonnage.consolidation.state import ConsolidationState
+from tonnage.groups.model import Group
+from tonnage.groups.readiness import READY, Readiness
+from tonnage.objects.nodes import Node
+from tonnage.objects.phrases import counted, listed
+from tonnage.scaledown.inputs import ScaleDownInputs
+from tonnage.scaledown.plan import Action
+from tonnage.scaleup.plan import GroupDelta, Plan, Step
+from tonnage.service.workers import Worker
+
+_log = logging.getLogger(__name__)
+
+_TARGETS_OF_OTHERS = "pods on nodes that stay would have to make room"
+
+
+class ConsolidationRound(NamedTuple):
+    """What a round is told: the inputs of scale-down, the groups, and what may be done now."""
+
+    inputs: ScaleDownInputs
+    groups: Mapping[str, Group]
+    allowed: Collection[Reason]
+    busy: bool
+    unsettled: frozenset[str]
+    """Sets of replicas that are not all ready."""
+    buy: Callable[[Plan], Awaitable[bool]]
+
+    @property
+    def readiness(self) -> Readiness:
+        return self.inputs.assessed.readiness
+
+
+class Consolidator:
+    """Knows what is under way and what has yet to pay back; all else is decided anew."""
+
+    def __init__(
+        self,
+        world: ClusterView,
+        actuator: Actuator,
+        *,
+        clock: Clock,
+        now: Callable[[], float],
+        registry: CollectorRegistry,
+        about: Callable[[], InvolvedObject],
+        worker: Worker,
+    ) -> None:
+        self._world = world
+        self._actuator = actuator
+        self._clock = clock
+        self._now = now
+        self._about = about
+        self._worker = worker
+        self._metrics = ConsolidationMetrics(registry)
+        self._times = VolumeTimes(world, now=now)
+        self._under_way: StepUnderWay | None = None
+        self._worth_since: dict[str, float] = {}
+        self._pays_back: dict[str, float] = {}
+        self._next = 0.0
+        self.report = ConsolidationReport()
+
+    @property
+    def memory(self) -> ConsolidationMemory:
+        """What has to survive a restart."""
+        return ConsolidationMemory(
+            under_way=self._under_way,
+            worth_since=dict(sorted(self._worth_since.items())),
+            pays_back=dict(sorted(self._pays_back.items())),
+            volume_seconds=self._times.seconds,
+        )
+
+    def restore(self, memory: ConsolidationMemory) -> None:
+        self._under_way = memory.under_way
+        self._worth_since = dict(memory.worth_since)
+        self._pays_back = dict(memory.pays_back)
+        self._times.restore(memory.volume_seconds)
+
+    def forget(self) -> None:
+        """It is turned off: what was begun is left to scale-down."""
+        self._under_way, self._worth_since = None, {}
+        self.report = ConsolidationReport()
+
+    async def round(self, asked: ConsolidationRound, config: AutoscalerConfig) -> list[NodeRemoval]:
+        """The nodes that go now, each with the places of its pods."""
+        now = self._now()
+        self._pays_back = {name: until for name, until in self._pays_back.items() if until > now}
+        try:
+            return await self._decided(asked, config, now)
+        except Exception as error:
+            # What is under way stays so; the next round decides anew.
+            _log.exception("consolidation not decided")
+            failed = f"consolidation not decided: {type(error).__name__}: {error}"
+            self.report = self.report._replace(enabled=True, held=failed)
+            return []
+
+    async def _decided(
+        self, asked: ConsolidationRound, config: AutoscalerConfig, now: float
+    ) -> list[NodeRemoval]:
+        held = "pods wait for nodes, or nodes are on their way" if asked.busy else ""
+        if self._under_way is not None:
+            self.report = self.report._replace(enabled=True, under_way=self._under_way, held=held)
+            return [] if held or now < self._next else await self._go_on(asked, config, now)
+        upcoming = asked.inputs.inputs.upcoming or {}
+        if not held and any(upcoming.values()):
+            held = "nodes are on their way"
+        if held or now < self._next:
+            self.report = self.report._replace(enabled=True, held=held, under_way=None)
+            return []
+        self._next = now + config.consolidation.interval
+        plan = await self._decide(asked, config)
+        self._metrics.take(plan)
+        going = {node.node for node in plan.going}
+        self._worth_since = {name: self._worth_since.get(name, now) for name in sorted(going)}
+        self.report = ConsolidationReport(True, "", plan)
+        return await self._begin(plan, asked, config, now)
+
+    async def _begin(
+        self,
+        plan: ConsolidationPlan,
+        asked: ConsolidationRound,
+        config: AutoscalerConfig,
+        now: float,
+    ) -> list[NodeRemoval]:
+        """Begin all steps that need nothing bought, or else the first that does."""
+        removals: list[NodeRemoval] = []
+        buying: list[ConsolidationStep] = []
+        for step in plan.steps:
+            why = self._why_not_yet(plan, step, asked, config, now)
+            if why:
+                self.report = self.report._replace(held=why)
+            elif step.buys:
+                buying.append(step)
+            else:
+                found = self._first_wave(plan, asked, now, nodes=step.nodes)
+                removals += self._start(step, found, now)
+        if not removals and buying:
+            await self._buy(buying[0], asked, config, now)
+        return removals
+
+    def _why_not_yet(
+        self,
+        plan: ConsolidationPlan,
+        step: ConsolidationStep,
+        asked: ConsolidationRound,
+        config: AutoscalerConfig,
+        now: float,
+    ) -> str:
+        settle = config.consolidation.settle_time
+        if any(now - self._worth_since[name] < settle for name in step.nodes):
+            return "what is worth replacing has yet to be so for a while"
+        reason: Reason = "consolidation" if step.moves else "empty"
+        if reason not in asked.allowed:
+            return f"no window is open for {reason}"
+        going = {node.node for node in plan.going}
+        if any(one.spare for one in plan.buys) or any(
+            move.source not in going for move in plan.moves
+        ):
+            # Whoever makes room for others would have to be moved first.
+            return _TARGETS_OF_OTHERS
+        return ""
+
+    def _first_wave(
+        self,
+        plan: ConsolidationPlan,
+        asked: ConsolidationRound,
+        now: float,
+        *,
+        nodes: Collection[str],
+    ) -> list[NodeRemoval]:
+        """Removals that begin now: of the first wave, and of no set that is not whole."""
+        moves: dict[str, list[PodMove]] = {}
+        for move in plan.moves:
+            moves.setdefault(move.source, []).append(move)
+        found = []
+        for one in plan.going:
+            own = moves.get(one.node, [])
+            begins = min((move.wave for move in own), default=one.wave or 1)
+            node = self._world.cache(Node).get(one.node)
+            if one.node not in nodes or begins != 1 or node is None or one.group is None:
+                continue
+            if self._waits_for_replicas(own, asked.unsettled):
+                continue
+            found.append(
+                NodeRemoval(
+                    node=one.node,
+                    uid=node.metadata.uid,
+                    group=one.group,
+                    reason="empty" if one.action is Action.DELETE else "consolidation",
+                    drain=one.action is Action.DRAIN,
+                    since=self._worth_since.get(one.node, now),
+                    started=now,
+                    at=now,
+                    moves={move.pod: move.to for move in own},
+                    waves={move.pod: move.wave for move in own},
+                    saves=one.saves,
+                )
+            )
+        return found
+
+    def _waits_for_replicas(self, moves: Collection[PodMove], unsettled: frozenset[str]) -> bool:
+        pods = (self._world.pod(move.pod) for move in moves)
+        owners = (pod.metadata.controller for pod in pods if pod is not None)
+        return any(owner is not None and owner.uid in unsettled for owner in owners)
+
+    def _start(
+        self,
+        step: ConsolidationStep,
+        removals: list[NodeRemoval],
+        now: float,
+    ) -> list[NodeRemoval]:
+        """Tell of removals that begin, and remember until when their moves have paid back."""
+        for removal in removals:
+            for target in removal.moves.values():
+                until = now + step.pays_back_in
+                self._pays_back[target] = max(self._pays_back.get(target, 0.0), until)
+            self._tell(
+                f"Consolidation: removing node {removal.node}, saves {removal.saves or '1 node'} an"
+                f" hour, pods to reschedule: {','.join(removal.moves) or 'none'}"
+            )
+        if removals and not step.buys:
+            share = len(removals) / max(len(step.nodes), 1)
+            self._metrics.begun(float(step.saves_per_hour) * share, removed=len(removals))
+        if self._actuator.dry_run and removals:
+            _log.info("would replace nodes", extra={"nodes": [one.node for one in removals]})
+            return []
+        return removals
+
+    async def _buy(
+        self,
+        step: ConsolidationStep,
+        asked: ConsolidationRound,
+        config: AutoscalerConfig,
+        now: float,
+    ) -> None:
+        """Ask for what a step needs, and remember for whom."""
+        bought = {one.group: len(one.nodes) for one in step.buys}
+        names = listed(list(step.nodes))
+        reason = f"consolidation: replaces {names}, saves {step.saves_per_hour} an hour"
+        self._tell(
+            f"Consolidation: buying {', '.join(f'{n} of {group}' for group, n in bought.items())}"
+            f" to replace {counted(len(step.nodes), 'node')}: {names}; saves {step.saves_per_hour}"
+            f" an hour, the moves pay back in {step.pays_back_in:.0f} s"
+        )
+        deltas = tuple(GroupDelta(group=group, delta=count) for group, count in bought.items())
+        made = Plan(steps=(Step(chosen=deltas[0].group, scale_ups=deltas, pods=(), reason=reason),))
+        if not await asked.buy(made) or self._actuator.dry_run:
+            return
+        self._under_way = StepUnderWay(
+            nodes=step.nodes,
+            bought=bought,
+            known=tuple(sorted(name for group in bought for name in asked.groups[group].nodes)),
+            since=now,
+            until=now + 2 * config.max_node_provision_time,
+            saves_per_hour=float(step.saves_per_hour),
+            pays_back_in=step.pays_back_in,
+        )
+        self.report = self.report._replace(under_way=self._under_way)
+
+    async def _go_on(
+        self, asked: ConsolidationRound, config: AutoscalerConfig, now: float
+    ) -> list[NodeRemoval]:
+        """Let the nodes of a step go, once what was bought for them is there."""
+        step = self._under_way
+        assert step is not None
+        removing = asked.inputs.state.removing
+        left = [name for name in step.nodes if self._world.cache(Node).get(name) is not None]
+        if not left:
+            self._tell(
+                f"Consolidation: {counted(len(step.nodes), 'node')} replaced,"
+                f" {step.saves_per_hour:g} an hour saved"
+            )
+            self._metrics.begun(
+                step.saves_per_hour, removed=len(step.nodes), bought=sum(step.bought.values())
+            )
+            self._end()
+            return []
+        new = self._new_nodes(step, asked)
+        if new is None:
+            if now > step.until:
+                self._give_up("the new nodes are not ready")
+            return []
+        for name in new:
+            until = step.since + step.pays_back_in
+            self._pays_back[name] = max(self._pays_back.get(name, 0.0), until)
+        waiting = frozenset(name for name in left if name not in removing)
+        if not waiting:
+            return []
+        self._next = now + config.consolidation.interval
+        plan = await self._decide(asked, config, only=waiting)
+        found = self._first_wave(plan, asked, now, nodes=waiting)
+        if "consolidation" not in asked.allowed:
+            return []
+        if not plan.going and not removing:
+            codes = {node.node: node.code or "" for node in plan.nodes}
+            self._give_up(
+                ", ".join(f"{name}: {codes.get(name, 'gone')}" for name in sorted(waiting))
+            )
+            return []
+        part = ConsolidationStep(
+            nodes=step.nodes, buys=(), pays_back_in=step.pays_back_in, saves_per_hour="0"
+        )
+        return self._start(part, found, now)
+
+    def _new_nodes(self, step: StepUnderWay, asked: ConsolidationRound) -> list[str] | None:
+        """The nodes that were bought, or nothing until all of them are ready."""
+        known = set(step.known)
+        found = []
+        for group, count in step.bought.items():
+            there = asked.groups.get(group)
+            ready = [
+                name
+                for name in (there.nodes if there is not None else ())
+                if name not in known
+                and (state := asked.readiness.nodes.get(name)) is not None
+                and state.state == READY
+            ]
+            if len(ready) < count:
+                return None
+            found += ready
+        return found
+
+    def _give_up(self, why: str) -> None:
+        self._metrics.given_up()
+        self._actuator.tell(
+            self._about(),
+            EventReason.CONSOLIDATION_GIVEN_UP,
+            f"Consolidation: given up: {why}; nodes that are not needed go as scale-down has it",
+            warning=True,
+        )
+        self._end()
+
+    def _end(self) -> None:
+        self._under_way = None
+        self.report = self.report._replace(under_way=None)
+
+    def _tell(self, message: str) -> None:
+        self._actuator.tell(self._about(), EventReason.CONSOLIDATION, message)
+
+    async def _decide(
+        self,
+        asked: ConsolidationRound,
+        config: AutoscalerConfig,
+        *,
+        only: frozenset[str] | None = None,
+    ) -> ConsolidationPlan:
+        end = self._clock.monotonic() + (config.scale_down_simulation_timeout or float("inf"))
+        question = ConsolidationQuestion(
+            asked.inputs,
+            ConsolidationState(pays_back=self._pays_back, volume_seconds=self._times.seconds),
+            only=only,
+            already_going=len(asked.inputs.state.removing),
+        )
+        with self._world.frozen():
+            return await self._worker(
+                lambda: decision.decide(
+                    question, out_of_time=lambda: self._clock.monotonic() >= end
+                )
+            )

@@ -1,0 +1,67 @@
+"""What a round of consolidation came to, for status and whoever asks about a node."""
+
+from typing import Any, NamedTuple
+
+from tonnage.autoscaler.consolidation.memory import StepUnderWay
+from tonnage.consolidation.plan import ConsolidatedNode, ConsolidationPlan
+from tonnage.objects.meta import Record
+from tonnage.objects.timestamps import rfc3339
+
+_MOST = 50
+"""Entries of a list in the status; the rest is counted."""
+
+
+class ConsolidationReport(NamedTuple):
+    """`held` says why nothing was begun."""
+
+    enabled: bool = False
+    held: str = ""
+    plan: ConsolidationPlan | None = None
+    under_way: StepUnderWay | None = None
+
+
+class ConsolidationDocument(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """The last decision, for who asks; without a plan there was none yet."""
+
+    enabled: bool = False
+    held: str = ""
+    under_way: StepUnderWay | None = None
+    plan: ConsolidationPlan | None = None
+
+    def of_node(self, name: str) -> ConsolidatedNode | None:
+        """What was last decided about a node."""
+        nodes = self.plan.nodes if self.plan is not None else ()
+        return next((node for node in nodes if node.node == name), None)
+
+
+def document(given: ConsolidationReport) -> ConsolidationDocument:
+    return ConsolidationDocument(
+        enabled=given.enabled, held=given.held, under_way=given.under_way, plan=given.plan
+    )
+
+
+def consolidation_status(given: ConsolidationReport) -> dict[str, Any]:
+    """Our part of the status that is about consolidation."""
+    told: dict[str, Any] = {"held": given.held}
+    step = given.under_way
+    if step is not None:
+        told["underWay"] = {
+            "nodes": list(step.nodes)[:_MOST],
+            "bought": step.bought,
+            "since": rfc3339(step.since),
+            "savesPerHour": step.saves_per_hour,
+        }
+    plan = given.plan
+    if plan is not None:
+        told |= {
+            "costPerHour": plan.cost.before,
+            "couldCost": plan.cost.after,
+            "bound": plan.cost.bound,
+            "going": [node.node for node in plan.going][:_MOST],
+            "goingCount": len(plan.going),
+            "missed": [
+                {"reason": one.reason, "savesPerHour": one.saves_per_hour, "nodes": len(one.nodes)}
+                for one in plan.missed
+            ][:_MOST],
+        }
+    return told
