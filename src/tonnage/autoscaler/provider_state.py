@@ -10,6 +10,7 @@ from tonnage.clock import Clock
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.registry import Failure, GroupMachine
+from tonnage.groups.scale_down_options import GroupScaleDown
 from tonnage.objects import codec, validation
 from tonnage.objects.scenarios import GroupTemplate
 from tonnage.providers.protocol import GroupOptions, Instance, Provider
@@ -66,7 +67,7 @@ class ProviderReader:
                     told = await provider.instances(group.id)
                     machines[group.id] = self._machines(group.id, list(told))
                     options[group.id] = await provider.options(group.id)
-                    groups.append(await self._completed(group))
+                    groups.append(_with_own(await self._completed(group), options[group.id]))
             except TimeoutError:
                 problems[group.id] = f"group {group.id}: no answer within {seconds:g} s"
             except ProviderError as error:
@@ -106,6 +107,20 @@ class ProviderReader:
         if template is not None:
             _check(template)
         return msgspec.structs.replace(group, provider_template=template, price_per_hour=price)
+
+
+def _with_own(group: Group, options: GroupOptions) -> Group:
+    """The group with what its provider says of how its nodes are given back."""
+    told = GroupScaleDown(
+        scale_down_utilization_threshold=options.scale_down_utilization_threshold,
+        scale_down_gpu_utilization_threshold=options.scale_down_gpu_utilization_threshold,
+        scale_down_unneeded_time=options.scale_down_unneeded_time,
+        scale_down_unready_time=options.scale_down_unready_time,
+        ignore_daemon_sets_utilization=options.ignore_daemonsets_utilization,
+    )
+    if group.scale_down is not None or told == GroupScaleDown():
+        return group
+    return msgspec.structs.replace(group, scale_down=told)
 
 
 def _check(template: GroupTemplate) -> None:

@@ -3,6 +3,7 @@
 Providers fill these in; the core sees nothing of a provider but these.
 """
 
+from tonnage.groups.scale_down_options import GroupScaleDown
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -26,7 +27,8 @@ class Group(Record, frozen=True, kw_only=True):
 
     `nodes` are the registered nodes, `target` what the provider was asked for. A group whose
     `all_or_nothing` is set goes from zero to its maximum and back, never to anything between.
-    `limits` are the operator's word and beat every other source.
+    `limits` are the operator's word and beat every other source. `scale_down` is what it says of
+    how its nodes are given back.
     `problems` are what was wrong with its declaration, each naming the group.
     """
 
@@ -39,6 +41,7 @@ class Group(Record, frozen=True, kw_only=True):
     limits: dict[str, int] = {}
     pools: tuple[SlotPool, ...] = ()
     price_per_hour: float | None = None
+    scale_down: GroupScaleDown | None = None
     provider_template: GroupTemplate | None = None
     problems: tuple[str, ...] = ()
 

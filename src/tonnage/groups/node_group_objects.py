@@ -5,14 +5,17 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from tonnage.errors import InputError
 from tonnage.groups.model import Group
-from tonnage.objects import quantities, selectors
+from tonnage.groups.scale_down_options import GroupScaleDown
+from tonnage.objects import durations, quantities, selectors
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
 
 ZERO_OR_MAX = "zeroOrMax"
 _SCALING = ("any", ZERO_OR_MAX)
+_OPTIONS = tuple(field.encode_name for field in msgspec.structs.fields(GroupScaleDown))
 
 
 def from_objects(node_groups: Iterable[NodeGroup], nodes: Iterable[Node]) -> list[Group]:
@@ -85,6 +88,7 @@ def _group(node_group: NodeGroup, directory: _Directory, owners: dict[str, str])
         limits=spec.limits,
         pools=spec.pools,
         price_per_hour=_price(node_group, problems),
+        scale_down=_scale_down(node_group, problems),
         provider_template=spec.template,
         problems=_named(name, problems),
     )
@@ -115,6 +119,24 @@ def _price(node_group: NodeGroup, problems: list[str]) -> float | None:
     except quantities.QuantityError as error:
         problems.append(f"spec.pricePerHour: {error}; the group has no price")
         return None
+
+
+def _scale_down(node_group: NodeGroup, problems: list[str]) -> GroupScaleDown | None:
+    """What the group says itself of how its nodes are given back; what is wrong is left out."""
+    told: dict[str, object] = {}
+    for name, value in node_group.spec.options.items():
+        try:
+            if name not in _OPTIONS:
+                raise InputError(f"expected one of {', '.join(_OPTIONS)}")
+            msgspec.convert(durations.in_seconds({name: value}, GroupScaleDown), GroupScaleDown)
+        except (InputError, msgspec.ValidationError) as error:
+            said = str(error).partition(" - at ")[0]
+            problems.append(f"spec.options.{name}: {said}; the cluster's is used")
+        else:
+            told[name] = value
+    if not told:
+        return None
+    return msgspec.convert(durations.in_seconds(told, GroupScaleDown), GroupScaleDown)
 
 
 def _with_problem(group: Group, problem: str) -> Group:

@@ -1,5 +1,9 @@
 """Options of scale-down: upstream's flags in camelCase, and a few of our own."""
 
+from typing import TypeVar
+
+import msgspec
+
 from tonnage.objects.meta import Record
 
 
@@ -55,6 +59,28 @@ class ScaleDownOptions(Record, frozen=True, kw_only=True, forbid_unknown_fields=
     daemon_set_eviction_for_occupied_nodes: bool = True
     max_bulk_soft_taint_count: int = 10
     max_bulk_soft_taint_time: float = 3.0
+
+
+Given = TypeVar("Given", bound=ScaleDownOptions)
+
+
+class GroupScaleDown(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one group says of these itself; `None` is what holds for all."""
+
+    scale_down_utilization_threshold: float | None = None
+    scale_down_gpu_utilization_threshold: float | None = None
+    scale_down_unneeded_time: float | None = None
+    scale_down_unready_time: float | None = None
+    ignore_daemon_sets_utilization: bool | None = None
+
+    def over(self, options: Given) -> Given:
+        """The options as they hold for the group."""
+        told = {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) is not None
+        }
+        return msgspec.structs.replace(options, **told)
 
 
 AT_ONCE = {

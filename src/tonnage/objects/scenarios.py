@@ -94,6 +94,7 @@ class NodeGroupSpec(Record, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     node_selector: LabelSelector | None = None
     price_per_hour: Quantity | None = None
+    options: dict[str, float | str | bool] = {}
     template: GroupTemplate | None = None
 
 

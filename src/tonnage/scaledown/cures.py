@@ -76,7 +76,7 @@ def _of_pod(facts: NodeFacts) -> str | None:
 
 def _less(facts: NodeFacts, inputs: ScaleDownInputs, shares: Utilisation) -> str:
     """How much less its pods would have to request."""
-    options = inputs.options
+    options = inputs.options_of(facts.group)
     threshold = (
         options.scale_down_utilization_threshold
         if shares.gpu is None

@@ -292,7 +292,10 @@ class _DecisionRound:
             if wait is None and one.facts.group is not None and options.scale_down_delay_type_local:
                 wait = timers.cool_down(state, now, options, group=one.facts.group.id)
             short = timers.too_short(
-                state.unneeded[name], now, options, ready=self._eligible[name].ready
+                state.unneeded[name],
+                now,
+                self._inputs.options_of(one.facts.group),
+                ready=self._eligible[name].ready,
             )
             if short is not None and name not in self._inputs.wanted:
                 self._codes[name], self._until[name] = short
@@ -360,7 +363,9 @@ class _DecisionRound:
         )
 
     def _warnings(self) -> list[str]:
-        return [*self._inputs.budgets.problems, *self._inputs.assessed.templates.warnings]
+        inputs = self._inputs
+        problems = (one for group in inputs.groups for one in group.problems)
+        return [*inputs.budgets.problems, *problems, *inputs.assessed.templates.warnings]
 
     def _going(self, removal: ScheduledRemoval, state: ScaleDownState) -> NodeDecision:
         facts = removal.facts

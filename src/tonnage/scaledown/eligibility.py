@@ -56,7 +56,7 @@ def is_ready(node: Node, inputs: ScaleDownInputs) -> bool:
 def _why_not(
     facts: NodeFacts, inputs: ScaleDownInputs, shares: Utilisation | None, *, ready: bool
 ) -> tuple[KeepCode | None, str]:
-    options, node = inputs.options, facts.node
+    options, node = inputs.options_of(facts.group), facts.node
     if facts.name in inputs.state.removing or _is_being_deleted(node, inputs.now):
         return KeepCode.BEING_REMOVED, ""
     if node.metadata.annotations.get(DISABLED) == "true":

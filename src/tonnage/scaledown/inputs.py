@@ -61,6 +61,12 @@ class ScaleDownInputs(NamedTuple):
     def options(self) -> Options:
         return self.assessed.inputs.options
 
+    def options_of(self, group: Group | None) -> Options:
+        """The options as they hold for nodes of the group."""
+        if group is None or group.scale_down is None:
+            return self.options
+        return group.scale_down.over(self.options)
+
     @property
     def features(self) -> Features:
         """Those a decision goes by."""

@@ -62,7 +62,7 @@ def _share(facts: NodeFacts, inputs: ScaleDownInputs, resource: str) -> float | 
         return None
     for pod in facts.uncounted:
         used -= _used_by(pod, snapshot, resource)
-    options = inputs.options
+    options = inputs.options_of(facts.group)
     if options.ignore_daemon_sets_utilization or options.ignore_mirror_pods_utilization:
         overdue = {id(pod) for pod in facts.uncounted}
         for pod in inputs.cluster.pods_by_node.get(facts.name, ()):

@@ -10,6 +10,7 @@ taints      marks of nodes, written so that nobody's change is undone
 node_pods   the pods of a node, by what becomes of them
 evictions   evictions as budgets allow, one replica of a set at a time
 detachment  waiting for volumes to leave
+deletion_batch  deletions of a group in one call
 places      places of evicted pods, held for those that come in their stead
 drain_priority  who is evicted first
 removals    what is under way, as it is written down

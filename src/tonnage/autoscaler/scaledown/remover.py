@@ -16,6 +16,7 @@ from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import detachment, drain_priority, node_pods, taints
+from tonnage.autoscaler.scaledown.deletion_batch import DeletionBatches
 from tonnage.autoscaler.scaledown.evictions import EvictionPatience, Evictor
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import (
@@ -84,6 +85,9 @@ class NodeRemover:
         self._write_down = write_down
         self._delay_reason = delay_reason
         self._removed = removed
+        self._batches = DeletionBatches(
+            clock, check=lambda one: self._check(one, cleared=True), delete=self._delete
+        )
         self._config = AutoscalerConfig()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.removals: dict[str, NodeRemoval] = {}
@@ -156,6 +160,7 @@ class NodeRemover:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._batches.stop()
         self._tasks.clear()
 
     async def _guarded(self, removals: Sequence[NodeRemoval]) -> None:
@@ -188,7 +193,7 @@ class NodeRemover:
                 raise error
         for removal in removals:
             self._check(removal, cleared=True)
-        await self._delete(removals)
+        await self._batches.delete(removals, interval=self._config.node_deletion_batcher_interval)
 
     async def _mark(self, removal: NodeRemoval) -> None:
         self._check(removal)
