@@ -76,7 +76,12 @@ def _documents(found: "Discovered") -> list[dict[str, Any]]:
 
     from tonnage.files import scenario_writer
 
-    return [msgspec.json.decode(scenario_writer.manifest(one.group)) for one in found.groups]
+    documents = [msgspec.json.decode(scenario_writer.manifest(one.group)) for one in found.groups]
+    for one, document in zip(found.groups, documents, strict=True):
+        # A size is there to be corrected, also where it is the default.
+        sizes = {"minSize": one.group.spec.min_size, "maxSize": one.group.spec.max_size}
+        document["spec"] = sizes | document["spec"]
+    return documents
 
 
 def _print_table(found: "Discovered") -> None:
