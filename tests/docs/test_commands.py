@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +15,12 @@ from click.testing import CliRunner
 
 from tests.cli.embeddedserver import EmbeddedCluster, embedded_cluster
 from tests.cli.test_why import LEFT_OUT, decided
-from tests.docs import blocks
+from tests.docs import blocks, services
 from tests.docs.blocks import REPOSITORY, Line
+from tests.e2e.crds import cluster_api
 from tonnage import api
 from tonnage.autoscaler.state import State
-from tonnage.cli.app import COMMANDS, program
+from tonnage.cli.app import program
 from tonnage.files import scenario_writer
 from tonnage.groups.limit_lessons import Lesson
 from tonnage.groups.memory import TemplateMemory
@@ -46,9 +48,6 @@ OTHER_PROGRAMS = {
 }
 """Programs that are not ours, and why a test does not run them."""
 
-SERVICES = ("run", "scheduler", "extender", "capacity-templates", "node-agent", "embedded", "board")
-"""Commands that run until they are stopped: here their options are read, tests/e2e runs them."""
-
 LONG = {
     "tonnage demo": "plays for 45 seconds; tests/e2e/test_demo.py runs it",
 }
@@ -63,6 +62,8 @@ LISTED = {
     "tonnage migrate --from karpenter --instance-types types.json --write moving/": (
         "needs NodePools of Karpenter; tests/migration has some"
     ),
+    "tonnage run --dry-run --config moving/config.yaml --provider aws"
+    " --node-group-auto-discovery ...": "asks an account of the reader's: tests/providers/aws",
     "tonnage compare-decisions": "asks two autoscalers that run",
     "tonnage compare-decisions --decisions decisions.jsonl": "asks an autoscaler that runs",
 }
@@ -75,6 +76,9 @@ MAY_FAIL = ("diff", "doctor", "rescue")
 """Commands whose exit code 1 is an answer."""
 
 LINES = [one for one in blocks.lines() if one.program not in OTHER_PROGRAMS]
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +100,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
                 "data": {"state": msgspec.json.encode(state).decode()},
             },
         )
+        for definition in cluster_api.definitions(("v1beta2",)):
+            running.create(DEFINITIONS, definition)
+        running.create("/api/v1/namespaces", {"metadata": {"name": "tonnage-system"}})
+        running.create("/api/v1/nodes", {"metadata": {"name": "worker-1"}})
+        driver = {"name": "ebs.csi.aws.com", "nodeID": "worker-1", "topologyKeys": []}
+        csi_node = {"metadata": {"name": "worker-1"}, "spec": {"drivers": [driver]}}
+        running.create("/apis/storage.k8s.io/v1/csinodes", csi_node)
         config = yaml.safe_load(Path(running.kubeconfig).read_text())
         context = config["contexts"][0]["context"]
         for name in ("production", "management"):
@@ -132,6 +143,11 @@ def place(cluster: EmbeddedCluster, tmp_path: Path) -> Path:
     )
     for name in ("decisions.jsonl", "decisions.jsonl.1"):
         (here / name).write_bytes(msgspec.json.encode(decision) + b"\n")
+    (here / ".kube").mkdir()
+    for name in (".kube/config", "management.yaml"):
+        shutil.copy(cluster.kubeconfig, here / name)
+    for name in ("autoscaler.yaml", "scheduler.yaml"):
+        (here / name).write_text("{}")
     written = invoke(["export", "cluster.json", "-f", "cluster"], here, cluster)
     assert written == (0, "")
     (here / "scenarios.jsonl.gz").write_bytes(gzip.compress((here / "cluster.json").read_bytes()))
@@ -146,24 +162,32 @@ def place(cluster: EmbeddedCluster, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", sorted({one.page for one in LINES}))
 def test_the_lines_of_the_page_run(page: str, place: Path, cluster: EmbeddedCluster) -> None:
     # In the order of the page: a line may read what one before it has written.
-    for line in LINES:
-        if line.page == page:
-            _run(line, place, cluster)
+    with services.Background(place) as beside:
+        for line in LINES:
+            if line.page == page:
+                _run(line, place, cluster, beside)
 
 
-def _run(line: Line, place: Path, cluster: EmbeddedCluster) -> None:
+def _run(line: Line, place: Path, cluster: EmbeddedCluster, beside: services.Background) -> None:
     plain = " | ".join(" ".join(stage) for stage in line.stages)
     if plain in LISTED or any(plain.startswith(one) for one in LONG):
         return
     if line.page in SHOWN and line.text.startswith("tonnage") and _is_shown(line):
         return
+    if line.program == "python":
+        beside.start(line.stages[0][1:])
+        return
+    if line.program == "echo":
+        (place / line.target).write_text(beside.where(line.stages[0][1]))
+        return
     output = ""
     for stage in line.stages:
         assert stage[0] == "tonnage", f"{line.text}: neither run nor listed"
         words = list(stage[1:])
-        if _serves(words):
-            with COMMANDS[words[0]].load().make_context(words[0], words[1:]):
-                return
+        if services.serves(words):
+            environment = {"KUBECONFIG": cluster.kubeconfig, "HOME": str(place)}
+            services.start_and_stop(words, directory=place, environment=environment)
+            return
         code, output = invoke(words, place, cluster, stdin=output)
         may_end = code == 0 or (code == 1 and words[0] in MAY_FAIL)
         assert may_end, f"{line.text}: {output}"
@@ -180,12 +204,6 @@ def _is_shown(line: Line) -> bool:
     return f"$ {line.text}\n" in (REPOSITORY / line.page).read_text()
 
 
-def _serves(words: list[str]) -> bool:
-    return words[0] in SERVICES and not (
-        "--once" in words and "--dry-run" in words and words[0] == "run"
-    )
-
-
 def invoke(
     words: list[str], place: Path, cluster: EmbeddedCluster, *, stdin: str = ""
 ) -> tuple[int, str]:
@@ -193,7 +211,8 @@ def invoke(
     os.chdir(place)
     try:
         environment = {"KUBECONFIG": cluster.kubeconfig, "HOME": str(place)}
-        result = CliRunner().invoke(program, words, env=environment, input=stdin)
+        given = [re.sub(r"^~(?=/)", str(place), word) for word in words]
+        result = CliRunner().invoke(program, given, env=environment, input=stdin)
     finally:
         os.chdir(before)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
