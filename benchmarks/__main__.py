@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from benchmarks import (
+    board,
     extender,
     files,
     filter_calls,
@@ -42,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
         extender,
         scheduler,
         simulation,
+        board,
     )
 }
 

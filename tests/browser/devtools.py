@@ -26,7 +26,7 @@ Scheme: TypeAlias = Literal["light", "dark"]
 
 
 class Page:
-    """A tab that shows a file, and all it said since it was opened."""
+    """A tab that shows a page, and all it said since it was opened."""
 
     def __init__(self, browser: "Browser", session: str) -> None:
         self._browser = browser
@@ -42,14 +42,16 @@ class Page:
             if event["method"] == method and event.get("sessionId") == self._session
         ]
 
-    def show(self, file: Path) -> None:
-        """Open a file and wait until it is drawn."""
+    def show(self, url: str, *, before: str = "") -> None:
+        """Open an address and wait until it is drawn; `before` runs ahead of its own scripts."""
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call("Page.navigate", url=file.as_uri())
+        if before:
+            self.call("Page.addScriptToEvaluateOnNewDocument", source=before)
+        self.call("Page.navigate", url=url)
         while not self.events("Page.loadEventFired"):
             self._browser.hear()
-        self._drawn()
+        self.drawn()
 
     def look(self, *, width: int, scheme: Scheme = "light", media: str = "screen") -> None:
         """Be a reader with a window of this width, whose system is light or dark."""
@@ -62,7 +64,7 @@ class Page:
         )
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.call("Emulation.setEmulatedMedia", media=media, features=[feature])
-        self._drawn()
+        self.drawn()
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
@@ -73,7 +75,30 @@ class Page:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
-    def _drawn(self) -> None:
+    def until(self, condition: str, *, seconds: float = 20.0) -> None:
+        """Wait until an expression is true in the page, which is looked at with every frame."""
+        limit = f"performance.now() + {seconds * 1000}"
+        done = self.run(
+            "new Promise((done) => { const end = "
+            f"{limit}; const look = () => {{ const found = Boolean({condition}); "
+            "if (found || performance.now() > end) done(found); else requestAnimationFrame(look); "
+            "}; look(); })"
+        )
+        assert done, f"not within {seconds:g} s: {condition}"
+
+    def key(self, name: str, *, code: int = 0, text: str = "") -> None:
+        """Press a key and let it go, as a hand would; `code` is what Windows calls it."""
+        about = {"key": name, "windowsVirtualKeyCode": code, "text": text}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **about)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=name, windowsVirtualKeyCode=code)
+        self.drawn()
+
+    def write(self, text: str) -> None:
+        """Write into what has the focus."""
+        self.call("Input.insertText", text=text)
+        self.drawn()
+
+    def drawn(self) -> None:
         """Wait for two frames: in the first, what was changed may not have arrived yet."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
@@ -116,11 +141,16 @@ class Browser:
 
     @contextlib.contextmanager
     def page(self, file: Path) -> Iterator[Page]:
+        with self.opened(file.as_uri()) as page:
+            yield page
+
+    @contextlib.contextmanager
+    def opened(self, url: str, *, before: str = "") -> Iterator[Page]:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         page = Page(self, attached["sessionId"])
         try:
-            page.show(file)
+            page.show(url, before=before)
             yield page
         finally:
             self.call("Target.closeTarget", targetId=target)

@@ -55,11 +55,11 @@ class BoardHistory:
 
 
 def _sample(moment: Moment, nodes: NodeTable, *, pending: int) -> BoardSample:
+    sizes = nodes.group_sizes()
     groups: dict[str, int] = {}
     cost, priced = 0.0, False
     for group in moment.inputs.groups:
-        there = sum(name in moment.inputs.nodes for name in group.nodes)
-        groups[group.id] = there
+        there = groups[group.id] = sizes.get(group.id, 0)
         if group.price_per_hour is not None:
             priced = True
             cost += group.price_per_hour * there

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import is_not
 from typing import Any
 
 from tonnage.board.moment import Moment
@@ -38,17 +39,17 @@ class LimitReader:
     """Reads rows anew only when nodes, CSINodes or what a plan takes them to have are others."""
 
     def __init__(self) -> None:
-        self._state: object = None
+        self._held: list[object] = []
         self._rows: dict[str, LimitRow] = {}
 
     def read(self, moment: Moment) -> Mapping[str, LimitRow]:
         inputs = moment.inputs
         planned = moment.plan.limits if moment.plan is not None else ()
-        objects = [(node, inputs.csinodes.get(name)) for name, node in inputs.nodes.items()]
-        state = (tuple((id(node), id(csinode)) for node, csinode in objects), planned)
-        if state == self._state:
+        held = [*inputs.nodes.values(), *inputs.csinodes.values(), planned]
+        if len(held) == len(self._held) and not any(map(is_not, held, self._held)):
             return self._rows
-        self._state = state
+        self._held = held
+        objects = [(node, inputs.csinodes.get(name)) for name, node in inputs.nodes.items()]
         counts: dict[tuple[str, str, str], Counter[int]] = {}
         samples: dict[tuple[str, str, str], Node] = {}
         agents: dict[tuple[str, str, str], tuple[int | None, str]] = {}

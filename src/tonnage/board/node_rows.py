@@ -5,6 +5,7 @@ milliseconds, and two moments are compared as arrays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import is_not
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from tonnage.groups.readiness import COMING_UP
 from tonnage.objects import quantities
 from tonnage.objects.labels import ZONE
 from tonnage.objects.meta import Quantity, Record
-from tonnage.objects.storage import PersistentVolume
+from tonnage.objects.storage import PersistentVolume, StorageClass
 from tonnage.snapshot import storage_ledger
 from tonnage.snapshot.rows import Ints, RowIndex
 from tonnage.snapshot.slots import UNLIMITED
@@ -58,6 +59,12 @@ class NodeTable(NamedTuple):
         found: list[int] = self.rows[position].tolist()
         return found
 
+    def group_sizes(self) -> dict[str, int]:
+        """Nodes that are there, by group; those in none are under the empty name."""
+        groups, counts = np.unique(self.rows[:, 0], return_counts=True)
+        found = zip(groups.tolist(), counts.tolist(), strict=True)
+        return {self.labels[group]: count for group, count in found}
+
     def changed_since(self, before: "NodeTable") -> tuple[dict[str, list[int]], list[str]]:
         """Rows that are new or other, and names that are gone."""
         gone = list(set(before.names).difference(self.names))
@@ -94,6 +101,7 @@ class NodeReader:
     """Reads node tables; what it knows of a node it keeps while the object is the same."""
 
     def __init__(self) -> None:
+        self._disks = _Disks()
         self._numbers = Numbers()
         self._facts: dict[str, tuple[object, int, int]] = {}
 
@@ -101,7 +109,7 @@ class NodeReader:
         snapshot = moment.inputs.cluster.snapshot
         records = [record for record in snapshot.ordered_nodes() if not record.imagined]
         rows = np.array([record.row for record in records], dtype=np.intp)
-        lanes, columns = _lanes(snapshot, rows)
+        lanes, columns = _lanes(snapshot, rows, self._disks)
         taken = _promised(moment, lanes, {record.name: n for n, record in enumerate(records)})
         table = np.zeros((len(records), 6 + _FIELDS * len(lanes)), dtype=np.int64)
         table[:, 0:4] = self._described(moment, records)
@@ -131,8 +139,8 @@ class NodeReader:
         going = _going(moment)
         coming = _coming_up(moment)
         known: dict[str, tuple[object, int, int]] = {}
-        found = np.zeros((len(records), 4), dtype=np.int64)
-        for position, record in enumerate(records):
+        found: list[tuple[int, int, int, int]] = []
+        for record in records:
             name, node = record.name, record.node
             fact = self._facts.get(name)
             if fact is None or fact[0] is not node:
@@ -152,9 +160,9 @@ class NodeReader:
             elif node.spec.unschedulable:
                 condition = "cordoned"
             number = self._numbers(group.id) if group is not None else 0
-            found[position] = (number, fact[1], fact[2], CONDITIONS.index(condition))
+            found.append((number, fact[1], fact[2], CONDITIONS.index(condition)))
         self._facts = known
-        return found
+        return np.array(found, dtype=np.int64).reshape(len(records), 4)
 
 
 class _Column(NamedTuple):
@@ -163,7 +171,9 @@ class _Column(NamedTuple):
     limit: Ints
 
 
-def _lanes(snapshot: Snapshot, rows: RowIndex) -> tuple[tuple[Lane, ...], list[_Column]]:
+def _lanes(
+    snapshot: Snapshot, rows: RowIndex, disks: "_Disks"
+) -> tuple[tuple[Lane, ...], list[_Column]]:
     found: list[tuple[Lane, _Column]] = []
     nothing = np.zeros(len(rows), dtype=np.int64)
     units: tuple[tuple[str, str, Unit, int], ...] = (
@@ -191,7 +201,7 @@ def _lanes(snapshot: Snapshot, rows: RowIndex) -> tuple[tuple[Lane, ...], list[_
     ephemeral = snapshot.columns.find_resource("ephemeral-storage")
     if ephemeral is not None:
         found += _resource(snapshot, rows, disk, resource="ephemeral-storage", divisor=_MIB)
-    for name, (used, capacity) in _published(snapshot, rows).items():
+    for name, (used, capacity) in disks.read(snapshot, rows).items():
         lane = Lane(id=f"class:{name}", name=name, kind="disk", unit="MiB")
         found.append((lane, _Column(used, nothing, capacity)))
     return tuple(lane for lane, _ in found), [column for _, column in found]
@@ -210,15 +220,35 @@ def _resource(
         yield lane, _Column(used // divisor, np.zeros(len(rows), dtype=np.int64), limit)
 
 
-def _published(snapshot: Snapshot, rows: RowIndex) -> dict[str, tuple[Ints, Ints]]:
+class _Disks:
     """By storage class, what volumes take of a node's own disk and what it began with.
 
-    Only of capacities that speak of one node: what a zone shares is no lane of a node.
+    Only of capacities that speak of one node: what a zone shares is no lane of a node. Read anew
+    when volumes, capacities or nodes are others than before.
     """
+
+    def __init__(self) -> None:
+        self._objects: list[object] = []
+        self._found: dict[str, tuple[Ints, Ints]] = {}
+
+    def read(self, snapshot: Snapshot, rows: RowIndex) -> dict[str, tuple[Ints, Ints]]:
+        storage = snapshot.storage
+        classes = storage_ledger.tracked(storage)
+        if not classes:
+            return {}
+        capacities = [one for name in classes for one in storage.capacities_of(name)]
+        nodes = [record.node for record in snapshot.ordered_nodes()]
+        objects: list[object] = [*nodes, *capacities, *storage.volumes.values()]
+        if len(objects) != len(self._objects) or any(map(is_not, objects, self._objects)):
+            self._objects = objects
+            self._found = _published(snapshot, rows, classes)
+        return self._found
+
+
+def _published(
+    snapshot: Snapshot, rows: RowIndex, classes: Mapping[str, StorageClass]
+) -> dict[str, tuple[Ints, Ints]]:
     storage = snapshot.storage
-    classes = storage_ledger.tracked(storage)
-    if not classes:
-        return {}
     position_of = {row: position for position, row in enumerate(rows.tolist())}
     by_label: dict[tuple[str, str], list[int]] = {}
     for record in snapshot.ordered_nodes():

@@ -15,9 +15,10 @@ from tonnage.board.history import BoardHistory
 from tonnage.board.limit_rows import LimitReader
 from tonnage.board.moment import Moment
 from tonnage.board.node_rows import NodeReader, NodeTable
-from tonnage.board.pending_rows import PendingReader, PendingRow
+from tonnage.board.pending_rows import LOOKED_AT, PendingReader, PendingRow
 from tonnage.board.plan_summary import PlanSummary, summary
 from tonnage.board.removal_rows import RemovalReader
+from tonnage.groups.model import Group
 from tonnage.objects.meta import Record
 from tonnage.scaleup.plan import Plan
 
@@ -73,10 +74,12 @@ class PageState(NamedTuple):
 class StateReader:
     """Makes a state of each moment; it remembers what it must to do that quickly."""
 
-    def __init__(self, *, title: str, mode: str, decides: bool) -> None:
+    def __init__(
+        self, *, title: str, mode: str, decides: bool, asked_at_once: int = LOOKED_AT
+    ) -> None:
         self._title, self._mode, self._decides = title, mode, decides
         self._nodes = NodeReader()
-        self._pending = PendingReader()
+        self._pending = PendingReader(at_once=asked_at_once)
         self._removals = RemovalReader()
         self._limits = LimitReader()
         self._history = BoardHistory()
@@ -96,6 +99,7 @@ class StateReader:
         waiting = sum(row.count for row in pending.values())
         self._history.take(moment, nodes, pending=waiting)
         plan = self._planned(moment)
+        sizes = nodes.group_sizes()
         return PageState(
             nodes,
             {
@@ -104,7 +108,7 @@ class StateReader:
                 "limits": self._limits.read(moment),
                 "samples": dict(self._history.samples),
                 "decisions": history.marks(moment.decisions),
-                "groups": {group.id: _group_row(group, moment) for group in inputs.groups},
+                "groups": {group.id: _group_row(group, sizes) for group in inputs.groups},
             },
             {
                 "head": self._head(moment, nodes, waiting),
@@ -126,11 +130,11 @@ class StateReader:
         return self._summary
 
     def _head(self, moment: Moment, nodes: NodeTable, waiting: int) -> Head:
-        prices = {group.id: group.price_per_hour for group in moment.inputs.groups}
+        sizes = nodes.group_sizes()
         known = [
-            price * sum(name in moment.inputs.nodes for name in group.nodes)
+            group.price_per_hour * sizes.get(group.id, 0)
             for group in moment.inputs.groups
-            if (price := prices[group.id]) is not None
+            if group.price_per_hour is not None
         ]
         return Head(
             title=self._title,
@@ -146,9 +150,9 @@ class StateReader:
         )
 
 
-def _group_row(group: Any, moment: Moment) -> GroupRow:
+def _group_row(group: Group, sizes: Mapping[str, int]) -> GroupRow:
     return GroupRow(
-        size=sum(name in moment.inputs.nodes for name in group.nodes),
+        size=sizes.get(group.id, 0),
         target=group.target,
         min_size=group.min_size,
         max_size=group.max_size,

@@ -48,7 +48,9 @@ class PendingRow(Record, frozen=True, kw_only=True, omit_defaults=False):
 class PendingReader:
     """Reads who waits; of rows that are as they were before, nothing is asked again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: int = LOOKED_AT) -> None:
+        """`at_once` rows are asked about for one moment; others keep their answer meanwhile."""
+        self._at_once = at_once
         self._before: dict[str, tuple[object, PendingRow]] = {}
 
     def read(self, moment: Moment, *, revision: object) -> dict[str, PendingRow]:
@@ -60,6 +62,7 @@ class PendingReader:
         starts = start_times(moment)
         found: dict[str, tuple[object, PendingRow]] = {}
         groups = sorted(overview.alike(snapshot, waiting), key=lambda pods: -len(pods))
+        left = self._at_once
         for number, pods in enumerate(groups):
             key = pods[0]
             state = (revision, pods, places.about(key))
@@ -67,10 +70,13 @@ class PendingReader:
             if known is not None and known[0] == state:
                 found[key] = known
                 continue
-            record = snapshot.pods[key]
-            asked = number < LOOKED_AT
-            row = _row(moment, record, pods, places=places, starts=starts, asked=asked)
-            found[key] = (state, row)
+            if known is not None and not left and known[1].count == len(pods):
+                found[key] = known
+                continue
+            asked = number < LOOKED_AT and left > 0
+            left -= asked
+            row = _row(moment, snapshot.pods[key], pods, places=places, starts=starts, asked=asked)
+            found[key] = (state if asked or number >= LOOKED_AT else None, row)
         self._before = found
         return {key: row for key, (_, row) in found.items()}
 
@@ -164,7 +170,7 @@ def _answers(moment: Moment, record: PodRecord) -> tuple[str, tuple[NodesRefusin
         NodesRefusing(nodes=len(one.rows), reason="; ".join(one.texts) or str(one.code))
         for one in refusals
     )
-    fits = sum(1 for node in inputs.cluster.snapshot.ordered_nodes() if verdicts.fits[node.row])
+    fits = int(verdicts.fits.sum())
     short = []
     for one in refusals[:8]:
         row = int(one.rows[0])

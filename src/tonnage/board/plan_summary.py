@@ -112,9 +112,11 @@ def differences(before: Plan, after: Plan) -> Iterable[str]:
     if more != fewer:
         yield f"left out: {counted(fewer)} became {counted(more)}"
     for limit in found.limits:
-        was = _number(limit.before.count) if limit.before is not None else "unknown"
-        now = _number(limit.after.count) if limit.after is not None else "unknown"
-        yield f"slots of {limit.driver} on a new node of {limit.group}: {was} became {now}"
+        if limit.before is not None and limit.after is not None:
+            was, now = _number(limit.before.count), _number(limit.after.count)
+            if was != now:
+                where = f"on a new node of {limit.group}"
+                yield f"slots of {limit.driver} {where}: {was} became {now}"
 
 
 def _signed(nodes: int) -> str:

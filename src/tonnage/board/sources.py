@@ -43,6 +43,9 @@ from tonnage.service.connections import Connection
 from tonnage.service.workers import Worker
 
 PAUSE = 1.0
+ASKED_AT_ONCE = 6
+"""Kinds of pods whose nodes are asked for one moment, where moments follow each other."""
+
 REMOVALS_EVERY = 30.0
 """Seconds between two looks at which nodes could go: that is the dearest question."""
 

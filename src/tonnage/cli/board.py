@@ -249,7 +249,7 @@ class _Page:
         # What the parts log is for those who operate them.
         logging.disable(logging.CRITICAL)
         clock = SystemClock()
-        act = demo_story.endless(demo_story.acts()[0])
+        act = demo_story.endless(demo_story.acts()[0], scaleDownEnabled=True)
         ensemble = Ensemble(act.simulation, clock=clock, label=act.title)
         feed = _feed("demo", "demo", decides=True)
         followed = FollowedAutoscaler(feed, lambda: ensemble.autoscaler, clock=clock)
@@ -274,4 +274,9 @@ def _feed(title: str, mode: str, *, decides: bool) -> "Feed":
     from tonnage.board.feed import Feed
     from tonnage.board.page_state import StateReader
 
-    return Feed(StateReader(title=title, mode=mode, decides=decides))
+    if mode == "file":
+        return Feed(StateReader(title=title, mode=mode, decides=decides))
+    from tonnage.board import sources
+
+    at_once = sources.ASKED_AT_ONCE
+    return Feed(StateReader(title=title, mode=mode, decides=decides, asked_at_once=at_once))

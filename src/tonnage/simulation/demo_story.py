@@ -103,9 +103,12 @@ async def perform(
     return ensemble.timeline()
 
 
-def endless(act: Act) -> Act:
-    """The same act for whoever wants to look around in it: with status, and reasons to ask for."""
-    told = {"writeStatusConfigmap": True, "decisionRecordingSize": 1_000_000}
+def endless(act: Act, **options: object) -> Act:
+    """The same act for whoever wants to look around in it: with status, and reasons to ask for.
+
+    `options` are more of the autoscaler's.
+    """
+    told = {"writeStatusConfigmap": True, "decisionRecordingSize": 1_000_000, **options}
     options = {**act.simulation.spec.options, **told}
     spec = msgspec.structs.replace(act.simulation.spec, duration=30 * 86_400.0, options=options)
     return act._replace(simulation=msgspec.structs.replace(act.simulation, spec=spec))

@@ -88,7 +88,8 @@ export function spoken([used, held, promised, limit], unit) {
  */
 export function Lane({ cell, unit, binds = false, label = "" }) {
   const [used, held, promised, limit] = cell;
-  if (limit === NOT_HERE) return html`<div class="lane none" role="cell"><span class="amount">–</span></div>`;
+  if (limit === NOT_HERE) return html`<div class="lane none" role="cell">
+    ${label && html`<span class="of"><${Name} name=${label} /></span>`}<span class="amount">–</span></div>`;
   const taken = used + held + promised;
   const whole = limit >= 0 ? Math.max(limit, taken, 1) : Math.max(taken, 1) * 1.25;
   const part = (/** @type {number} */ amount) => ({ width: `${(100 * amount) / whole}%` });

@@ -146,7 +146,7 @@ function Rows({ rows, lanes }) {
   useLayoutEffect(() => {
     if (box.current) top.current = box.current.getBoundingClientRect().top + window.scrollY;
   });
-  const height = narrow.value ? 40 + 34 * Math.ceil(lanes.length / 2) : 42;
+  const height = narrow.value ? 50 + 29 * Math.ceil(lanes.length / 2) : 42;
   const first = Math.max(0, Math.floor((scroll.value.top - top.current) / height) - 6);
   const many = printing.value ? PRINTED : Math.ceil(scroll.value.height / height) + 12;
   const from = printing.value ? 0 : Math.min(first, Math.max(0, rows.length - many));

@@ -75,7 +75,7 @@ export function Plan() {
   return html`<section aria-labelledby="view"><h2 id="view">Plan</h2>
     ${!plan && html`<${Nothing}>Nothing is decided yet${head.held ? `: ${clean(head.held)}` : "."}</${Nothing}>`}
     ${plan && plan.nodes + plan.onExisting + plan.leftOut === 0 && html`<${Nothing}>No pod waits: nothing is bought.</${Nothing}>`}
-    ${plan && html`<${PlanOf} plan=${plan} decides=${head.decides} />`}
+    ${plan && plan.nodes + plan.onExisting + plan.leftOut > 0 && html`<${PlanOf} plan=${plan} decides=${head.decides} />`}
     ${plan && plan.differences.length > 0 && html`<div class="panel"><h3>Other than in the plan before</h3>
       <ul>${plan.differences.map((one) => html`<li>${clean(one)}</li>`)}</ul></div>`}</section>`;
 }
@@ -96,7 +96,8 @@ export function GoingAway() {
         <option value="">all ${count(all.length)} nodes</option>
         ${REMOVALS.filter(([fate]) => counts[fate]).map(([fate, name]) => html`<option value=${fate}>${name}: ${count(counts[fate])}</option>`)}</select></label>`}</div>
     ${!removal.told && html`<${Nothing}>Nobody looks at which nodes could go: there are no node groups.</${Nothing}>`}
-    ${removal.told && html`<${Cards} facts=${[["on their way out", count(removal.going)], ["can go", count(removal.goes)],
+    ${removal.told && all.length === 0 && html`<${Nothing}>The autoscaler does not look at which nodes could go: scaleDownEnabled is off.</${Nothing}>`}
+    ${all.length > 0 && html`<${Cards} facts=${[["on their way out", count(removal.going)], ["can go", count(removal.goes)],
       ["waves", count(removal.waves)], ["saves", price(removal.savesPerHour)]]} />
       <p class="soft">${removal.enabled ? "Nodes are given back." : "Nothing is removed: this is what could go, taking no account of how long a node has been unneeded."}
         ${removal.held && ` Held: ${clean(removal.held)}.`}</p>
@@ -155,21 +156,24 @@ function reset() {
   answer.value = null;
 }
 
-/** @param {{kind: "limits" | "maxSizes" | "replicas", name: string, now: number, most: number, label: string}} props */
+/** @param {{kind: "limits" | "maxSizes" | "replicas", name: string, now: number | null, most: number, label: string}} props */
 function Knob({ kind, name, now, most, label }) {
   const moved = name in supposed.value[kind];
   const to = moved ? supposed.value[kind][name] : now;
   const id = `${kind}-${name}`;
   return html`<div class=${`knob${moved ? " moved" : ""}`}><label for=${id} title=${clean(label)}>${clean(label)}</label>
-    <output for=${id}>${count(to)}${moved && to !== now ? ` (now ${count(now)})` : ""}</output>
-    <input id=${id} type="range" min="0" max=${Math.max(most, to)} value=${to}
+    <output for=${id}>${to === null ? "no limit" : count(to)}${moved && to !== now ? ` (now ${now === null ? "none" : count(now)})` : ""}</output>
+    <input id=${id} type="range" min="0" max=${Math.max(most, to || 0)} value=${to === null ? most : to}
       onInput=${(/** @type {any} */ event) => suppose(kind, name, Number(event.target.value))} /></div>`;
 }
 
 export function WhatIf() {
   const lanes = value("lanes").map((lane, number) => ({ lane, number })).filter(({ lane }) => lane.kind === "driver");
   const rows = [...table("nodes").values()];
-  const usual = (/** @type {number} */ number) => rows.reduce((most, row) => Math.max(most, cell(row, number)[3]), 0);
+  const usual = (/** @type {number} */ number) => {
+    const most = rows.reduce((one, row) => Math.max(one, cell(row, number)[3]), -1);
+    return most < 0 ? null : most;
+  };
   const workloads = value("workloads");
   const chosen = workload.value || workloads[0] || "";
   const known = useAnswer("pod", { pod: chosen }, chosen);
@@ -179,7 +183,7 @@ export function WhatIf() {
       <button onClick=${reset}>As it is</button><span class="soft" role="status">${thinking.value ? "thinking …" : told && told.took ? `answered in ${count(told.took)} ms` : "on a copy: nothing is changed"}</span></div>
     <div class="panel"><h3>Attach limit of a driver</h3><div class="knobs">
       ${lanes.length === 0 && html`<p class="soft">No node lists a driver.</p>`}
-      ${lanes.map(({ lane, number }) => html`<${Knob} key=${lane.id} kind="limits" name=${lane.name} label=${lane.name} now=${usual(number)} most=${Math.max(32, 2 * usual(number))} />`)}</div></div>
+      ${lanes.map(({ lane, number }) => html`<${Knob} key=${lane.id} kind="limits" name=${lane.name} label=${lane.name} now=${usual(number)} most=${Math.max(32, 2 * (usual(number) || 0))} />`)}</div></div>
     <div class="panel"><h3>Largest size of a group</h3><div class="knobs">
       ${table("groups").size === 0 && html`<p class="soft">There are no node groups.</p>`}
       ${[...table("groups")].slice(0, 40).map(([name, group]) => html`<${Knob} key=${name} kind="maxSizes" name=${name} label=${`${name}, ${s(String(group.size), "node")}`} now=${group.maxSize} most=${Math.min(1000, Math.max(10, 2 * group.maxSize))} />`)}</div></div>
@@ -199,6 +203,7 @@ function useAnswer(/** @type {string} */ name, /** @type {object} */ question, /
   useEffect(() => {
     let here = true;
     found.value = null;
+    if (!key) return undefined;
     ask(name, question).then((told) => { if (here) found.value = told; }, (error) => { if (here) found.value = { error: error.message }; });
     return () => { here = false; };
   }, [name, key]);

@@ -66,7 +66,7 @@
       scales: { x: { time: !what.relative }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] } },
       tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
       axes: [
-        { ...axis, values: what.relative ? (_, at) => at.map(clock) : undefined },
+        { ...axis, size: 28, values: (_, at) => at.map(what.relative ? clock : short(what.times)) },
         { ...axis, size: 46, values: (_, at) => at.map((one) => (Math.abs(one) >= 1e4 ? `${one / 1e3}k` : `${+one.toFixed(3)}`)) },
       ],
       series: [{}, ...drawn.map((one) => ({
@@ -106,6 +106,12 @@
     resized.observe(box);
     return { remove() { resized.disconnect(); chart.destroy(); reading.remove(); } };
   };
+
+  /** Times of a day, with seconds only where they tell them apart. @param {number[]} times */
+  function short(times) {
+    const long = times.length > 1 && times[times.length - 1] - times[0] > 600;
+    return (/** @type {number} */ at) => new Date(at * 1000).toISOString().slice(11, long ? 16 : 19);
+  }
 
   /** Seconds since the beginning. @param {number} at */
   function clock(at) {

@@ -1,0 +1,112 @@
+"""The boards that are looked at: of the embedded cluster, of 5,000 nodes, of names that bite."""
+
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import msgspec
+
+from tests.scaleup.groups import group, owned_by
+from tonnage.board.feed import Feed
+from tonnage.board.page_state import StateReader
+from tonnage.board.sources import FollowedAutoscaler
+from tonnage.objects.kinds import KubeObject
+from tonnage.objects.labels import INSTANCE_TYPE
+from tonnage.report.timeline import Sample
+from tonnage.simulation import demo_story, runner
+from tonnage.simulation.ensemble import Ensemble
+from tonnage.testing import builders as make
+from tonnage.testing import served_board
+from tonnage.testing.served_board import ServedBoard
+
+DRIVER = "ebs.csi.aws.com"
+NODES = 5_000
+
+HOSTILE = (
+    "<script>throw 'x'</script>",
+    '"><img src=x onerror=alert(1)>',
+    "red\x1b[31m",
+    "‮txet-desrever",
+    "עברית",
+    "n" * 250,
+)
+
+
+def of_5000() -> list[KubeObject]:
+    """Many nodes in three groups, of which some are full, and pods that wait."""
+    chance = random.Random(5)
+    objects: list[KubeObject] = [make.storage_class("gp3", provisioner=DRIVER)]
+    names: dict[str, list[str]] = {"db": [], "web": [], "batch": []}
+    for number in range(NODES):
+        pool = ("db", "web", "batch")[number % 3]
+        name = f"ip-10-{number // 256}-{number % 256}.{pool}.internal"
+        names[pool].append(name)
+        labels = {
+            INSTANCE_TYPE: {"db": "m5.2xlarge", "web": "m5.large", "batch": "c5.4xlarge"}[pool]
+        }
+        objects += [
+            make.node(name, cpu="8", memory="32Gi", zone=f"eu-1{'abc'[number % 3]}", labels=labels),
+            make.csinode(name, {DRIVER: 25}),
+        ]
+        owner = owned_by("ReplicaSet", f"{pool}-{number % 40}")
+        for replica in range(chance.randrange(1, 4)):
+            objects.append(
+                make.pod(
+                    f"{pool}-{number}-{replica}", cpu="1500m", memory="4Gi", on=name, owner=owner
+                )
+            )
+    for number in range(40):
+        objects += [
+            make.pvc(f"data-new-{number}", storage_class="gp3"),
+            make.pod(f"new-{number}", pvcs=[f"data-new-{number}"], cpu="30"),
+        ]
+    groups = (group(pool, nodes=held, most=NODES, price="0.4") for pool, held in names.items())
+    return [*objects, *groups]
+
+
+def of_hostile_names() -> list[KubeObject]:
+    """Every name is one that a page could trip over; the cluster would never have let them in."""
+    objects: list[KubeObject] = [make.storage_class("fast", provisioner=HOSTILE[0])]
+    for number, name in enumerate(HOSTILE):
+        objects += [
+            make.node(name, zone=name, labels={INSTANCE_TYPE: name}),
+            make.csinode(name, {HOSTILE[number - 1]: 3}),
+            make.pod(f"on-{name}", on=name, cpu="1", owner=owned_by("ReplicaSet", name)),
+            make.pod(name, namespace="ns", cpu="99"),
+        ]
+    return [*objects, group(HOSTILE[1], nodes=HOSTILE, price="0.5")]
+
+
+def embedded() -> AbstractContextManager[ServedBoard]:
+    """The demo's first act, played in virtual time: all moments of a real autoscaler."""
+    act = demo_story.endless(demo_story.acts()[0], scaleDownEnabled=True)
+    spec = msgspec.structs.replace(act.simulation.spec, duration=60.0)
+    simulation = msgspec.structs.replace(act.simulation, spec=spec)
+    feed = Feed(StateReader(title="demo", mode="demo", decides=True))
+    playing: list[Ensemble] = []
+
+    def look(_: Sample) -> None:
+        program = playing[0].autoscaler
+        if program is not None and program.autoscaler.report is not None:
+            followed = FollowedAutoscaler(feed, lambda: program, clock=playing[0].clock)
+            feed.publish(followed.moment(program))
+
+    ended = runner.played(simulation, watch=look, prepare=playing.append)
+    program = ended.autoscaler
+    assert program is not None
+    return served_board.of_feed(feed, program.world.objects)
+
+
+def large() -> AbstractContextManager[ServedBoard]:
+    return served_board.of_objects(of_5000(), title="5,000 nodes")
+
+
+def hostile() -> AbstractContextManager[ServedBoard]:
+    return served_board.of_objects(of_hostile_names(), title=HOSTILE[0])
+
+
+BOARDS: dict[str, Callable[[], AbstractContextManager[ServedBoard]]] = {
+    "embedded": embedded,
+    "5000-nodes": large,
+    "hostile-names": hostile,
+}
