@@ -82,6 +82,13 @@ def allowing_scale_down(cluster: ControlPlane) -> Iterator[None]:
 
 
 @contextmanager
+def allowing_headroom(cluster: ControlPlane) -> Iterator[None]:
+    """With the component that those add who turn `capacityBuffers` on."""
+    with _component(cluster, "headroom"):
+        yield
+
+
+@contextmanager
 def _component(cluster: ControlPlane, name: str) -> Iterator[None]:
     component = cluster.kubectl("kustomize", str(OVERLAY.parent / name))
     install(cluster, yaml.safe_load_all(component))

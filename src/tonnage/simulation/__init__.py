@@ -17,6 +17,7 @@ invariants        all of them, looking on
 random_scenarios  clusters and trouble made by chance
 random_disks      local disks laid over them
 random_removals   scale-down laid over them
+random_headroom   slots to be kept free laid over them
 explorer          many seeds of these, and the invariants
 
     simulation = scenario_files.read("examples/simulations/scale-from-zero.yaml")

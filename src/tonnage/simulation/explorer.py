@@ -8,7 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tonnage.simulation import random_disks, random_removals, random_scenarios, runner
+from tonnage.simulation import (
+    random_disks,
+    random_headroom,
+    random_removals,
+    random_scenarios,
+    runner,
+)
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.invariants import Invariants, Violation
 from tonnage.simulation.scenario import Simulation
@@ -42,6 +48,8 @@ def scenario(seed: int, *, scale_down: bool | None = None) -> Simulation:
     made = random_disks.with_disks(random_scenarios.by_chance(seed))
     if random_removals.is_chosen(seed) if scale_down is None else scale_down:
         made = random_removals.with_removals(made)
+    if random_headroom.is_chosen(seed):
+        made = random_headroom.with_headroom(made)
     return random_scenarios.aged(made) if random.Random(f"age {seed}").random() < 0.5 else made
 
 

@@ -23,11 +23,13 @@ from tonnage.objects.storage import (
 )
 from tonnage.service import config_file
 from tonnage.simulation import scenario_files
+from tonnage.simulation.checks import kept_room
 from tonnage.simulation.checks.bindings import BindingCheck
 from tonnage.simulation.checks.bounds import BoundsCheck
 from tonnage.simulation.checks.deletions import DeletionCheck
 from tonnage.simulation.checks.disks import DiskCheck
 from tonnage.simulation.checks.findings import Findings, Violation
+from tonnage.simulation.checks.kept_room import KeptRoomCheck
 from tonnage.simulation.checks.pending_pods import PendingPodCheck
 from tonnage.simulation.checks.places import PlaceCheck
 from tonnage.simulation.checks.purchases import PurchaseCheck
@@ -76,9 +78,13 @@ class Invariants:
         self._repeats = RepeatCheck(
             places, cloud, groups, findings, now=lambda: accounts.now, behind=self._is_behind
         )
-        purchases = PurchaseCheck(places, findings, self._repeats, behind=self._is_behind)
         config = config_file.parse(
             b"", AutoscalerConfig, where="", given=scenario_files.autoscaler_options(spec)
+        )
+        self._kept = kept = kept_room.demands(config.kept_slots, ensemble.simulation.groups)
+        self._kept_room = KeptRoomCheck(places, cloud, groups, findings, kept)
+        purchases = PurchaseCheck(
+            places, findings, self._repeats, behind=self._is_behind, kept=kept
         )
         self._deletions = DeletionCheck(
             accounts, findings, patience=config.driver_registration_timeout, behind=self._is_behind
@@ -120,10 +126,13 @@ class Invariants:
         self._bounds.check()
         self._waiting.at_the_end(settled=self._settled)
         self.removals.at_the_end()
+        self._kept_room.at_the_end(now=self._ensemble.accounts.now, settled=self._settled)
 
     def _before_increase(self, group: str, delta: int) -> None:
         self._purchases.check(group, delta)
-        self.removals.check_purchase(group, self._places.wishes(), quiet_since=self._quiet_since)
+        if not self._kept:
+            wishes = self._places.wishes()
+            self.removals.check_purchase(group, wishes, quiet_since=self._quiet_since)
 
     def _before_delete(self, group: str, nodes: Sequence[str]) -> None:
         given_back = [name for name in nodes if self.removals.is_marked(name)]

@@ -5,7 +5,7 @@ Only what is certain is a breach: that all of these find a place without it, in 
 scheduler fills the nodes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tonnage.simulation.checks import places
 from tonnage.simulation.checks.findings import Findings
@@ -30,8 +30,13 @@ class PurchaseCheck:
         repeats: RepeatCheck,
         *,
         behind: Callable[[], bool],
+        kept: Sequence[PodDemand] = (),
     ) -> None:
-        """`behind` says whether the autoscaler has yet to hear of changes."""
+        """`behind` says whether the autoscaler has yet to hear of changes.
+
+        `kept` are slots to be kept free, which come after everybody who waits.
+        """
+        self._kept = kept
         self._places = places_
         self._findings = findings
         self._repeats = repeats
@@ -44,7 +49,9 @@ class PurchaseCheck:
         new = self._places.new(group, "template")
         helped = [one for one in free if new.times(one)]
         self._check_need(group, delta, helped, wishes)
-        self._repeats.check(group, delta, helped=helped, wishes=wishes)
+        if not self._kept:
+            # Pods that never wait use up what is kept: it is bought again without a trace.
+            self._repeats.check(group, delta, helped=helped, wishes=wishes)
 
     def _check_need(
         self, group: str, delta: int, helped: list[PodDemand], wishes: Iterable[PodDemand]
@@ -68,5 +75,9 @@ class PurchaseCheck:
     def _are_sure(
         self, group: str, bought: int, helped: list[PodDemand], wishes: list[PodDemand], view: View
     ) -> bool:
-        rooms = [*self._places.coming(view), *[self._places.new(group, view)] * bought]
-        return places.are_sure(helped, wishes, rooms)
+        new = self._places.new(group, view)
+        rooms = [*self._places.coming(view), *[new] * bought]
+        kept = [one for one in self._kept if new.times(one)]
+        return places.are_sure(helped, wishes, rooms) and places.are_sure(
+            kept, [*wishes, *self._kept], rooms
+        )
