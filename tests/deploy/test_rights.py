@@ -16,6 +16,7 @@ from tonnage.autoscaler.program import AutoscalerSettings
 from tonnage.autoscaler.scaledown import workloads
 from tonnage.groups import capacity_buffers
 from tonnage.objects.buffers import CapacityBuffer, PodTemplate
+from tonnage.objects.gangs import CoschedulingPodGroup, WorkloadPodGroup
 from tonnage.providers import kwok
 
 
@@ -45,6 +46,10 @@ def test_the_component_for_scale_down_grants_what_giving_nodes_back_uses_and_no_
 def test_the_component_for_headroom_grants_what_buffers_use_and_no_more() -> None:
     followed = (CapacityBuffer, PodTemplate, *capacity_buffers.SCALABLE.values())
     assert set(rights("headroom")) == rights_used(HEADROOM) | rights_to_follow(followed)
+
+
+def test_the_component_for_gangs_lets_pod_groups_be_read_and_nothing_else() -> None:
+    assert set(rights("gangs")) == rights_to_follow((WorkloadPodGroup, CoschedulingPodGroup))
 
 
 def test_nothing_is_granted_by_asterisk() -> None:
@@ -79,7 +84,7 @@ def test_the_names_in_the_roles_are_those_the_code_uses() -> None:
 
 
 def test_every_role_is_bound_to_the_account_of_the_deployment() -> None:
-    parts = ("kwok", "startup-taints", "scale-down", "headroom")
+    parts = ("kwok", "startup-taints", "scale-down", "headroom", "gangs")
     kinds = ("ClusterRoleBinding", "RoleBinding")
     bindings = [one for part in parts for kind in kinds for one in of_kind(kind, part)]
     roles = [

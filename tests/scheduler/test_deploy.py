@@ -2,11 +2,22 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import yaml
 
 from tests.deploy.manifests import Manifest, Right, of_kind, rights
-from tests.scheduler.harness import DRIVER, Cluster, a_program, claims, running, scheduling_on
+from tests.scheduler.harness import (
+    DRIVER,
+    Cluster,
+    a_pod,
+    a_program,
+    claims,
+    running,
+    scheduling_on,
+)
 from tonnage.cluster.transport import HttpRequest, Response
+from tonnage.objects.gangs import COSCHEDULING_LABELS
+from tonnage.objects.pods import SchedulingGroup
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.program import SchedulerSettings
 from tonnage.service import config_file
@@ -53,6 +64,11 @@ async def test_every_right_that_is_used_is_granted_and_no_other(clock: VirtualCl
         await cluster.bound("high")
         await cluster.pod("never", cpu="9")
         await cluster.refused("never")
+        await cluster.pod("of-a-gang", labels={COSCHEDULING_LABELS[0]: "job"})
+        pod = a_pod("of-a-workload")
+        named = SchedulingGroup(pod_group_name="job")
+        spec = msgspec.structs.replace(pod.spec, scheduling_group=named)
+        await cluster.add(msgspec.structs.replace(pod, spec=spec))
         await clock.sleep(400)  # Long enough to say something a second time.
     async with running(a_program(cluster, elect=True)):
         await clock.sleep(30)

@@ -31,6 +31,9 @@ from tonnage.objects.storage import CSINode
 from tonnage.rules.features import Features
 from tonnage.scaleup import assessment
 from tonnage.scaleup.assessment import Assessment
+from tonnage.service import pod_groups
+from tonnage.service.pod_groups import KnownPodGroups
+from tonnage.service.wanted_kinds import WantedKinds
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
 
@@ -43,7 +46,10 @@ _AT_LEAST_EVERY = 60.0
 class Assessor:
     """`memory` is what was ever seen of groups; `registered` the ids and names of all nodes."""
 
-    def __init__(self, world: ClusterView, *, now: Callable[[], float]) -> None:
+    def __init__(self, world: ClusterView, *, kinds: WantedKinds, now: Callable[[], float]) -> None:
+        self._kinds = kinds
+        self.gangs = KnownPodGroups()
+        """What was known of PodGroups at the last look."""
         self._world = world
         self._observer = RoomObserver(world, now=now)
         self.memory = TemplateMemory()
@@ -77,11 +83,19 @@ class Assessor:
             self._known_until = now + _AT_LEAST_EVERY
             self._learn(config, now)
         self.memory = self._observer.renewed(self.memory)
+        unplaced = [one for one in world.unplaced() if not (blind and one.volumes)]
+        self.gangs = known_groups = pod_groups.known(self._kinds, unplaced)
+        world.pod_groups = known_groups.groups
         inputs = Inputs(
             cluster=world.state(),
             groups=tuple(provided.groups),
             memory=self.memory,
-            pending=tuple(one.key for one in world.unplaced() if not (blind and one.volumes)),
+            pending=tuple(
+                one.key
+                for one in unplaced
+                if one.gang is None or one.gang.api_group not in known_groups.not_synced
+            ),
+            unread_gangs=tuple(sorted(known_groups.unread)),
             options=config,
             features=features,
             now=now,

@@ -47,6 +47,7 @@ from tonnage.service import workers
 from tonnage.service.config_file import ConfigFile
 from tonnage.service.live_cluster import Trust
 from tonnage.service.steady_time import SteadyTime
+from tonnage.service.wanted_kinds import WantedKinds
 from tonnage.service.workers import Worker
 
 TRANSIENT = "transientError"
@@ -92,7 +93,8 @@ class Autoscaler:
         self._actuator = Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run)
         self._taint_remover = StartupTaintRemover(world, self._actuator, client=client, clock=clock)
         self._store = StateStore(client, namespace=namespace)
-        self._assessor = Assessor(world, now=self._time.now)
+        self._kinds = WantedKinds(client, clock=clock, changed=world.batch.call)
+        self._assessor = Assessor(world, kinds=self._kinds, now=self._time.now)
         self._planner = Planner(world, clock=clock, worker=worker)
         self._recorder = DecisionRecorder(world, clock=clock)
         self._status = StatusWriter(client, metrics=metrics, namespace=namespace, mode=self._mode)
@@ -139,7 +141,7 @@ class Autoscaler:
         """Loop until cancelled; to be called whenever we become leader."""
         self.active_at = self.succeeded_at = self._clock.monotonic()
         await self._load()
-        async with self._scale_down, self._buffers:
+        async with self._scale_down, self._buffers, self._kinds:
             await self._go_round()
 
     async def _go_round(self) -> None:
@@ -155,7 +157,7 @@ class Autoscaler:
     async def once(self) -> None:
         """A single round, as somebody who looks in would want it; what goes wrong is raised."""
         await self._load()
-        async with self._scale_down, self._buffers:
+        async with self._scale_down, self._buffers, self._kinds:
             await self._buffers.ready(self._config.current)
             await self._scale_down.ready(self._config.current)
             await self.guarded_round()
@@ -277,7 +279,7 @@ class Autoscaler:
             situation = Situation(found, provided, trust, plan=plan, hold=keep)
             with self._metrics.timed("scaleDown"):
                 self._problems.extend(await self._scale_down.round(situation, config))
-        self._problems.extend(self._buffers.problems(config))
+        self._problems.extend((*self._buffers.problems(config), *self._assessor.gangs.problems))
         await self._buffers.tell(plan, now=now)
         report = RoundReport(
             now=now,

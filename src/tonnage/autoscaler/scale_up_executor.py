@@ -218,7 +218,7 @@ class ScaleUpExecutor:
             if now.target != group.target or now.target + delta > now.max_size:
                 return f"group {group.id} has a target of {now.target}, not {group.target}"
         for step in steps:
-            gone = [pod for pod in step.pods if pod not in self._world.waiting]
+            gone = [pod for pod in step.pods if not self._world.wants_node(pod)]
             if gone:
                 return f"{len(gone)} of {len(step.pods)} pods no longer wait, such as {gone[0]}"
         return ""

@@ -15,6 +15,7 @@ from tonnage.groups import cluster_state
 from tonnage.groups.cluster_state import ClusterState
 from tonnage.groups.node_state import States
 from tonnage.groups.options import Options
+from tonnage.objects.gangs import AnyPodGroup
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import FINISHED, Pod
@@ -74,6 +75,8 @@ class ClusterView(LiveCluster):
         self.pods_by_node: dict[str, dict[str, Pod]] = {}
         self._enforcers: dict[str, str] = {}
         self._states = States()
+        self.pod_groups: tuple[AnyPodGroup, ...] = ()
+        """Those of the gangs that wait, as they were when the pods were last looked at."""
         self.stateful_sets: Cache[StatefulSet] | None = None
         """Known to who gives nodes back, and only while they are watched for that."""
         self._change_filter = ChangeFilter(self.batch.call)
@@ -111,8 +114,8 @@ class ClusterView(LiveCluster):
         rows = {name: record.row for name, record in self.snapshot.nodes.items()}
         nodes = sorted(self.cache(Node), key=lambda node: rows.get(node.metadata.name, 0))
         others = (obj for kind in KINDS if kind is not Node for obj in self._caches[kind])
-        sets = self.stateful_sets or ()
-        return [one for one in (*nodes, *others, *sets) if not self.is_rejected(one)]
+        more = (*(self.stateful_sets or ()), *self.pod_groups)
+        return [one for one in (*nodes, *others, *more) if not self.is_rejected(one)]
 
     def state(self) -> ClusterState:
         """The cluster as it is now, for a decision."""
@@ -128,6 +131,7 @@ class ClusterView(LiveCluster):
             pods_without_node=self.without_node,
             states=self._states,
             stateful_set=self._stateful_set,
+            pod_groups=self.pod_groups,
         )
 
     def _stateful_set(self, key: str) -> StatefulSet | None:
@@ -160,6 +164,11 @@ class ClusterView(LiveCluster):
             for pod in self.cache(Pod):
                 self._note_waiting(pod)
         self.settle(features, recount=options.expendable_pods_priority_cutoff != before)
+
+    def wants_node(self, key: str) -> bool:
+        """Whether the pod waits for us, or has no node and is one of a gang, which waits as one."""
+        record = self.snapshot.pods.get(key) if key in self._without_node else None
+        return key in self.waiting or (record is not None and record.gang is not None)
 
     def decided_on(self, pods: Iterable[str]) -> list[float]:
         """For each of the pods that still wait, the seconds it has waited for us."""

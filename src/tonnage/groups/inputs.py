@@ -44,7 +44,8 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     the requests knows better, and also for whom, which is in `purchases`. `live` says that the
     objects come from an API server, not from a file. `headroom` is room that objects ask to be kept
     ready; the options have more. `released` are VolumeAttachments whose last pod is gone, and since
-    when. `now`, in seconds since 1970, matters only to objects that carry a time.
+    when; `unread_gangs` are API groups whose PodGroups cannot be read, so that their pods go one by
+    one. `now`, in seconds since 1970, matters only to objects that carry a time.
     """
 
     now: float
@@ -59,6 +60,7 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     live: bool = False
     headroom: tuple[KeptRoom, ...] = ()
     released: dict[str, float] = {}
+    unread_gangs: tuple[str, ...] = ()
 
     def on(self, cluster: ClusterState) -> "Inputs":
         return Inputs(

@@ -80,16 +80,21 @@ class _Admission:
                 shapes[some[0].shape] = self._refused[id(some[0])] = _refusal(some[0], found)
             else:
                 untried += _parts(some, broken)
-        best = self._best or self._try([])
-        return self._told(best)
+        return self._told(self._carefully())
 
-    def _try(self, some: Sequence[GangRequest]) -> Plan:
-        asked = (*self._admitted, *some)
-        pods = [group for one in asked for group in one.groups]
-        whole = len(asked) == len(self._request.gangs)
+    def _carefully(self) -> Plan:
+        """The plan for those admitted, with as much care as a plan for pods that go one by one."""
+        best = self._best
+        if best is not None and not best.scale_ups:
+            return best
+        found = self._try([], most=self._most)
+        return best if best is not None and _broken(found, self._admitted) else found
+
+    def _try(self, some: Sequence[GangRequest], *, most: int | None = _FEW_ATTEMPTS) -> Plan:
+        pods = [group for one in (*self._admitted, *some) for group in one.groups]
         return self._plan_once(
             self._request._replace(pending=[*self._request.pending, *pods], gangs=()),
-            most_attempts=self._most if whole else min(self._most or _FEW_ATTEMPTS, _FEW_ATTEMPTS),
+            most_attempts=most,
         )
 
     def _told(self, best: Plan) -> Plan:
@@ -168,7 +173,7 @@ def _parts(some: list[GangRequest], broken: set[int]) -> list[list[GangRequest]]
     rest = [one for one in some if id(one) in broken]
     if whole and rest:
         return [rest, whole]
-    half = len(some) // 2
+    half = len(some) // 2 if len({one.shape for one in some}) > 1 else 1
     return [some[half:], some[:half]]
 
 

@@ -5,7 +5,7 @@ refused yet or holds back for the others: whoever asks for one of them asks for 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tonnage.groups.inputs import Inputs
@@ -52,32 +52,54 @@ def sort_out(
 
     `may_count` says of another member without a node whether it is to be decided on too.
     """
-    if inputs.options.as_upstream or not any(record.gang for record in pending):
+    if inputs.options.as_upstream:
         return PendingPods(pending)
+    return of_pods(
+        inputs.cluster.snapshot,
+        pending,
+        without_node,
+        pod_groups=inputs.cluster.pod_groups,
+        unread=inputs.unread_gangs,
+        may_count=may_count,
+        now=inputs.now,
+    )
+
+
+def of_pods(
+    snapshot: Snapshot,
+    pending: Sequence[PodRecord],
+    without_node: Iterable[PodRecord],
+    *,
+    pod_groups: Iterable[AnyPodGroup],
+    unread: Collection[str],
+    may_count: Callable[[PodRecord], bool],
+    now: float,
+) -> PendingPods:
+    """The same for who has no inputs; groups of API groups that are `unread` are no gangs."""
     asked = {record.gang for record in pending if record.gang is not None}
+    asked = {name for name in asked if name.api_group not in unread}
+    if not asked:
+        return PendingPods(pending)
     keys = {record.key for record in pending}
     members: dict[GangName, list[PodRecord]] = {name: [] for name in asked}
     for record in pending:
-        if record.gang is not None:
+        if record.gang in asked:
             members[record.gang].append(record)
-    snapshot = inputs.cluster.snapshot
     others = [one for one in without_node if one.gang in asked and one.key not in keys]
-    bound = {one.holder for one in underway.being_bound(snapshot, others, now=inputs.now)}
+    bound = {one.holder for one in underway.being_bound(snapshot, others, now=now)}
     running = Counter(one.gang for one in others if one.key in bound)
     running.update(_running(snapshot, asked))
     for record in others:
         if record.gang is not None and record.key not in bound and may_count(record):
             members[record.gang].append(record)
-    told = {gangs.name_of(group): group for group in inputs.cluster.pod_groups}
+    told = {gangs.name_of(group): group for group in pod_groups}
     found = [
         _gang(name, sorted(some, key=lambda record: record.order), running[name], told)
         for name, some in members.items()
     ]
-    single = [record for record in pending if record.gang is None]
     whole = [gang for gang in found if gang is not None]
     in_gangs = {gang.name for gang in whole}
-    single += [record for record in pending if record.gang and record.gang not in in_gangs]
-    single.sort(key=lambda record: record.order)
+    single = [record for record in pending if record.gang not in in_gangs]
     whole.sort(key=lambda gang: (-_priority(gang), gang.members[0].order))
     return PendingPods(single, tuple(whole))
 

@@ -26,6 +26,7 @@ from tonnage.scheduler import claim_space, queueing_hints
 from tonnage.scheduler import metrics as figures
 from tonnage.scheduler.binder import Binder, BindingFailed, PodGone
 from tonnage.scheduler.config import SchedulerConfig
+from tonnage.scheduler.gang_placer import GANG_SCHEDULING, GangPlacer
 from tonnage.scheduler.metrics import SchedulerMetrics
 from tonnage.scheduler.placer import PlacedPod, Placer, RefusedPod
 from tonnage.scheduler.pod_status import (
@@ -41,6 +42,7 @@ from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.service.config_file import ConfigFile
 from tonnage.service.live_cluster import Trust
+from tonnage.service.wanted_kinds import WantedKinds
 from tonnage.snapshot.reservations import Source
 from tonnage.snapshot.snapshot import PodRecord
 
@@ -89,6 +91,11 @@ class Scheduler:
         self._preemptor = Preemptor(
             client, world, clock=clock, recorder=recorder, name=name, metrics=metrics, rng=self._rng
         )
+        self._gangs = GangPlacer(
+            world,
+            WantedKinds(client, clock=clock, changed=self._pod_groups_changed),
+            is_ours=lambda record: self._is_waiting(record.key),
+        )
         self._woken = asyncio.Event()
         self._tasks: asyncio.TaskGroup
         self._looked_at = -_LOOK_AGAIN
@@ -103,7 +110,7 @@ class Scheduler:
         self.queue.clear()
         for pod in self._pods:
             self._enqueue(pod)
-        async with asyncio.TaskGroup() as tasks:
+        async with self._gangs.kinds, asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             while True:
                 self._woken.clear()
@@ -131,7 +138,11 @@ class Scheduler:
         if not taken:
             return 0
         blind = self._world.trust().blind_to_volumes
-        records = [record for one in taken if (record := self._ready(one, blind)) is not None]
+        ready = [record for one in taken if (record := self._ready(one, blind)) is not None]
+        turn = self._gangs.in_turn(ready, now=self._clock.now().timestamp())
+        for record in turn.not_known_yet:
+            self.queue.failed(record.key, now=started)
+        records = turn.single
         placer = Placer(
             self._world,
             features,
@@ -141,7 +152,8 @@ class Scheduler:
         )
         ledger: AbstractContextManager[None] = nullcontext()
         if config.count_pledged_storage:
-            ledger = claim_space.counted(self._world.snapshot, records, self._world.claim_space)
+            every = [*records, *(one for gang in turn.gangs for one in gang.members)]
+            ledger = claim_space.counted(self._world.snapshot, every, self._world.claim_space)
         # Refusals are dealt with on it too: preemption must not offer storage that was given.
         with ledger:
             placed: list[PlacedPod] = []
@@ -150,6 +162,12 @@ class Scheduler:
                 if isinstance(outcome, PlacedPod):
                     placed.append(outcome)
                 else:
+                    refused.append(outcome)
+            popped = {one.key for one in taken}
+            for outcome in self._gangs.decide(turn.gangs, placer):
+                if isinstance(outcome, PlacedPod):
+                    placed.append(outcome)
+                elif outcome.record.key in popped:
                     refused.append(outcome)
             self._count(placed, refused, self._clock.monotonic() - started)
             for one in placed:
@@ -249,6 +267,18 @@ class Scheduler:
             )
             self._woken.set()
 
+    def _is_waiting(self, key: str) -> bool:
+        pod = self._world.pod(key)
+        return pod is not None and self._is_ours(pod) and self.queue.get(key) is not None
+
+    def _pod_groups_changed(self) -> None:
+        """Gangs may need fewer pods now, or are known at last."""
+        now = self._clock.monotonic()
+        for key in self._gangs.held:
+            if self.queue.get(key) is not None:
+                self.queue.changed(key, gated=False, now=now)
+        self._woken.set()
+
     def _is_ours(self, pod: Pod) -> bool:
         return (
             pod.spec.scheduler_name == self._name
@@ -278,6 +308,7 @@ class Scheduler:
         record = self._world.snapshot.pods.get(key)
         if gone:
             self.queue.remove(key)
+            self._gangs.held.discard(key)
             self.statuses.drop(key)
             self._preemptor.pod_gone(key)
             volumes = before.volumes if before is not None else ()
@@ -302,11 +333,16 @@ class Scheduler:
 
         def worth(by: str, waiting: QueuedPod) -> bool:
             record = snapshot.pods.get(waiting.key)
+            if by == GANG_SCHEDULING:
+                return True
             return record is None or queueing_hints.worth_another_try(
                 happening, by, record, snapshot, features
             )
 
         cured = queueing_hints.cured(happening.event, features)
+        if self._gangs.held and happening.event is not EventKind.POD_ADDED:
+            # Whatever helps one pod may be what the last of a gang lacks.
+            cured = (*cured, GANG_SCHEDULING)
         if self.queue.wake(cured, worth, now=self._clock.monotonic()):
             self._woken.set()
 
@@ -374,7 +410,9 @@ class Scheduler:
             if one.error:
                 self._fail(key, one.text)
                 continue
-            allowed = config.preemption and not _is_costly(one.record)
+            # To make room for one of a gang helps none of them.
+            whole = one.record.key in self._gangs.held
+            allowed = config.preemption and not _is_costly(one.record) and not whole
             attempt = self._preemptor.attempt(one, features, allowed=allowed)
             for victim in attempt.work:
                 self._tasks.create_task(victim)
