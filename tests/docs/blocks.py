@@ -47,8 +47,13 @@ def lines() -> Iterator[Line]:
                     inside = False
 
 
+def command(text: str) -> str:
+    """A line without the remark at its end."""
+    return re.sub(r"\s+#\s.*$", "", text).strip()
+
+
 def parsed(page: str, text: str) -> Line:
-    plain = re.sub(r"\s+#\s.*$", "", text).removesuffix("&").strip()
+    plain = command(text).removesuffix("&").strip()
     target = ""
     if found := re.search(r"\s>\s*(\S+)$", plain):
         target, plain = found[1], plain[: found.start()]

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from tests.cli.embeddedserver import EmbeddedCluster, embedded_cluster
 from tests.cli.test_why import LEFT_OUT, decided
-from tests.docs import blocks, services
+from tests.docs import blocks, other_tools, services
 from tests.docs.blocks import REPOSITORY, Line
 from tests.e2e.crds import cluster_api
 from tonnage import api
@@ -24,29 +24,6 @@ from tonnage.cli.app import program
 from tonnage.files import scenario_writer
 from tonnage.groups.limit_lessons import Lesson
 from tonnage.groups.memory import TemplateMemory
-
-OTHER_PROGRAMS = {
-    "kubectl": "talks to a cluster of the reader's",
-    "kind": "makes a cluster of containers",
-    "helm": "installs into a cluster of the reader's",
-    "skopeo": "copies into a registry of the reader's",
-    "podman": "builds an image, as `make image` does without an engine",
-    "docker": "builds an image, as `make image` does without an engine",
-    "scp": "copies to hosts of the reader's",
-    "mkdir": "makes room for certificates of the reader's",
-    "eksctl": "makes a cluster in the reader's account",
-    "aws": "asks the reader's account",
-    "clusterctl": "makes a management cluster",
-    "make": "is run by who works on Tonnage; `make test` runs this",
-    "git": "gets the sources that this runs in",
-    "cd": "is where this runs",
-    ".": "activates the environment that this runs in",
-    "export": "sets a variable of the reader's shell",
-    "curl": "asks a service that runs",
-    "pip": "installs from a checkout",
-    "source": "is for an interactive shell",
-}
-"""Programs that are not ours, and why a test does not run them."""
 
 LONG = {
     "tonnage demo": "plays for 45 seconds; tests/e2e/test_demo.py runs it",
@@ -75,7 +52,8 @@ SHOWN = frozenset({"docs/cli.md"})
 MAY_FAIL = ("diff", "doctor", "rescue")
 """Commands whose exit code 1 is an answer."""
 
-LINES = [one for one in blocks.lines() if one.program not in OTHER_PROGRAMS]
+OTHERS = (*other_tools.PROGRAMS, *other_tools.RUN)
+LINES = [one for one in blocks.lines() if one.program not in OTHERS]
 
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -198,6 +176,15 @@ def _run(line: Line, place: Path, cluster: EmbeddedCluster, beside: services.Bac
 def test_nothing_is_listed_that_is_not_there() -> None:
     there = {" | ".join(" ".join(stage) for stage in one.stages) for one in blocks.lines()}
     assert {one for one in LISTED if one not in there} == set()
+    assert {one.program for one in blocks.lines()} >= set(other_tools.PROGRAMS)
+    assert {blocks.command(one.text) for one in blocks.lines()} >= set(other_tools.LINES)
+
+
+def test_no_command_hides_in_an_indented_block() -> None:
+    hidden = re.compile(r"^ {4}(?:tonnage|kubectl|helm) ", re.MULTILINE)
+    fenced = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+    for page in blocks.PAGES:
+        assert not hidden.search(fenced.sub("", page.read_text())), f"{page}: use ```sh"
 
 
 def _is_shown(line: Line) -> bool:
