@@ -44,9 +44,7 @@ def test_limits_of_new_nodes_have_their_source(written: Written) -> None:
 
 def test_the_lower_bound_is_told(written: Written) -> None:
     result = run("-f", written(*cluster()))
-    assert "At least 3 nodes of these groups are needed; the plan buys 3, for 1.5 an hour" in (
-        result.stdout
-    )
+    assert "At least 3 nodes are needed; the plan buys 3, for 1.5 an hour" in (result.stdout)
 
 
 def test_pods_that_fit_on_nodes_that_are_there_are_counted(written: Written) -> None:

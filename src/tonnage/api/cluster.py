@@ -285,12 +285,16 @@ class Cluster:
         # The planner is not loaded to explain a pod or to count slots.
         from tonnage.autoscaler import grpc_choice
         from tonnage.scaleup import decision
+        from tonnage.scaleup.costly_pods import OwnTime
 
         inputs = self.inputs(options, now=now, memory=memory)
         end = time.monotonic() + (inputs.options.time_budget or math.inf)
         with grpc_choice.expanders(inputs.options) as asked:
             return decision.decide(
-                inputs, out_of_time=lambda: time.monotonic() >= end, outside=asked
+                inputs,
+                out_of_time=lambda: time.monotonic() >= end,
+                own_time=OwnTime(time.monotonic, inputs.options.set_apart_time_budget or math.inf),
+                outside=asked,
             )
 
     def scale_down(

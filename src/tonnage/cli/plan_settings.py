@@ -23,7 +23,15 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         "--expander",
         metavar="NAME[,NAME...]",
         help="How to choose between groups: least-waste, most-pods, least-nodes, price, priority, "
-        "random, grpc; or several, in order.  [default: least-waste]",
+        "random, grpc; or several, in order; or least-cost, over all groups together.  "
+        "[default: least-waste]",
+    )
+    @click.option(
+        "--optimise",
+        "optimise_seconds",
+        type=durations.Duration(),
+        metavar="SECONDS",
+        help="Look for the least cost over all groups for so long (the expander least-cost).",
     )
     @click.option(
         "--balance/--no-balance",
@@ -67,6 +75,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     def settled(
         *arguments: Any,
         expander: str | None,
+        optimise_seconds: float | None,
         balance: bool | None,
         csi_aware: bool | None,
         enforce_opt_in: str | None,
@@ -80,7 +89,8 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         from tonnage.cli import plan_files
 
         given: dict[str, object] = {
-            "expander": expander,
+            "expander": expander or ("least-cost" if optimise_seconds is not None else None),
+            "optimiseSeconds": optimise_seconds,
             "balanceSimilarNodeGroups": balance,
             "csiAware": csi_aware,
             "enforceOptIn": enforce_opt_in,

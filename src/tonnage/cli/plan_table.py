@@ -3,6 +3,8 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from tonnage.cli import console, gang_table, podlists, wait_table
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
@@ -11,7 +13,15 @@ from tonnage.rules.storage_tally import storage_resource
 from tonnage.scaleup import node_fill
 from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.node_fill import Filling
-from tonnage.scaleup.plan import GroupLimit, GroupReason, Nearest, NotHelped, Plan, ScaleUp
+from tonnage.scaleup.plan import (
+    GroupLimit,
+    GroupReason,
+    Nearest,
+    NotHelped,
+    Optimisation,
+    Plan,
+    ScaleUp,
+)
 
 _ROWS = 20
 """Lines of a section, unless all are asked for."""
@@ -136,9 +146,7 @@ def _print_bounds(plan: Plan, prices: Mapping[str, float | None]) -> None:
     if not least:
         return
     bought = _nodes(plan)
-    text = (
-        f"At least {counted(least, 'node')} of these groups {'is' if least == 1 else 'are'} needed"
-    )
+    text = f"At least {counted(least, 'node')} {'is' if least == 1 else 'are'} needed"
     text += f"; the plan buys {bought:,}" + (
         f", {plan.bounds.gap:.0%} more" if bought > least else ""
     )
@@ -151,6 +159,18 @@ def _print_bounds(plan: Plan, prices: Mapping[str, float | None]) -> None:
         text += f", for {money(cost)} an hour where {money(cheapest)} is the least"
     console.echo()
     console.echo(f"{text}.")
+    if plan.optimisation is not msgspec.UNSET:
+        console.echo(together(plan.optimisation))
+
+
+def together(found: Optimisation) -> str:
+    """What came of looking at all groups together, in one sentence."""
+    unit = " an hour" if found.unit == "price" else " nodes"
+    return (
+        f"All groups together: {money(found.cost)}{unit}, greedy {money(found.greedy)}; no plan"
+        f" costs less than {money(found.bound)}, so this one is at most {found.gap:.1%} above the"
+        " least."
+    )
 
 
 def _print_placements(plan: Plan) -> None:

@@ -45,7 +45,8 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     objects come from an API server, not from a file. `headroom` is room that objects ask to be kept
     ready; the options have more. `released` are VolumeAttachments whose last pod is gone, and since
     when; `unread_gangs` are API groups whose PodGroups cannot be read, so that their pods go one by
-    one. `now`, in seconds since 1970, matters only to objects that carry a time.
+    one. `solver_work` is what the solver of `least-cost` did, so that it stops there when the same
+    is decided again. `now`, in seconds since 1970, matters only to objects that carry a time.
     """
 
     now: float
@@ -61,6 +62,7 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     headroom: tuple[KeptRoom, ...] = ()
     released: dict[str, float] = {}
     unread_gangs: tuple[str, ...] = ()
+    solver_work: int | None = None
 
     def on(self, cluster: ClusterState) -> "Inputs":
         return Inputs(

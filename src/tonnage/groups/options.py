@@ -71,6 +71,8 @@ class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields
     max_node_startup_time: float = 900.0
     driver_registration_timeout: float = 900.0
     require_driver_counts: bool = False
+    optimise_seconds: float = 5.0
+    """What the expander `least-cost` may take to look at all groups together."""
     priorities: dict[str, list[str]] = {}
     grpc_expander_url: str = ""
     grpc_expander_cert: str = ""

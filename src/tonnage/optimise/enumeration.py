@@ -1,5 +1,7 @@
 """Every pattern worth having, where there are few: then the best packing can be proven."""
 
+import math
+
 from tonnage.optimise import highs
 from tonnage.optimise.effort import Effort
 from tonnage.optimise.master import Master
@@ -40,7 +42,11 @@ def _of_type(problem: PackingProblem, bin_type: int, *, most: int) -> list[Patte
         item = items[place]
         demand = demands[item]
         fits = min(
-            (int(left // takes) for left, takes in zip(room, demand, strict=True) if takes > 0),
+            (
+                int(left // takes)
+                for left, takes in zip(room, demand, strict=True)
+                if takes > 0 and left < math.inf
+            ),
             default=caps[item],
         )
         for number in range(min(fits, caps[item]) + 1):

@@ -73,11 +73,14 @@ class Master:
             upper.append(float(quota.most))
         self._spread_rows: dict[tuple[int, int], int] = {}
         for number, spread in enumerate(problem.spreads):
+            lowest, _ = self._levels(number)
             for domain, height in enumerate(spread.heights):
-                # At least the lowest, and at most the skew above it: two rows.
+                # At least the lowest, and at most the skew above it: two rows. One that is higher
+                # to begin with may stay so.
                 self._spread_rows[number, domain] = len(lower)
-                lower += [float(-height), -inf]
-                upper += [inf, float(spread.max_skew - height)]
+                is_counted = spread.counted is None or spread.counted[domain]
+                lower += [float(-height) if is_counted else -inf, -inf]
+                upper += [inf, spread.max_skew - min(height, lowest + spread.max_skew)]
         self._lower, self._upper = np.array(lower), np.array(upper)
         highs.add_rows(self._highs, lower, upper)
         # Left out, at the penalty.
@@ -99,10 +102,10 @@ class Master:
     def _levels(self, spread: int) -> tuple[float, float]:
         """How low and how high the lowest domain of a spread may be in the end."""
         one = self._problem.spreads[spread]
-        lowest = min(one.heights, default=0)
+        lowest = float(min(one.lowest, default=0))
         if one.floor is not None:
-            return float(min(lowest, one.floor)), float(one.floor)
-        return float(lowest), float(lowest + self._problem.counts[one.item])
+            return lowest, float(one.floor)
+        return lowest, lowest + float(self._problem.counts[one.item])
 
     def add(self, patterns: Iterable[Pattern]) -> int:
         """Make columns of patterns that are none yet; how many were."""
@@ -164,7 +167,7 @@ class Master:
                 low, high = max(float(rows[row]), 0.0), min(float(rows[row + 1]), 0.0)
                 by_domain.append(low + high)
                 total += low + high
-                constant += low * self._lower[row] + high * self._upper[row]
+                constant += (low * self._lower[row] if low else 0.0) + high * self._upper[row + 1]
             constant += min(total * level for level in self._levels(number))
             for bin_type, where in enumerate(spread.domains):
                 if where is not None:

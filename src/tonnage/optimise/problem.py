@@ -46,8 +46,9 @@ class EvenSpread(NamedTuple):
     """Items of a class that are spread over domains: none may be `max_skew` above the lowest.
 
     `domains` is the domain of each bin type by number, `None` where such a bin is in none.
-    `heights` is what each domain has to begin with; `floor`, if it is set, is the height of the
-    lowest domain that no bin is in, and that therefore stays as low as it is.
+    `heights` is what each domain has to begin with, `counted` whether it is among those that the
+    lowest is of though nothing is put in it. `floor`, if it is set, is the height of the lowest
+    domain that no bin is in, and that therefore stays as low as it is.
     """
 
     item: int
@@ -55,6 +56,14 @@ class EvenSpread(NamedTuple):
     heights: tuple[int, ...]
     max_skew: int
     floor: int | None = None
+    counted: tuple[bool, ...] | None = None
+
+    @property
+    def lowest(self) -> list[int]:
+        """The heights that the lowest is of, whatever is put where."""
+        counted = self.counted or (True,) * len(self.heights)
+        found = [height for height, counts in zip(self.heights, counted, strict=True) if counts]
+        return found if self.floor is None else [*found, self.floor]
 
 
 class PackingProblem:
@@ -76,6 +85,12 @@ class PackingProblem:
         self.bins = tuple(bins)
         self.quotas = tuple(quotas)
         self.spreads = tuple(spreads)
+
+    def with_counts(self, counts: Counts) -> "PackingProblem":
+        """The same with other numbers of items."""
+        numbers = zip(self.items, counts.tolist(), strict=True)
+        items = [item._replace(number=number) for item, number in numbers]
+        return PackingProblem(items, self.bins, quotas=self.quotas, spreads=self.spreads)
 
     @cached_property
     def counts(self) -> Counts:

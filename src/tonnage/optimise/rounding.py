@@ -124,11 +124,10 @@ def levelled(problem: PackingProblem, spread: EvenSpread, bins: Sequence[Pattern
         if domain is not None:
             levels[domain] += one.counts[spread.item]
     extra = sum(one.counts[spread.item] for one in bins) - int(problem.counts[spread.item])
-    floors = [] if spread.floor is None else [spread.floor]
     # Bins with the fewest items give places up first.
     order = sorted(range(len(bins)), key=lambda place: sum(bins[place].counts))
     for _ in range(sum(one.counts[spread.item] for one in bins)):
-        if not levels or (extra <= 0 and max(levels) <= min(levels + floors) + spread.max_skew):
+        if not levels or (extra <= 0 and max(levels) <= _lowest(spread, levels) + spread.max_skew):
             break
         highest = levels.index(max(levels))
         place = next(
@@ -149,6 +148,16 @@ def levelled(problem: PackingProblem, spread: EvenSpread, bins: Sequence[Pattern
         for one, counts in zip(bins, found, strict=True)
         if any(counts)
     ]
+
+
+def _lowest(spread: EvenSpread, levels: Sequence[int]) -> int:
+    counted = spread.counted or (True,) * len(levels)
+    grown = [
+        level
+        for level, counts, height in zip(levels, counted, spread.heights, strict=True)
+        if counts or level > height
+    ]
+    return min(grown if spread.floor is None else [*grown, spread.floor], default=0)
 
 
 def _cheapest(

@@ -49,6 +49,8 @@ class _Search:
         self._cost = problem.penalty * float(problem.counts.sum())
         self._bound = 0.0
         self._proof: Proof | None = None
+        self._patterns: list[Pattern] | None = None
+        """All there are, where they are few."""
 
     def offer(self, bins: Sequence[Pattern]) -> bool:
         """Take the bins if they are better than the best so far."""
@@ -69,7 +71,7 @@ class _Search:
         return self._cost <= self._bound * (1 + _NEAR) + 1e-9
 
     def run(self) -> None:
-        patterns = enumeration.maximal_patterns(self._problem, most=_FEW_PATTERNS)
+        patterns = self._patterns = enumeration.maximal_patterns(self._problem, most=_FEW_PATTERNS)
         if patterns is not None:
             found = enumeration.solve(self._problem, patterns, self._effort, nodes=_FEW_NODES)
             if found is not None:
@@ -121,7 +123,7 @@ class _Search:
             # All bins cost the same, so that it is a whole number of them.
             price = float(self._problem.prices[0])
             bound = math.ceil(bound / price - 1e-6) * price if price > 0 else bound
-        self._bound = max(self._bound, bound)
+        self._bound = max(self._bound, float(bound))
 
     def result(self) -> PackingSolution:
         left = rounding.missing(self._problem, self._best)
@@ -129,8 +131,8 @@ class _Search:
         return PackingSolution(
             patterns=tuple(Counter(self._best).items()),
             left=tuple(left.tolist()),
-            cost=cost,
-            bound=min(self._bound_without(left), cost),
+            cost=float(cost),
+            bound=float(min(self._bound_without(left), cost)),
             stopped=self._effort.over and not self._met,
             work=self._effort.done,
         )
@@ -139,4 +141,8 @@ class _Search:
         """The bound for the items that have a place."""
         if not left.any():
             return self._bound
+        if self._patterns is not None:
+            fewer = self._problem.with_counts(self._problem.counts - left)
+            found = enumeration.solve(fewer, self._patterns, self._effort, nodes=_FEW_NODES)
+            return 0.0 if found is None else found[1]
         return 0.0 if self._proof is None else self._proof.bound_of(self._problem.counts - left)

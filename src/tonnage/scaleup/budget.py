@@ -43,6 +43,19 @@ class Budget:
             rooms.append((self._options.memory.most * _GIB - self._memory) // memory)
         return max(min(rooms), 0)
 
+    def left(self) -> tuple[int, int, int]:
+        """Nodes, cores and bytes of memory that the whole cluster may still grow by."""
+        options = self._options
+        nodes = options.max_nodes_total - self._nodes if options.max_nodes_total else _NO_LIMIT
+        cores = options.cores.most - self._cores
+        memory = options.memory.most * _GIB - self._memory
+        return max(nodes, 0), max(cores, 0), max(memory, 0)
+
+    @staticmethod
+    def size_of(template: Template) -> tuple[int, int, int]:
+        """What one more node takes of what is `left`."""
+        return 1, *_size(template.node)
+
     def take(self, group: Group, template: Template, count: int) -> None:
         self._bought[group.id] = self._bought.get(group.id, 0) + count
         self._add(template.node, count)

@@ -14,7 +14,7 @@ from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.storage import CSINode
 from tonnage.rules import inter_pod_affinity, pipeline, registry
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Ask, Code, Measure
+from tonnage.rules.framework import Ask, Aspect, Code, Measure
 from tonnage.scaleup import balancing, expanders, pod_groups
 from tonnage.scaleup.bounds import Supply
 from tonnage.scaleup.orders import Shares
@@ -135,6 +135,17 @@ class Candidates:
         """Candidates whose empty node the pods have fitted on at some time, by position."""
         self.fits(group)
         return self._ever[id(group.footprint)]
+
+    def might_fit(self, group: PodGroup) -> Bools:
+        """The same, and those that only the places of other pods keep from them as it is."""
+        fitted = self.ever_fit(group)
+        if not group.interacting:
+            return fitted
+        about_others = registry.names_about(self._features, Aspect.OTHER_PODS)
+        verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
+        return fitted | np.array(
+            [verdicts.at(int(row), "").plugin in about_others for row in self._rows], dtype=np.bool_
+        )
 
     def shares(self, candidate: Candidate) -> Shares:
         """What pods take of an empty node of the candidate."""

@@ -34,6 +34,11 @@ class OwnTime:
         self._now = now
         self._left = seconds
 
+    def over_in(self, seconds: float) -> Callable[[], bool]:
+        """Whether so many seconds have passed from now on, beside this time."""
+        end = self._now() + seconds
+        return lambda: self._now() >= end
+
     @contextmanager
     def running(self) -> Iterator[Callable[[], bool]]:
         """Let it pass inside the block; what is given says whether it is over."""

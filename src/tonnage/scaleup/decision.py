@@ -20,7 +20,7 @@ from tonnage.scaleup import (
     freed_room,
     gang_plan,
     headroom,
-    planner,
+    joint_choice,
     pod_groups,
     underway,
 )
@@ -50,10 +50,13 @@ def decide(
     inputs: Inputs,
     *,
     out_of_time: Callable[[], bool] = lambda: False,
+    own_time: OwnTime | None = None,
     outside: OutsideExpanders | None = None,
 ) -> Decision:
     """What to buy for the pods that wait."""
-    return decide_on(assessment.assess(inputs), out_of_time=out_of_time, outside=outside)
+    return decide_on(
+        assessment.assess(inputs), out_of_time=out_of_time, own_time=own_time, outside=outside
+    )
 
 
 def decide_on(
@@ -70,8 +73,16 @@ def decide_on(
         if kept.groups:
             features = headroom.features_for(asked.features)
             asked = asked._replace(headroom=kept.groups, features=features)
-        plan = headroom.told(planner.plan(asked), kept)
-    return Decision(plan, assessed.templates, assessed.readiness, assessed.inputs)
+        plan = headroom.told(joint_choice.plan(asked), kept)
+    return Decision(plan, assessed.templates, assessed.readiness, _with_work(assessed.inputs, plan))
+
+
+def _with_work(inputs: Inputs, plan: Plan) -> Inputs:
+    """The inputs with what the solver did: time is short by chance, and work is not."""
+    done = plan.optimisation
+    if done is msgspec.UNSET:
+        return inputs
+    return msgspec.structs.replace(inputs, solver_work=done.work)
 
 
 def as_decided(features: Features, options: Options) -> Features:
@@ -127,6 +138,7 @@ def request(
         warnings=(*_warnings(assessed, features), *assessed.warnings),
         out_of_time=out_of_time,
         own_time=own_time or OwnTime(),
+        solver_work=inputs.solver_work,
         outside=_outside(outside, assessed),
     )
 

@@ -21,10 +21,11 @@ LEAST_WASTE = "least-waste"
 MOST_PODS = "most-pods"
 LEAST_NODES = "least-nodes"
 PRICE = "price"
+LEAST_COST = "least-cost"
 PRIORITY = "priority"
 RANDOM = "random"
 GRPC = "grpc"
-NAMES = (LEAST_WASTE, MOST_PODS, LEAST_NODES, PRICE, PRIORITY, RANDOM, GRPC)
+NAMES = (LEAST_WASTE, MOST_PODS, LEAST_NODES, PRICE, LEAST_COST, PRIORITY, RANDOM, GRPC)
 
 Score: TypeAlias = tuple[float, ...]
 """One number per ranking expander of a chain, lower is better, the first that differs decides."""
@@ -136,6 +137,8 @@ def chain(
             made.append(outside[name])
         elif name == RANDOM:
             made.append(Random(rng))
+        elif name == LEAST_COST:
+            made.append(LeastCost(rates=rates or PodRates()))
         elif name == PRICE:
             made.append(Price(cluster_size=cluster_size, rates=rates or PodRates()))
         elif name == PRIORITY:
@@ -320,6 +323,39 @@ class Price(Ranking):
         return (max(ratio, 1 / ratio) - 1.0) * lessening + 1.0
 
 
+class LeastCost(Ranking):
+    """The least paid for what the pods request: the greedy start of `joint_choice`.
+
+    A group without a price is dropped, unless none has one; then the least waste decides.
+    """
+
+    def __init__(self, *, rates: PodRates) -> None:
+        super().__init__()
+        self._rates = rates
+        self._waste = LeastWaste()
+
+    def score(self, option: Option) -> float:
+        price = option.price_per_hour
+        if price is None or not 0 < price < math.inf:
+            return math.inf
+        return self._for_money(price * option.node_count, option.cpu_milli, option.memory)
+
+    def best_case(self, prospect: Prospect) -> float:
+        price = prospect.price
+        if price is None or not 0 < price < math.inf:
+            return math.inf
+        nodes = prospect.nodes_at_least
+        return self._for_money(price * nodes, prospect.cpu_milli, prospect.memory)
+
+    def best(self, options: Sequence[Option]) -> list[Option]:
+        if all(math.isinf(self.score(option)) for option in options):
+            return self._waste.best(options)
+        return super().best(options)
+
+    def _for_money(self, price: float, cpu_milli: int, memory: int) -> float:
+        return price / max(self._rates.price(cpu_milli, memory), 1e-6)
+
+
 class Priority(Ranking):
     """The group that the operator put highest.
 
@@ -359,6 +395,10 @@ class Priority(Ranking):
                 "nothing is filtered",
             )
         return super().best(options)
+
+    def rank(self, group: str) -> float:
+        """How low the group stands; infinite if it is dropped while another is not."""
+        return self._score(group)
 
     def _score(self, group: str) -> float:
         priority = self._priorities.of(group)
@@ -410,19 +450,32 @@ _GPU_LABELS = (
 _PREFERRED_CPU_MILLI = ((2, 1_000), (6, 2_000), (20, 4_000), (60, 8_000), (200, 16_000))
 
 
-def check_names(names: str) -> None:
-    """Refuse a chain that names what is none, something twice, or anything after random."""
-    wanted = [name.strip() for name in names.split(",")]
+def names(chain: str) -> list[str]:
+    """The names in a chain, in their order."""
+    return [name.strip() for name in chain.split(",")]
+
+
+def check_names(chain: str) -> None:
+    """Refuse a chain that names what is none, something twice, or anything after random.
+
+    Before `least-cost`, which looks at all groups together, there may be nothing but `priority`.
+    """
+    wanted = names(chain)
     for index, name in enumerate(wanted):
         if name not in NAMES:
             raise InputError(
-                f"expander: {names!r}: no expander {name!r}; expected one or more of "
+                f"expander: {chain!r}: no expander {name!r}; expected one or more of "
                 f"{', '.join(NAMES)}, with commas between them"
             )
         if name in wanted[:index]:
-            raise InputError(f"expander: {names!r}: {name} is named twice")
+            raise InputError(f"expander: {chain!r}: {name} is named twice")
         if index and wanted[index - 1] == RANDOM:
-            raise InputError(f"expander: {names!r}: {name} comes after random, which leaves one")
+            raise InputError(f"expander: {chain!r}: {name} comes after random, which leaves one")
+        if name == LEAST_COST and set(wanted[:index]) - {PRIORITY}:
+            raise InputError(
+                f"expander: {chain!r}: least-cost looks at all groups together: expected nothing"
+                " before it but priority"
+            )
 
 
 def _wasted(requested: int, capacity: int) -> float:

@@ -11,7 +11,7 @@ from tonnage.rules.features import Features
 from tonnage.scaleup import bounds
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.expanders import Option
-from tonnage.scaleup.plan import Bounds, GroupLimit, GroupStorage, NewNode, ScaleUp
+from tonnage.scaleup.plan import NO_BOUNDS, Bounds, GroupLimit, GroupStorage, NewNode, ScaleUp
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot.rows import Ints
 from tonnage.snapshot.slots import UNLIMITED
@@ -89,23 +89,46 @@ def least(
     candidates: Candidates,
     placed: Iterable[tuple[PodGroup, int]],
     bought: Mapping[str, int],
+    *,
+    among: Sequence[Candidate],
 ) -> Bounds:
-    """What the pods on bought nodes need at the very least, on nodes of the bought groups."""
-    chosen = [candidates[name] for name in bought]
+    """What the pods on bought nodes need at the very least, on nodes of these groups.
+
+    The cost is that of groups with a price, if all that is bought has one.
+    """
+    if not bought:
+        return NO_BOUNDS
+    found = list(placed)
+    least = _bound(candidates, found, among, bought)
+    priced = [one for one in among if (one.group.price_per_hour or 0.0) > 0]
+    names = {one.name for one in priced}
+    if len(priced) == len(among) or not names.issuperset(bought):
+        return least
+    cost = _bound(candidates, found, priced, bought).cost_per_hour
+    return msgspec.structs.replace(least, cost_per_hour=cost)
+
+
+def _bound(
+    candidates: Candidates,
+    placed: Iterable[tuple[PodGroup, int]],
+    among: Sequence[Candidate],
+    bought: Mapping[str, int],
+) -> Bounds:
     return bounds.bound(
-        [_demand(candidates, group, count, chosen) for group, count in placed],
-        {one.name: candidates.supply(one) for one in chosen},
+        [_demand(candidates, group, count, among) for group, count in placed],
+        {one.name: candidates.supply(one) for one in among},
         bought=sum(bought.values()),
     )
 
 
 def _demand(
-    candidates: Candidates, group: PodGroup, count: int, chosen: list[Candidate]
+    candidates: Candidates, group: PodGroup, count: int, among: Sequence[Candidate]
 ) -> bounds.Demand:
-    room, fits = candidates.room(group), candidates.ever_fit(group)
+    room, fits = candidates.room(group), candidates.might_fit(group)
+    takes = fits & (room > 0)
     most = {}
-    for one in chosen:
-        if fits[one.position] and room[one.position] > 0:
+    for one in among:
+        if takes[one.position]:
             alone = candidates.alone_on_node(group, one)
             most[one.name] = 1 if alone else int(room[one.position])
     return bounds.Demand(count, candidates.amounts(group), most)

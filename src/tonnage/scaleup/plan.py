@@ -180,11 +180,35 @@ class KeptRoomPlan(_Whole, frozen=True, kw_only=True):
 
 
 class Bounds(_Whole, frozen=True, kw_only=True):
-    """No plan for the same pods on the chosen groups buys less than this."""
+    """No plan for the same pods buys less than this, of whatever groups could be bought from.
+
+    `cost_per_hour` is over the groups that have a price; `gap` is that of the nodes.
+    """
 
     nodes: int
     cost_per_hour: float | None
     gap: float
+
+
+NO_BOUNDS = Bounds(nodes=0, cost_per_hour=None, gap=0.0)
+
+
+class Optimisation(_Whole, frozen=True, kw_only=True):
+    """What came of looking at all groups together (expander `least-cost`).
+
+    `cost` is that of the plan and `greedy` that of the plan it began with, in prices an hour, or
+    in nodes where there are no prices (`unit`); no plan for the same pods costs less than `bound`,
+    and the plan is `gap` above it, as a part of the bound. `stopped` says that time ran out.
+    `work` is what the solver has done; the same work gives the same plan.
+    """
+
+    unit: str
+    cost: float
+    greedy: float
+    bound: float
+    gap: float
+    stopped: bool
+    work: int
 
 
 class Plan(_Whole, frozen=True, kw_only=True):
@@ -197,7 +221,7 @@ class Plan(_Whole, frozen=True, kw_only=True):
     limits: tuple[GroupLimit, ...] = ()
     pools: tuple[GroupPool, ...] = ()
     storage: tuple[GroupStorage, ...] = ()
-    bounds: Bounds = Bounds(nodes=0, cost_per_hour=None, gap=0.0)
+    bounds: Bounds = NO_BOUNDS
     partial: bool = False
     set_apart: tuple[SetApart, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -207,6 +231,12 @@ class Plan(_Whole, frozen=True, kw_only=True):
     """There only where pods of gangs wait."""
     waits: tuple[FreedRoomWait, ...] | msgspec.UnsetType = msgspec.UNSET
     """There only where pods wait for room that is being freed."""
+    optimisation: Optimisation | msgspec.UnsetType = msgspec.UNSET
+    """There only where `least-cost` was looked for."""
+
+    @property
+    def gang_outcomes(self) -> tuple[GangOutcome, ...]:
+        return self.gangs if self.gangs is not msgspec.UNSET else ()
 
     @property
     def kept_rooms(self) -> tuple[KeptRoomPlan, ...]:

@@ -30,7 +30,7 @@ from tonnage.scaleup.attempts import Attempt, Attempts, Unlucky
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.costly_pods import Costly
-from tonnage.scaleup.plan import Bounds, GroupPool, Plan
+from tonnage.scaleup.plan import NO_BOUNDS, Bounds, GroupPool, Plan
 from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.scaleup.purchases import Purchases
 from tonnage.scaleup.request import Request
@@ -59,15 +59,17 @@ def _whole(request: Request, *, most_attempts: int | None = None) -> Plan:
 def _best(request: Request, *, most_attempts: int | None = None) -> Plan:
     best: Plan | None = None
     least: tuple[int, ...] | None = None
+    chosen = NO_BOUNDS
     tries = Attempts(request, most=most_attempts)
     for attempt in tries:
         with request.snapshot.trial():
-            planner = _Planner(request, attempt)
+            planner = PlanBuilder(request, attempt)
             planner.run()
             better = best is None or least is None or planner.lacks < least
             if best is None or better:
                 best, least = planner.result(), planner.lacks
-            unlucky = planner.unlucky(best.bounds)
+                chosen = planner.least(of_chosen=True)
+            unlucky = planner.unlucky(chosen)
         if not unlucky.pods:
             break
         tries.put_first(unlucky, better=better)
@@ -75,7 +77,7 @@ def _best(request: Request, *, most_attempts: int | None = None) -> Plan:
     return best
 
 
-class _Planner:
+class PlanBuilder:
     """Keeps the snapshot, the pods left and the purchases of a plan in the making in step."""
 
     def __init__(self, request: Request, attempt: Attempt) -> None:
@@ -120,14 +122,12 @@ class _Planner:
         self._stopped = self.partial = False
 
     def run(self) -> None:
-        self._add_upcoming()
-        nodes = self._snapshot.nodes.values()
-        self._budget = Budget(self._options, (record.node for record in nodes))
+        self._begin()
         self._expander = expanders.chain(
             self._options.expander,
             rng=self._attempt.rng,
             priorities=self._options.priorities,
-            cluster_size=len(nodes),
+            cluster_size=len(self._snapshot.nodes),
             outside=self._request.outside(self._pods_of_option),
         )
         self._fit_existing()
@@ -148,6 +148,11 @@ class _Planner:
         self._purchases.add_without_buying(fits)
         self._buy_for_all()
         self._without_room, self._left = self._left, others
+
+    def _begin(self) -> None:
+        self._add_upcoming()
+        nodes = self._snapshot.nodes.values()
+        self._budget = Budget(self._options, (record.node for record in nodes))
 
     def _buy_for_all(self, *, late: str = costly_pods.TIME_OVER) -> None:
         """Buy for as long as that helps anybody; `late` is why not all may be decided on."""
@@ -480,6 +485,30 @@ class _Planner:
         mask[rows] = True
         return mask
 
+    def least(self, *, of_chosen: bool = False) -> Bounds:
+        """What the pods on new nodes need at the least: of any group, or of those bought from."""
+        placed = self._purchases.placed
+        bought = {name: len(rows) for name, rows in self._purchases.by_group.items()}
+        return outcome.least(
+            self._candidates,
+            [
+                (group, count)
+                for group in (*self._request.pending, *self._request.headroom)
+                if (count := placed[id(group.footprint)])
+            ],
+            bought,
+            among=[
+                one
+                for one in self._candidates
+                if one.name in bought
+                or (
+                    not of_chosen
+                    and one.name not in self._request.skipped
+                    and one.group.max_size > one.group.target
+                )
+            ],
+        )
+
     def result(self) -> Plan:
         purchases = self._purchases
         apart = costly_pods.told(self._costly, [one.group for one in self._undecided])
@@ -502,15 +531,7 @@ class _Planner:
             limits=outcome.group_limits(self._candidates),
             pools=self._pools,
             storage=outcome.group_storage(self._candidates, self._stored),
-            bounds=outcome.least(
-                self._candidates,
-                [
-                    (group, count)
-                    for group in (*self._request.pending, *self._request.headroom)
-                    if (count := purchases.placed[id(group.footprint)])
-                ],
-                {name: len(rows) for name, rows in purchases.by_group.items()},
-            ),
+            bounds=self.least(),
             partial=self.partial,
             set_apart=apart,
             warnings=(

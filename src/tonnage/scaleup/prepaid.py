@@ -21,7 +21,7 @@ from tonnage.groups.model import TEMPLATE_NODE_LABEL
 from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.storage import CSINode
 from tonnage.scaleup import refusals
-from tonnage.scaleup.plan import Bounds, GroupReason, NotHelped, Placement, Plan
+from tonnage.scaleup.plan import NO_BOUNDS, GroupReason, NotHelped, Placement, Plan
 from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
 from tonnage.snapshot.reservations import Source
@@ -219,6 +219,6 @@ def _told(best: Plan, found: Plan, names: Names) -> Plan:
             why.get(one.pod) or NotHelped(pod=one.pod, reasons=no_better)
             for one in found.not_helped
         ),
-        bounds=Bounds(nodes=0, cost_per_hour=None, gap=0.0),
+        bounds=NO_BOUNDS,
         gangs=found.gangs,
     )

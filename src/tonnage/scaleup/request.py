@@ -37,7 +37,8 @@ class Request(NamedTuple):
     there in part, each with its group; `purchases` what of it was asked for by ourselves, and for
     whom. `reservations` is what others have taken already; pods
     whose node is known are on it in the snapshot. `headroom` are chunks of room to be kept ready
-    when all others have what they get.
+    when all others have what they get. `solver_work` is how much the solver of `least-cost` did
+    when the same was asked before; without it, as much as its option says.
     """
 
     snapshot: Snapshot
@@ -57,4 +58,5 @@ class Request(NamedTuple):
     warnings: Sequence[str] = ()
     out_of_time: Callable[[], bool] = lambda: False
     own_time: OwnTime = OwnTime()
+    solver_work: int | None = None
     outside: AskingOutside = lambda _: {}

@@ -1,0 +1,337 @@
+"""A purchase as a packing problem: pods in classes, node groups as types of bins.
+
+The problem leaves out what numbers cannot say (company that pods seek, storage that nodes share):
+it allows more than is allowed, so its bound holds, and who is refused a place in truth is found
+when the purchase is made (`advised_purchase`).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tonnage.objects import quantities
+from tonnage.optimise.problem import (
+    BinQuota,
+    BinType,
+    EvenSpread,
+    ItemClass,
+    PackingProblem,
+    PackingSolution,
+    Pattern,
+)
+from tonnage.rules import pipeline, pod_topology_spread, registry
+from tonnage.rules.features import Features
+from tonnage.rules.framework import Ask, Code
+from tonnage.scaleup.advised_purchase import Advice, AdvisedNode
+from tonnage.scaleup.budget import Budget
+from tonnage.scaleup.candidates import Candidate, Candidates
+from tonnage.scaleup.plan import Plan
+from tonnage.scaleup.pod_groups import PodGroup
+from tonnage.snapshot.labels import ABSENT
+from tonnage.snapshot.rows import Bools, Ints
+from tonnage.snapshot.slots import UNLIMITED
+from tonnage.snapshot.snapshot import Snapshot
+
+MOST_EXISTING = 40
+"""Nodes with room up to which they are packed together with new ones."""
+
+_ANY = 1_000_000
+
+
+class JointProblem(NamedTuple):
+    """The problem, and what its numbers stand for.
+
+    Items are the `groups` of pods, each named by the id of what a member holds; the first bins are
+    nodes of the `candidates`, the others the `existing` nodes. `whole` says that nothing that could
+    be bought is left out of it, so that its bound holds for every plan.
+    """
+
+    problem: PackingProblem
+    groups: Sequence[PodGroup]
+    candidates: Sequence[Candidate]
+    existing: Sequence[str]
+    whole: bool
+
+    def advice(self, found: PackingSolution) -> Advice:
+        """What to put where, in the words of the planner."""
+        new: list[AdvisedNode] = []
+        existing: dict[str, Mapping[int, int]] = {}
+        for pattern, times in found.patterns:
+            held = {
+                id(group.footprint): count
+                for group, count in zip(self.groups, pattern.counts, strict=True)
+                if count
+            }
+            if pattern.bin_type < len(self.candidates):
+                name = self.candidates[pattern.bin_type].name
+                new += [AdvisedNode(name, held)] * times
+            else:
+                existing[self.existing[pattern.bin_type - len(self.candidates)]] = held
+        return Advice(tuple(new), existing)
+
+    def patterns(self, plan: Plan) -> list[Pattern] | None:
+        """The plan as patterns; `None` if it uses what the problem does not have."""
+        item_of = {pod.key: item for item, group in enumerate(self.groups) for pod in group.members}
+        bin_of = {one.name: place for place, one in enumerate(self.candidates)}
+        for place, name in enumerate(self.existing, len(self.candidates)):
+            bin_of[f"node/{name}"] = place
+        filled: list[tuple[str, Iterable[str]]] = [
+            (one.group, node.pods) for one in plan.scale_ups for node in one.nodes
+        ]
+        if self.existing:
+            there: dict[str, list[str]] = {}
+            for one in plan.all_on_existing:
+                there.setdefault(f"node/{one.node}", []).append(one.pod)
+            filled += there.items()
+        found = []
+        for name, pods in filled:
+            counts = Counter(item_of.get(pod, -1) for pod in pods)
+            pattern = tuple(counts[item] for item in range(len(self.groups)))
+            if name not in bin_of or counts[-1]:
+                return None
+            if not self.problem.holds(bin_of[name], np.array(pattern)):
+                return None
+            found.append(Pattern(bin_of[name], pattern))
+        return found
+
+
+class Prices(NamedTuple):
+    """What nodes cost: by group, or 1 each where none has a price that can be used."""
+
+    by_group: Mapping[str, float]
+    counted: bool
+    """Whether nodes are counted, for want of prices."""
+
+    def of(self, bought: Mapping[str, int]) -> tuple[int, float]:
+        """Nodes without a price, and what the others cost together."""
+        without = sum(count for name, count in bought.items() if name not in self.by_group)
+        known = (self.by_group.get(name, 0.0) * count for name, count in bought.items())
+        return without, sum(known)
+
+
+def prices(candidates: Iterable[Candidate]) -> tuple[Prices, list[str]]:
+    """The prices to go by, and what is to be said about those that cannot be used."""
+    found: dict[str, float] = {}
+    missing: list[str] = []
+    notes: list[str] = []
+    names = []
+    for one in candidates:
+        price = one.group.price_per_hour
+        names.append(one.name)
+        if price is None:
+            missing.append(one.name)
+        elif not 0 < price < float("inf"):
+            notes.append(
+                f"least-cost: node group {one.name}: a price of {price:g} an hour is none; expected"
+                " more than 0"
+            )
+        else:
+            found[one.name] = price
+    if not found:
+        notes.append("least-cost: no node group has a price; nodes are counted instead")
+        return Prices(dict.fromkeys(names, 1.0), counted=True), notes
+    notes += [
+        f"least-cost: node group {name} has no price and is not used while another has one"
+        for name in missing
+    ]
+    return Prices(found, counted=False), notes
+
+
+class ProblemBuilder:
+    """Reads a problem off the snapshot, in which the templates of the candidates are rows."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        candidates: Candidates,
+        features: Features,
+        *,
+        budget: Budget,
+        prices: Prices,
+        skipped: Collection[str],
+        preferred: Mapping[str, float],
+    ) -> None:
+        self._snapshot = snapshot
+        self._features = features
+        self._all = candidates
+        self._budget = budget
+        self._prices = prices
+        buyable = [
+            one
+            for one in candidates
+            if one.name not in skipped
+            and budget.group_room(one.group) > 0
+            and budget.cluster_room(one.template) > 0
+        ]
+        self._candidates = [
+            one for one in buyable if not one.group.all_or_nothing and one.name in prices.by_group
+        ]
+        self._preferred = preferred
+        self._whole = len(self._candidates) == len(buyable) and not preferred
+
+    def build(self, groups: Sequence[PodGroup], existing: Sequence[int]) -> JointProblem:
+        """The problem of these pods on new nodes, and on the rows given."""
+        rows = np.array([*(one.row.row for one in self._candidates), *existing], dtype=np.intp)
+        caps_of = [(group, self._allowed(group, rows)) for group in groups]
+        # Nobody can help those that no node takes.
+        caps_of = [(group, caps) for group, caps in caps_of if caps.any()]
+        groups = [group for group, _ in caps_of]
+        allowed = np.array([caps for _, caps in caps_of]).reshape(len(groups), len(rows))
+        names = sorted({name for group in groups for name in self._amounts(group)})
+        capacity = self._capacity(rows, names)
+        bins = []
+        for place, one in enumerate(self._candidates):
+            bins.append(
+                BinType(
+                    one.name,
+                    tuple(capacity[place]),
+                    self._prices.by_group[one.name],
+                    tuple(allowed[:, place].tolist()),
+                    self._budget.group_room(one.group),
+                )
+            )
+        for place, row in enumerate(existing, len(self._candidates)):
+            caps = tuple(allowed[:, place].tolist())
+            bins.append(BinType(self._snapshot.name_of(row), tuple(capacity[place]), 0.0, caps, 1))
+        items = []
+        for group in groups:
+            amounts = self._amounts(group)
+            demand = tuple(amounts.get(name, 0) for name in names)
+            items.append(ItemClass(group.sample.key, group.size, demand))
+        spreads = [
+            spread
+            for item, group in enumerate(groups)
+            for spread in self._spreads(item, group, rows, allowed[item])
+        ]
+        return JointProblem(
+            PackingProblem(items, bins, quotas=self._quotas(items, len(existing)), spreads=spreads),
+            groups,
+            self._candidates,
+            [self._snapshot.name_of(row) for row in existing],
+            self._whole,
+        )
+
+    def _amounts(self, group: PodGroup) -> dict[str, int]:
+        return {**self._all.amounts(group), "pods": 1}
+
+    def _capacity(self, rows: Ints, names: Sequence[str]) -> list[list[float]]:
+        """What the rows have left of each resource, infinite where nothing limits it."""
+        found = np.full((len(rows), len(names)), np.inf)
+        column = {name: place for place, name in enumerate(names)}
+        for measure in registry.measures(self._snapshot, rows, self._features):
+            place = column.get(measure.resource)
+            if place is not None:
+                left = np.maximum(measure.capacity - measure.used, 0)
+                limited = measure.capacity != UNLIMITED
+                found[limited, place] = np.minimum(found[limited, place], left[limited])
+        return found.tolist()
+
+    def _allowed(self, group: PodGroup, rows: Ints) -> Ints:
+        """How many of the pods each row may take, by rules and room for them alone."""
+        verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
+        fits = verdicts.codes[rows] == Code.SUCCESS
+        for place in np.flatnonzero(~fits).tolist():
+            fits[place] = self._may_come(group, verdicts, int(rows[place]))
+        room = registry.room(self._snapshot, group.footprint, rows, self._features)
+        if group.tracked:
+            # What its volumes take depends on the node.
+            room = np.where(fits, 1, 0)
+        most = np.where(fits, np.minimum(room, _ANY), 0)
+        if not most.any():
+            return most
+        for place, one in enumerate(self._candidates):
+            if most[place] > 1 and self._all.alone_on_node(group, one):
+                most[place] = 1
+        most = np.minimum(most, self._on_one_host(group, rows))
+        return self._by_priority(most)
+
+    def _may_come(self, group: PodGroup, verdicts: pipeline.Verdicts, row: int) -> bool:
+        """Whether a refusal may end with where others are put."""
+        found = verdicts.at(row, "")
+        if found.code is not Code.UNSCHEDULABLE:
+            return False
+        seeks = bool(group.sample.pod_class.affinity)
+        return found.plugin == "PodTopologySpread" or (seeks and found.plugin == "InterPodAffinity")
+
+    def _by_priority(self, most: Ints) -> Ints:
+        """Only the groups that the operator put highest, of those that take the pods."""
+        if not self._preferred:
+            return most
+        scores = np.array([self._preferred[one.name] for one in self._candidates])
+        taking = most[: len(scores)] > 0
+        if not taking.any():
+            return most
+        dropped = np.zeros(len(most), dtype=np.bool_)
+        dropped[: len(scores)] = scores > scores[taking].min()
+        return np.where(dropped, 0, most)
+
+    def _on_one_host(self, group: PodGroup, rows: Ints) -> Ints:
+        """How many a spread over hosts allows on one, if some host stays as low as it is."""
+        most = np.full(len(rows), _ANY, dtype=np.int64)
+        ask = Ask(self._snapshot, group.sample, self._features)
+        for constraint in group.sample.pod_class.spread:
+            hosts = [constraint.topology_key in one.row.host_keys for one in self._candidates]
+            if not any(hosts):
+                continue
+            domains = pod_topology_spread.count(ask, constraint)
+            alive = np.flatnonzero(self._snapshot.table.alive.data[: ask.size])
+            alive = alive[domains.registered[domains.of_row[alive]]]
+            if not domains.self_match or not len(alive):
+                continue
+            room = registry.room(self._snapshot, group.footprint, alive, self._features)
+            lowest = int((domains.counts[domains.of_row[alive]] + room).min())
+            cap = np.where(hosts, constraint.max_skew + lowest, _ANY)
+            most[: len(hosts)] = np.minimum(most[: len(hosts)], cap)
+        return most
+
+    def _spreads(
+        self, item: int, group: PodGroup, rows: Ints, allowed: Ints
+    ) -> Iterable[EvenSpread]:
+        """Spreads of the pods over zones and the like, among themselves."""
+        ask = Ask(self._snapshot, group.sample, self._features)
+        for constraint in group.sample.pod_class.spread:
+            on_host = any(constraint.topology_key in one.row.host_keys for one in self._candidates)
+            if on_host or constraint.min_domains:
+                continue
+            domains = pod_topology_spread.count(ask, constraint)
+            if not domains.self_match or not domains.registered.any():
+                continue
+            yield _spread(item, constraint.max_skew, domains, rows, allowed > 0)
+
+    def _quotas(self, items: Sequence[ItemClass], existing: int) -> list[BinQuota]:
+        """Totals of the cluster that could be reached at all: with a node for every pod."""
+        nothing, pods = (0.0,) * existing, sum(item.number for item in items)
+        sizes = [
+            (
+                1.0,
+                float(quantities.value(one.template.node.status.capacity.get("cpu", 0))),
+                float(quantities.value(one.template.node.status.capacity.get("memory", 0))),
+            )
+            for one in self._candidates
+        ]
+        return [
+            BinQuota((*(size[place] for size in sizes), *nothing), float(most))
+            for place, most in enumerate(self._budget.left())
+            if pods * max((size[place] for size in sizes), default=0.0) > most
+        ]
+
+
+def _spread(
+    item: int, max_skew: int, domains: pod_topology_spread.Domains, rows: Ints, takes: Bools
+) -> EvenSpread:
+    of_row = domains.of_row[rows]
+    values = sorted({int(value) for value in of_row[takes].tolist() if value != ABSENT})
+    number = {value: place for place, value in enumerate(values)}
+    elsewhere = domains.registered.copy()
+    elsewhere[values] = False
+    lowest = domains.counts[elsewhere]
+    return EvenSpread(
+        item,
+        tuple(number.get(int(value)) for value in of_row.tolist()),
+        tuple(int(domains.counts[value]) for value in values),
+        max_skew,
+        floor=int(lowest.min()) if len(lowest) else None,
+        counted=tuple(bool(domains.registered[value]) for value in values),
+    )
