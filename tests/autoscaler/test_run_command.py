@@ -121,7 +121,7 @@ async def test_nodes_are_made_until_a_signal_comes(tmp_path: Path) -> None:
         (["--provider", "declarative"], "it is for --dry-run"),
         (["--provider=kwok"], "either --node-groups or --node-groups-configmap"),
         (["--nodes=1:2:a"], "Give --provider: one of kwok"),
-        (["--provider=none", "--expander=nope"], "'nope' is none; expected one or more of"),
+        (["--provider=none", "--expander=nope"], "no expander 'nope'; expected one or more of"),
         (["--config", "/nonexistent/c.yaml"], "No such file"),
         (["--nodes", "3:1:g"], "expected MIN:MAX:NAME"),
     ],
