@@ -8,7 +8,7 @@ once; with its default flags it removes one node a loop).
 
 import random
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,7 @@ from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta, OwnerReference
-from tonnage.objects.pods import Pod
+from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.scenarios import NodeGroup, NodeGroupSpec
 from tonnage.objects.workloads import ReplicaSet, ReplicaSetSpec
 from tonnage.rules import features
@@ -40,14 +40,15 @@ _CHANGED = 50
 class ScaleDownCase(NamedTuple):
     name: str
     objects: Callable[[], list[KubeObject]]
-    aim: float
+    aim: float | None
     least: int
     """Nodes that must go, or the figure is worth nothing."""
+    options: dict[str, object] | None = None
 
 
 def run(context: Context) -> Iterator[Row]:
     for case in _cases(quick=context.quick):
-        standing = _Standing(case.objects())
+        standing = _Standing(case.objects(), case.options)
         with collector_paused():
             seconds = once(standing.decide)
         gone = len(standing.plan.going)
@@ -68,7 +69,7 @@ def run(context: Context) -> Iterator[Row]:
             case="next decision",
             work=f"{case.name}: {_CHANGED} pods changed",
             value=seconds,
-            aim=None if context.quick else 0.3,
+            aim=None if context.quick or case.aim is None else 0.3,
         )
         with collector_paused():
             seconds = once(standing.judge)
@@ -77,20 +78,20 @@ def run(context: Context) -> Iterator[Row]:
             case="one node",
             work=f"{case.name}: may it go, or why not",
             value=seconds,
-            aim=None if context.quick else 0.02,
+            aim=None if context.quick or case.aim is None else 0.02,
         )
 
 
 class _Standing:
     """A cluster in a snapshot, decided on again and again."""
 
-    def __init__(self, objects: list[KubeObject]) -> None:
+    def __init__(self, objects: list[KubeObject], own: dict[str, object] | None = None) -> None:
         self._rng = random.Random(SEED)
         self._pods = {one.metadata.name: one for one in objects if isinstance(one, Pod)}
         self._asked = ScaleDownInputs.of(
             Inputs.of_objects(
                 objects,
-                options=options.of(AT_ONCE),
+                options=options.of({**AT_ONCE, **(own or {})}),
                 features=features.of_version(),
                 now=0.0,
             ),
@@ -121,6 +122,40 @@ class _Standing:
             here[here.index(old)] = new
 
 
+def _nothing(_: int) -> dict[str, Any]:
+    return {}
+
+
+def _spread(number: int) -> dict[str, Any]:
+    """Every tenth set is spread over the zones."""
+    alike = builders.selecting({"app": f"rs{number}"})
+    constraint = TopologySpreadConstraint(
+        max_skew=5, topology_key=builders.ZONE, label_selector=alike
+    )
+    return {"spread": [constraint]} if number % 10 == 0 else {}
+
+
+def _apart(number: int) -> dict[str, Any]:
+    """The pods of every tenth set keep off each other's nodes."""
+    alike = builders.selecting({"app": f"rs{number}"})
+    term = PodAffinityTerm(topology_key=builders.HOSTNAME, label_selector=alike)
+    return {"apart": [term]} if number % 10 == 0 else {}
+
+
+def _ports(number: int) -> dict[str, Any]:
+    """The pods of every tenth set have a port of the node."""
+    return {"host_ports": [20_000 + number]} if number % 10 == 0 else {}
+
+
+_SAYS = {
+    "10 % spread over zones": _spread,
+    "10 % apart": _apart,
+    "10 % with a port of the node": _ports,
+}
+
+_POOLS: dict[str, object] = {"pools": [{"name": "slots", "size": 26, "members": {DRIVER: 1}}]}
+
+
 def _cases(*, quick: bool) -> list[ScaleDownCase]:
     if quick:
         return [
@@ -132,6 +167,18 @@ def _cases(*, quick: bool) -> list[ScaleDownCase]:
         ScaleDownCase("1,000 nodes x 30 pods", lambda: _mixed(1_000, 30, volumes=0.0), 0.5, 300),
         ScaleDownCase(
             "5,000 nodes x 30 pods, 21 % with volumes", lambda: _mixed(5_000, 30), 5.0, 1_500
+        ),
+        *(
+            ScaleDownCase(
+                f"500 nodes x 30 pods with volumes, {name}",
+                lambda say=say: _mixed(500, 30, say=say),  # type: ignore[misc]
+                None,
+                1,
+            )
+            for name, say in _SAYS.items()
+        ),
+        ScaleDownCase(
+            "5,000 nodes x 30 pods, a pool of slots", lambda: _mixed(5_000, 30), None, 1, _POOLS
         ),
     ]
 
@@ -158,8 +205,13 @@ def _alike(nodes: int, pods: int) -> list[KubeObject]:
     return objects
 
 
-def _mixed(nodes: int, pods: int, *, volumes: float = 0.21) -> list[KubeObject]:
-    """Nodes of three zones at about 40 %, pods of many sizes, some with a volume of their zone."""
+def _mixed(
+    nodes: int, pods: int, *, volumes: float = 0.21, say: Callable[[int], dict[str, Any]] = _nothing
+) -> list[KubeObject]:
+    """Nodes of three zones at about 40 %, pods of many sizes, some with a volume of their zone.
+
+    `say` is what else the pods of a set ask for, by its number.
+    """
     rng = random.Random(SEED)
     names = [f"n{number}" for number in range(nodes)]
     zones = [_ZONES[number % len(_ZONES)] for number in range(nodes)]
@@ -190,6 +242,7 @@ def _mixed(nodes: int, pods: int, *, volumes: float = 0.21) -> list[KubeObject]:
                 cpu=cpu,
                 memory=memory,
                 pvcs=claims,
+                **say(owner),
             )
         )
     return objects

@@ -244,3 +244,25 @@ def test_a_single_node_is_judged() -> None:
     assert judged is not None
     assert judged.action is Action.DELETE
     assert decision.judge(question, "nobody") is None
+
+
+@pytest.mark.parametrize(("size", "gone"), [(1, []), (2, ["a"])], ids=["full", "one is free"])
+def test_slots_that_drivers_share_hold_at_the_destination(size: int, gone: list[str]) -> None:
+    pool: dict[str, object] = {
+        "name": "slots",
+        "size": size,
+        "members": {DRIVER: 1, "other.example.com": 1},
+    }
+    made = plan(
+        group("a"),
+        make.storage_class("disk", DRIVER),
+        *(make.node(name) for name in ("a", "b")),
+        *(make.csinode(name, {DRIVER: 9}) for name in ("a", "b")),
+        *volume("here"),
+        *volume("there"),
+        web("moves", "a", pvcs=["here"]),
+        web("stays", "b", pvcs=["there"]),
+        pools=[pool],
+        slotsUtilization=False,
+    )
+    assert going(made) == gone

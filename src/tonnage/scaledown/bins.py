@@ -6,7 +6,7 @@ Room only shrinks while nodes are emptied, so each kind goes on where it found r
 may outlive a decision: the next one takes in what has changed in the columns since.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -176,20 +176,22 @@ class _Queue:
 
 
 class Measures:
-    """Every countable thing has a number: resources first, then the slots of drivers."""
+    """Every countable thing has a number: resources, then the slots of drivers, then of pools."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        resources, drivers = self._counted()
+        self._things = self._counted()
+        resources, drivers, pools = self._things
         self._resources = {name: number for number, name in enumerate(resources)}
         self._drivers = {name: len(resources) + number for number, name in enumerate(drivers)}
-        self.nothing = [_NOTHING_LEFT] * (len(self._resources) + len(self._drivers))
+        self._first_pool = len(resources) + len(drivers)
+        self.nothing = [_NOTHING_LEFT] * (self._first_pool + len(pools))
         self._known: dict[int, tuple[tuple[int, int], ...]] = {}
 
     @property
     def stand(self) -> bool:
         """Whether the same things are counted still."""
-        return ([*self._resources], [*self._drivers]) == self._counted()
+        return self._things == self._counted()
 
     def columns(self, size: int) -> Ints:
         """By row, what is free of everything."""
@@ -202,14 +204,18 @@ class Measures:
         for name, number in self._drivers.items():
             driver = snapshot.slots.driver(name)
             table[:, number] = driver.limit.data[:size] - snapshot.slots.taken(driver)[:size]
+        for number, pool in enumerate(snapshot.slot_pools.columns, start=self._first_pool):
+            table[:, number] = pool.left(slice(0, size))
         return table
 
-    def _counted(self) -> tuple[list[str], list[str]]:
-        """Resources and drivers, in the order of their columns."""
+    def _counted(self) -> tuple[list[str], list[str], list[tuple[str, dict[str, int]]]]:
+        """Resources, drivers and pools, in the order of their columns."""
         snapshot = self._snapshot
-        return list(snapshot.columns.resource_names), [
-            driver.name for driver in snapshot.slots.drivers()
-        ]
+        return (
+            list(snapshot.columns.resource_names),
+            [driver.name for driver in snapshot.slots.drivers()],
+            [(pool.name, pool.weights) for pool in snapshot.slot_pools.columns],
+        )
 
     def needs(self, kind: PodKind) -> tuple[tuple[int, int], ...]:
         """What one pod of the kind takes."""
@@ -226,5 +232,15 @@ class Measures:
                 for name, amount in kind.footprint.slots.items()
                 if name in self._drivers
             ]
+            found += [
+                (number, weight)
+                for number, (_, weights) in enumerate(self._things[2], start=self._first_pool)
+                if (weight := _weight(weights, kind.footprint.slots))
+            ]
             known = self._known[id(kind)] = tuple(found)
         return known
+
+
+def _weight(weights: Mapping[str, int], slots: Mapping[str, int]) -> int:
+    """What so many volumes of each driver take of a pool."""
+    return sum(weights.get(driver, 0) * count for driver, count in slots.items())

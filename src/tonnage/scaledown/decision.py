@@ -254,10 +254,8 @@ class _DecisionRound:
         """Of all pods now, while every node is there to be asked: whether counting is enough."""
         told = [self._cache.kinds_on(one.facts) for one in contenders]
         self._by_name = any(kinds.by_name for kinds in told)
-        self._countable = (
-            not self._snapshot.slot_pools.columns
-            and all(kinds.countable for kinds in told)
-            and not any(one.facts.group and one.facts.group.all_or_nothing for one in contenders)
+        self._countable = all(kinds.countable for kinds in told) and not any(
+            one.facts.group and one.facts.group.all_or_nothing for one in contenders
         )
 
     def _relocator(self, usable: Bools) -> Relocator:
