@@ -59,7 +59,13 @@ def test_what_an_overlay_may_add_to_the_base_is_nothing_it_has_already() -> None
         for path in DEPLOY.glob("*/kustomization.yaml")
         if yaml.safe_load(path.read_text())["kind"] == "Component"
     )
-    assert components == ["gangs", "headroom", "scale-down", "startup-taints"]
+    assert components == [
+        "gangs",
+        "headroom",
+        "provisioning-requests",
+        "scale-down",
+        "startup-taints",
+    ]
     added = {
         (one["kind"], one["metadata"]["name"])
         for component in components

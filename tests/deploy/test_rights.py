@@ -5,6 +5,7 @@ from tests.deploy.usage import (
     BASE,
     HEADROOM,
     KWOK,
+    PROVISIONING,
     SCALE_DOWN,
     STARTUP_TAINTS,
     rights_to_follow,
@@ -17,6 +18,7 @@ from tonnage.autoscaler.scaledown import workloads
 from tonnage.groups import capacity_buffers
 from tonnage.objects.buffers import CapacityBuffer, PodTemplate
 from tonnage.objects.gangs import CoschedulingPodGroup, WorkloadPodGroup
+from tonnage.objects.provisioning import ProvisioningRequest
 from tonnage.providers import kwok
 
 
@@ -52,6 +54,11 @@ def test_the_component_for_gangs_lets_pod_groups_be_read_and_nothing_else() -> N
     assert set(rights("gangs")) == rights_to_follow((WorkloadPodGroup, CoschedulingPodGroup))
 
 
+def test_the_component_for_provisioning_requests_grants_what_they_use_and_no_more() -> None:
+    followed = rights_to_follow((ProvisioningRequest, PodTemplate))
+    assert set(rights("provisioning-requests")) == rights_used(PROVISIONING) | followed
+
+
 def test_nothing_is_granted_by_asterisk() -> None:
     assert [right for right in rights("kwok") if "*" in "".join(right)] == []
 
@@ -84,7 +91,7 @@ def test_the_names_in_the_roles_are_those_the_code_uses() -> None:
 
 
 def test_every_role_is_bound_to_the_account_of_the_deployment() -> None:
-    parts = ("kwok", "startup-taints", "scale-down", "headroom", "gangs")
+    parts = ("kwok", "startup-taints", "scale-down", "headroom", "gangs", "provisioning-requests")
     kinds = ("ClusterRoleBinding", "RoleBinding")
     bindings = [one for part in parts for kind in kinds for one in of_kind(kind, part)]
     roles = [

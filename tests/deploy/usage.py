@@ -22,12 +22,13 @@ VERBS = {
 }
 STARTUP_TAINTS = "autoscaler/startup_taints.py"
 HEADROOM = "autoscaler/capacity_buffers.py"
+PROVISIONING = "autoscaler/provisioning_requests.py"
 SCALE_DOWN = "autoscaler/scaledown"
 BASE = (
     *sorted(
         str(path.relative_to(PACKAGE))
         for path in (PACKAGE / "autoscaler").glob("*.py")
-        if path not in (PACKAGE / STARTUP_TAINTS, PACKAGE / HEADROOM)
+        if path not in (PACKAGE / STARTUP_TAINTS, PACKAGE / HEADROOM, PACKAGE / PROVISIONING)
     ),
     "cluster/events.py",
     "cluster/lease.py",

@@ -24,6 +24,7 @@ from tonnage.groups.limit_lessons import CEILING, Lesson
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.model import Group
 from tonnage.groups.options import policy_of
+from tonnage.groups.provisioning_requests import RequestedRoom
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.registry import ScaleRequest
 from tonnage.objects.nodes import Node
@@ -70,6 +71,7 @@ class Assessor:
         now: float,
         blind: bool,
         headroom: tuple[KeptRoom, ...] = (),
+        requested: tuple[RequestedRoom, ...] = (),
     ) -> Assessment:
         """Look at what is known; `blind` leaves out the pods whose volumes cannot be judged."""
         world = self._world
@@ -101,6 +103,7 @@ class Assessor:
             now=now,
             live=True,
             headroom=headroom,
+            requested=requested,
             released=dict(self._observer.released),
         )
         found = assessment.assess(inputs, known=self._known.values())

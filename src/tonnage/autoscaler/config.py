@@ -44,6 +44,8 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
     """Seconds that a node which goes is kept for its volumes to be detached; 0: not at all."""
     replica_ready_timeout: float = 300.0
     """Seconds that an evicted replica of a StatefulSet may take until the next one is evicted."""
+    provisioning_requests: bool = False
+    """Whether ProvisioningRequests are answered; it takes rights of its own."""
     scale_down_windows: tuple[Window, ...] = ()
     capacity_buffers: bool = False
     """Whether room is kept ready for CapacityBuffers, which takes rights of its own."""

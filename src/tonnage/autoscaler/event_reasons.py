@@ -14,6 +14,7 @@ class EventReason(StrEnum):
     MAX_NODES_TOTAL_REACHED = "MaxNodesTotalReached"
     SET_APART = "SetApart"
     BAD_CAPACITY_BUFFER = "BadCapacityBuffer"
+    PROVISIONING_REQUEST = "ProvisioningRequest"
     WAITS_FOR_FREED_ROOM = "WaitsForFreedRoom"
     SCALE_DOWN = "ScaleDown"
     SCALE_DOWN_EMPTY = "ScaleDownEmpty"

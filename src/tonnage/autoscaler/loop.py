@@ -20,6 +20,7 @@ from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.planner import Planner
 from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
+from tonnage.autoscaler.provisioning_requests import ProvisioningRequests
 from tonnage.autoscaler.remediation import Remediator
 from tonnage.autoscaler.report import RoundReport
 from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
@@ -111,6 +112,7 @@ class Autoscaler:
             worker=worker,
             buy=self._buy,
         )
+        self._requests = ProvisioningRequests(client, world, self._kinds, self._actuator)
         self._buffers = BufferWatch(client, world, self._actuator, clock=clock)
         self._saving = asyncio.Lock()
         self._problems: list[str] = []
@@ -236,6 +238,7 @@ class Autoscaler:
                 now=now,
                 blind=blind,
                 headroom=() if blind else self._buffers.rooms(config, now=now),
+                requested=() if blind else self._requests.rooms(config, now=now),
             )
             found = look()
             observation = self._observe(found, provided, config, now)
@@ -275,12 +278,14 @@ class Autoscaler:
                 self._recorder.note(made)
                 settled = await self._carry_out(plan, provided, observation, config, now)
         if settled:
-            keep = hold or self._buffers.hold(config)
+            keep = hold or self._buffers.hold(config) or self._requests.hold(config)
             situation = Situation(found, provided, trust, plan=plan, hold=keep)
             with self._metrics.timed("scaleDown"):
                 self._problems.extend(await self._scale_down.round(situation, config))
         self._problems.extend((*self._buffers.problems(config), *self._assessor.gangs.problems))
+        self._problems.extend(self._requests.problems(config))
         await self._buffers.tell(plan, now=now)
+        await self._requests.tell(plan if settled else None, now=now)
         report = RoundReport(
             now=now,
             held=hold,

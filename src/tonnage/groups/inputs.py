@@ -28,6 +28,7 @@ from tonnage.groups.model import Group, Purchase
 from tonnage.groups.node_state import NodeState
 from tonnage.groups.options import Options, policy_of
 from tonnage.groups.policy import GroupPolicy
+from tonnage.groups.provisioning_requests import RequestedRoom
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
@@ -45,8 +46,9 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     objects come from an API server, not from a file. `headroom` is room that objects ask to be kept
     ready; the options have more. `released` are VolumeAttachments whose last pod is gone, and since
     when; `unread_gangs` are API groups whose PodGroups cannot be read, so that their pods go one by
-    one. `solver_work` is what the solver of `least-cost` did, so that it stops there when the same
-    is decided again. `now`, in seconds since 1970, matters only to objects that carry a time.
+    one. `requested` is room for pods that do not exist yet. `solver_work` is what the solver of
+    `least-cost` did, so that it stops there when the same is decided again. `now`, in seconds since
+    1970, matters only to objects that carry a time.
     """
 
     now: float
@@ -63,6 +65,7 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     released: dict[str, float] = {}
     unread_gangs: tuple[str, ...] = ()
     solver_work: int | None = None
+    requested: tuple[RequestedRoom, ...] = ()
 
     def on(self, cluster: ClusterState) -> "Inputs":
         return Inputs(

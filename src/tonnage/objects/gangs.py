@@ -14,6 +14,8 @@ from tonnage.objects.pods import Pod
 SCHEDULING_GROUP = "scheduling.k8s.io"
 COSCHEDULING_GROUP = "scheduling.x-k8s.io"
 KUEUE_GROUP = "kueue.x-k8s.io"
+PROVISIONING_GROUP = "autoscaling.x-k8s.io"
+"""Of ProvisioningRequests, whose pods are planned as a gang before they exist."""
 
 COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 """The label of today, and the one before it."""
@@ -65,7 +67,8 @@ class GangName(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        kind = "pod group" if self.api_group == KUEUE_GROUP else "PodGroup"
+        kinds = {KUEUE_GROUP: "pod group", PROVISIONING_GROUP: "ProvisioningRequest"}
+        kind = kinds.get(self.api_group, "PodGroup")
         return f"{kind} {self.namespace}/{self.name} ({self.api_group})"
 
 

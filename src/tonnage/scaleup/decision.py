@@ -20,8 +20,8 @@ from tonnage.scaleup import (
     freed_room,
     gang_plan,
     headroom,
-    joint_choice,
     pod_groups,
+    requested_room,
     underway,
 )
 from tonnage.scaleup.assessment import Assessment
@@ -73,7 +73,7 @@ def decide_on(
         if kept.groups:
             features = headroom.features_for(asked.features)
             asked = asked._replace(headroom=kept.groups, features=features)
-        plan = headroom.told(joint_choice.plan(asked), kept)
+        plan = headroom.told(requested_room.plan(asked, assessed.inputs), kept)
     return Decision(plan, assessed.templates, assessed.readiness, _with_work(assessed.inputs, plan))
 
 

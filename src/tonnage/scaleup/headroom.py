@@ -115,7 +115,7 @@ def chunks(inputs: Inputs, templates: Mapping[str, Template], *, ledger: bool = 
     for room in inputs.headroom:
         if room.chunks <= 0:
             continue
-        made = [snapshot.record_of(pod) for pod in _pods_of_room(snapshot, room)]
+        made = [snapshot.record_of(pod) for pod in pods_of_room(snapshot, room)]
         limit = options.max_pod_complexity
         if limit and made[0].complexity > limit:
             warnings.append(
@@ -143,11 +143,13 @@ def chunks(inputs: Inputs, templates: Mapping[str, Template], *, ledger: bool = 
     return Chunks(pod_groups.group(snapshot, records, ledger=classes), wanted, warnings)
 
 
-def _pods_of_room(snapshot: Snapshot, room: KeptRoom) -> list[Pod]:
+def pods_of_room(
+    snapshot: Snapshot, room: KeptRoom, *, kind: str = headroom.BUFFER, priority: int = LOWEST
+) -> list[Pod]:
     """The pods of the chunks, as a StatefulSet would have them; their claims are taken in."""
-    base = headroom.chunk_base(headroom.BUFFER, room.name)
+    base = headroom.chunk_base(kind, room.name)
     spec, own = _with_own_claims(snapshot, room)
-    spec = msgspec.structs.replace(spec, priority=LOWEST, node_name="", scheduling_gates=())
+    spec = msgspec.structs.replace(spec, priority=priority, node_name="", scheduling_gates=())
     workload = StatefulSet(
         metadata=ObjectMeta(name=base, namespace=room.namespace),
         spec=StatefulSetSpec(

@@ -1,0 +1,178 @@
+"""ProvisioningRequests of the live cluster: read while they are wanted, and told what they get."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.world import ClusterView
+from tonnage.cluster import errors
+from tonnage.cluster.client import Client
+from tonnage.errors import ClusterError
+from tonnage.groups import provisioning_requests
+from tonnage.groups.provisioning_requests import (
+    ACCEPTED,
+    FAILED,
+    PROVISIONED,
+    RequestedRoom,
+    RequestReading,
+)
+from tonnage.objects import provisioning
+from tonnage.objects.buffers import PodTemplate
+from tonnage.objects.meta import Condition
+from tonnage.objects.provisioning import ProvisioningRequest
+from tonnage.objects.timestamps import rfc3339
+from tonnage.scaleup import requested_room
+from tonnage.scaleup.plan import Plan
+from tonnage.service.wanted_kinds import WantedKinds
+
+_log = logging.getLogger(__name__)
+
+
+class ProvisioningRequests:
+    """What requests ask for, as of the last look, and their conditions."""
+
+    def __init__(
+        self, client: Client, world: ClusterView, kinds: WantedKinds, actuator: Actuator
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._kinds = kinds
+        self._actuator = actuator
+        self._readings: tuple[RequestReading, ...] = ()
+
+    def rooms(self, config: AutoscalerConfig, *, now: float) -> tuple[RequestedRoom, ...]:
+        """The room that is asked for or booked now."""
+        self._readings = ()
+        if not config.provisioning_requests:
+            return ()
+        requests = list(self._kinds.cache(ProvisioningRequest))
+        if requests and self._kinds.cache(PodTemplate).synced:
+            find = self._kinds.cache(PodTemplate).get
+            self._readings = provisioning_requests.read(
+                requests,
+                lambda namespace, name: find(name, namespace=namespace),
+                self._consumers(),
+                now=now,
+            )
+        return tuple(one.room for one in self._readings if one.room is not None)
+
+    def hold(self, config: AutoscalerConfig) -> str:
+        """Why no node may go: room is booked, or it is not known whether it is."""
+        if not config.provisioning_requests:
+            return ""
+        cache = self._kinds.cache(ProvisioningRequest)
+        if cache.obstacle is None and not cache.synced:
+            return "ProvisioningRequest objects are not all known yet"
+        if len(cache) and not self._kinds.cache(PodTemplate).synced:
+            return "PodTemplate objects are not all known yet"
+        for one in self._readings:
+            if one.room is not None and (one.room.booked or one.room.may_buy):
+                return f"room is kept for ProvisioningRequest {one.request.metadata.key}"
+        return ""
+
+    def problems(self, config: AutoscalerConfig) -> Iterator[str]:
+        """What is wrong with requests, for the status."""
+        if not config.provisioning_requests:
+            return
+        for kind in (ProvisioningRequest, PodTemplate):
+            found = self._kinds.cache(kind).obstacle
+            if found is not None and found.forbidden:
+                yield (
+                    f"ProvisioningRequests: missing right: verb {found.verb}, kind {found.kind},"
+                    f" group {found.group or 'core'}"
+                )
+        for one in self._readings:
+            if one.ending is not None and one.ending.type == FAILED:
+                key = one.request.metadata.key
+                yield f"ProvisioningRequest {key}: {one.ending.reason}: {one.ending.message}"
+
+    async def tell(self, plan: Plan | None, *, now: float) -> None:
+        """Write into the requests what became of them, where that has changed."""
+        if self._actuator.dry_run:
+            return
+        outcomes = {one.gang: one for one in plan.gangs or ()} if plan is not None else {}
+        for reading in self._readings:
+            wanted = [] if reading.ending is None else [reading.ending]
+            room = reading.room
+            outcome = outcomes.get(requested_room.title(room)) if room is not None else None
+            if room is not None and not room.booked and outcome is not None:
+                wanted = [_accepted(), _provisioned(room, outcome.helped, outcome.reason)]
+            if wanted:
+                await self._write(reading.request, wanted, now=now)
+
+    def _consumers(self) -> Counter[tuple[str, str]]:
+        """How many pods there are for each request."""
+        return Counter(
+            (record.meta.namespace, name)
+            for record in self._world.snapshot.pods.values()
+            if record.meta.annotations and (name := provisioning.consumed_by(record.meta))
+        )
+
+    async def _write(
+        self, request: ProvisioningRequest, wanted: list[Condition], *, now: float
+    ) -> None:
+        before = {one.type: one for one in request.status.conditions}
+        after = dict(before)
+        for one in wanted:
+            known = before.get(one.type)
+            same = known is not None and known.status == one.status
+            time = known.last_transition_time if known is not None and same else rfc3339(now)
+            after[one.type] = msgspec.structs.replace(one, last_transition_time=time)
+        if after == before:
+            return
+        meta = request.metadata
+        change = {"status": {"conditions": [msgspec.to_builtins(one) for one in after.values()]}}
+        try:
+            await self._client.patch(
+                ProvisioningRequest,
+                meta.name,
+                change,
+                namespace=meta.namespace,
+                subresource="status",
+            )
+        except errors.NotFound:
+            return
+        except ClusterError as error:
+            _log.warning(
+                "status of request not written", extra={"request": meta.key, "error": str(error)}
+            )
+            return
+        last = wanted[-1]
+        if (known := before.get(last.type)) is None or known.status != last.status:
+            self._actuator.tell(
+                request,
+                EventReason.PROVISIONING_REQUEST,
+                f"{last.type}={last.status}: {last.message}",
+                warning=last.type == FAILED,
+            )
+
+
+def _accepted() -> Condition:
+    return Condition(
+        type=ACCEPTED, status="True", reason="Accepted", message="room is being looked for"
+    )
+
+
+def _provisioned(room: RequestedRoom, helped: bool, reason: str) -> Condition:
+    if not helped:
+        return Condition(
+            type=PROVISIONED, status="False", reason="CapacityIsNotFound", message=reason
+        )
+    if room.may_buy:
+        return Condition(
+            type=PROVISIONED,
+            status="True",
+            reason="CapacityIsProvisioned",
+            message="there is room for all pods on nodes that are there or were asked for",
+        )
+    return Condition(
+        type=PROVISIONED,
+        status="True",
+        reason="CapacityIsFound",
+        message="there is room for all pods",
+    )

@@ -1,0 +1,130 @@
+"""Room that is requested before its pods exist, in a decision: a gang of pods only thought of.
+
+Room that is booked goes before everybody, room that is asked for after all pods that wait. Where no
+node may be bought for it, it is first planned with groups that do not grow: if it has a place then,
+it takes part in the plan like what is booked.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tonnage.groups.headroom import is_chunk, of_chunk
+from tonnage.groups.inputs import Inputs
+from tonnage.groups.provisioning_requests import RequestedRoom
+from tonnage.objects.gangs import PROVISIONING_GROUP, GangName
+from tonnage.scaleup import gang_plan, headroom, joint_choice, planner, pod_groups
+from tonnage.scaleup.gangs import Gang
+from tonnage.scaleup.plan import GangOutcome, NewNode, Placement, Plan, Step
+from tonnage.scaleup.request import GangRequest, Request
+from tonnage.snapshot import storage_ledger
+
+KIND = "provisioningrequest"
+
+_BOOKED, _ASKED = -1, 2
+"""Ranks: before all pods that wait, and after them."""
+
+NO_ROOM = "there is no room for all of its pods on nodes that are there or coming"
+
+
+def plan(request: Request, inputs: Inputs) -> Plan:
+    """The plan for pods that wait and for room that is requested."""
+    if not inputs.requested:
+        return joint_choice.plan(request)
+    # Room that is only being freed cannot be promised.
+    request = request._replace(freed_room=None)
+    refused: list[Gang] = []
+    for room in inputs.requested:
+        asked = _gang_request(request, inputs, room)
+        if not room.may_buy and not _has_room(request, asked):
+            refused.append(asked.gang)
+            continue
+        request = request._replace(gangs=[*request.gangs, asked])
+    return _told(joint_choice.plan(request), refused)
+
+
+def title(room: RequestedRoom) -> str:
+    """By what the plan calls it among its gangs."""
+    return str(_name(room))
+
+
+def _name(room: RequestedRoom) -> GangName:
+    return GangName(PROVISIONING_GROUP, room.namespace, room.name)
+
+
+def _gang_request(request: Request, inputs: Inputs, room: RequestedRoom) -> GangRequest:
+    snapshot = request.snapshot
+    records = [
+        snapshot.record_of(pod)
+        for one in room.sets
+        for pod in headroom.pods_of_room(
+            snapshot, one, kind=KIND, priority=one.template.spec.priority or 0
+        )
+    ]
+    tracked = () if inputs.options.as_upstream else storage_ledger.tracked(snapshot.storage)
+    rank = _BOOKED if room.booked else _ASKED
+    groups = [
+        one.part(slice(None), rank=rank)
+        for one in pod_groups.group(snapshot, records, ledger=tracked)
+    ]
+    gang = Gang(_name(room), len(records), 0, tuple(records))
+    return GangRequest(gang, groups, gang_plan.shape_of(groups))
+
+
+def _has_room(request: Request, asked: GangRequest) -> bool:
+    """Whether all of it has a place without any purchase, beside pods that have one too."""
+    still = [msgspec.structs.replace(one, max_size=one.target) for one in request.groups]
+    found = planner.plan(request._replace(groups=still, gangs=[*request.gangs, asked]))
+    name = str(asked.gang.name)
+    return any(one.gang == name and one.helped for one in found.gangs or ())
+
+
+def _told(plan: Plan, refused: Iterable[Gang]) -> Plan:
+    """The plan without pods that are only thought of; what became of them is among the gangs."""
+    outcomes = [
+        msgspec.structs.replace(one, pods=()) if PROVISIONING_GROUP in one.gang else one
+        for one in plan.gangs or ()
+    ]
+    outcomes += [
+        GangOutcome(
+            gang=str(gang.name),
+            minimum=gang.minimum,
+            running=0,
+            pods=(),
+            helped=False,
+            reason=NO_ROOM,
+        )
+        for gang in refused
+    ]
+    return msgspec.structs.replace(
+        plan,
+        steps=tuple(map(_step, plan.steps)),
+        scale_ups=tuple(
+            msgspec.structs.replace(one, nodes=tuple(map(_node, one.nodes)))
+            for one in plan.scale_ups
+        ),
+        fit_on_existing=_real(plan.fit_on_existing),
+        not_helped=tuple(one for one in plan.not_helped if not _is_thought_of(one.pod)),
+        gangs=tuple(outcomes),
+    )
+
+
+def _step(step: Step) -> Step:
+    return msgspec.structs.replace(
+        step,
+        pods=tuple(pod for pod in step.pods if not _is_thought_of(pod)),
+        fit_on_existing=_real(step.fit_on_existing),
+    )
+
+
+def _node(node: NewNode) -> NewNode:
+    pods = tuple(pod for pod in node.pods if not _is_thought_of(pod))
+    return msgspec.structs.replace(node, pods=pods)
+
+
+def _real(placed: Iterable[Placement]) -> tuple[Placement, ...]:
+    return tuple(one for one in placed if not _is_thought_of(one.pod))
+
+
+def _is_thought_of(pod: str) -> bool:
+    return is_chunk(pod) and of_chunk(pod).kind == KIND

@@ -1,0 +1,131 @@
+"""ProvisioningRequests of a live cluster: bought for, booked, expired, and told what is wrong."""
+
+from typing import Any
+
+from tests.autoscaler.harness import (
+    Cloud,
+    autoscaling,
+    group,
+    put_node,
+    put_pod,
+    started,
+    status,
+)
+from tests.cluster.apiserver import ApiServer
+from tonnage.objects.provisioning import ATOMIC_SCALE_UP, CHECK_CAPACITY
+from tonnage.objects.timestamps import rfc3339
+from tonnage.testing.clock import VirtualClock
+
+REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"
+TEMPLATES = "/api/v1/namespaces/default/podtemplates"
+
+
+def template(server: ApiServer) -> None:
+    pod = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "4"}}}]}
+    meta = {"name": "worker", "namespace": "default"}
+    server.put(TEMPLATES, {"metadata": meta, "template": {"spec": pod}}, kind="PodTemplate")
+
+
+def ask(
+    server: ApiServer,
+    clock: VirtualClock,
+    name: str,
+    count: int,
+    *,
+    kind: str = ATOMIC_SCALE_UP,
+    of: str = "worker",
+) -> None:
+    server.put(
+        REQUESTS,
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "creationTimestamp": rfc3339(clock.now().timestamp()),
+            },
+            "spec": {
+                "provisioningClassName": kind,
+                "podSets": [{"podTemplateRef": {"name": of}, "count": count}],
+            },
+        },
+        kind="ProvisioningRequest",
+    )
+
+
+def conditions(server: ApiServer, name: str) -> dict[str, str]:
+    found: dict[str, Any] = server.objects[f"{REQUESTS}/{name}"]
+    told = found.get("status", {}).get("conditions", [])
+    return {one["type"]: one["status"] for one in told}
+
+
+async def test_nodes_are_bought_at_once_and_only_once(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        cloud = Cloud(server, group(cpu="4"))
+        async with autoscaling(server, cloud, clock, provisioningRequests=True):
+            ask(server, clock, "job", 3)
+            await clock.sleep(60)
+
+            assert [count for *_, count in cloud.asked] == [3]
+            assert conditions(server, "job") == {"Accepted": "True", "Provisioned": "True"}
+
+
+async def test_a_request_without_room_buys_nothing_and_says_so(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        cloud = Cloud(server, group(cpu="4", most=2))
+        async with autoscaling(server, cloud, clock, provisioningRequests=True):
+            ask(server, clock, "job", 3)
+            await clock.sleep(60)
+
+            assert cloud.asked == []
+            assert conditions(server, "job") == {"Accepted": "True", "Provisioned": "False"}
+
+
+async def test_booked_room_is_kept_until_its_time_is_over(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        put_node(server, clock, "g-1", age=1800)
+        cloud = Cloud(server, group(cpu="4"))
+        async with autoscaling(server, cloud, clock, provisioningRequests=True):
+            ask(server, clock, "job", 1, kind=CHECK_CAPACITY)
+            await clock.sleep(30)
+            assert conditions(server, "job") == {"Accepted": "True", "Provisioned": "True"}
+            put_pod(server, "web", cpu="4")
+            await clock.sleep(30)
+            assert [count for *_, count in cloud.asked] == [1]
+            server.remove("/api/v1/namespaces/default/pods/web")
+
+            await clock.sleep(600)
+            assert conditions(server, "job")["BookingExpired"] == "True"
+
+
+async def test_a_bad_request_fails_and_others_are_served(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        cloud = Cloud(server, group(cpu="4"))
+        async with autoscaling(server, cloud, clock, provisioningRequests=True):
+            ask(server, clock, "bad", 1, of="gone")
+            ask(server, clock, "good", 1)
+            await clock.sleep(30)
+
+            assert conditions(server, "bad") == {"Failed": "True"}
+            assert conditions(server, "good")["Provisioned"] == "True"
+
+
+async def test_who_does_not_want_requests_asks_for_none(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        cloud = Cloud(server, group(cpu="4"))
+        async with autoscaling(server, cloud, clock):
+            ask(server, clock, "job", 3)
+            await clock.sleep(30)
+
+            assert cloud.asked == []
+            assert not server.asked("GET", "/apis/autoscaling.x-k8s.io/v1/provisioningrequests")
+            assert status(server)["tonnage"]["problems"] == []

@@ -1,0 +1,217 @@
+"""Room for pods that do not exist yet: all of it or none, and booked until its pods come."""
+
+import msgspec
+import pytest
+
+from tests.scaleup.asking import CLASS, EBS, NOW, ago, bought, group
+from tests.scaleup.test_gangs import members
+from tonnage.groups import options as settings
+from tonnage.groups import provisioning_requests
+from tonnage.groups.inputs import Inputs
+from tonnage.groups.provisioning_requests import RequestReading
+from tonnage.objects.buffers import PodTemplate, PodTemplateReference
+from tonnage.objects.kinds import KubeObject
+from tonnage.objects.meta import Condition, ObjectMeta
+from tonnage.objects.pods import PodTemplateSpec
+from tonnage.objects.provisioning import (
+    ATOMIC_SCALE_UP,
+    CHECK_CAPACITY,
+    PodSet,
+    ProvisioningRequest,
+    ProvisioningRequestSpec,
+    ProvisioningRequestStatus,
+)
+from tonnage.rules import features
+from tonnage.scaleup import decision
+from tonnage.scaleup.plan import Plan
+from tonnage.testing import builders as make
+
+WORKER = make.pod("worker", cpu="4").spec
+WITH_DISK = make.pod("worker", cpu="1", pvcs=["data"]).spec
+
+
+def request(
+    name: str,
+    count: int,
+    *,
+    kind: str = ATOMIC_SCALE_UP,
+    template: str = "worker",
+    booked: float | None = None,
+    age: float = 0.0,
+    **parameters: str,
+) -> ProvisioningRequest:
+    """A request; `booked` is since how many seconds it is provisioned."""
+    conditions: tuple[Condition, ...] = ()
+    if booked is not None:
+        conditions = (
+            Condition(type="Provisioned", status="True", last_transition_time=ago(booked)),
+        )
+    return ProvisioningRequest(
+        metadata=ObjectMeta(name=name, namespace="default", creation_timestamp=ago(age)),
+        spec=ProvisioningRequestSpec(
+            provisioning_class_name=kind,
+            pod_sets=(PodSet(pod_template_ref=PodTemplateReference(name=template), count=count),),
+            parameters=parameters,
+        ),
+        status=ProvisioningRequestStatus(conditions=conditions),
+    )
+
+
+def read(
+    *requests: ProvisioningRequest, consumers: int = 0, spec: object = WORKER
+) -> tuple[RequestReading, ...]:
+    template = PodTemplate(
+        metadata=ObjectMeta(name="worker", namespace="default"),
+        template=PodTemplateSpec(spec=spec),  # type: ignore[arg-type]
+    )
+    return provisioning_requests.read(
+        requests,
+        lambda _, name: template if name == "worker" else None,
+        {("default", one.metadata.name): consumers for one in requests},
+        now=NOW,
+    )
+
+
+def plan(requests: tuple[RequestReading, ...], *objects: KubeObject | list[KubeObject]) -> Plan:
+    held = [one for some in objects for one in (some if isinstance(some, list) else [some])]
+    inputs = Inputs.of_objects(
+        held, options=settings.of({}), features=features.of_version(), now=NOW
+    )
+    rooms = tuple(one.room for one in requests if one.room is not None)
+    return decision.decide(msgspec.structs.replace(inputs, requested=rooms)).plan
+
+
+def helped(plan: Plan) -> dict[str, bool]:
+    return {one.gang.partition("/")[2].split()[0]: one.helped for one in plan.gangs or ()}
+
+
+def n1(pods: int = 0) -> list[KubeObject]:
+    return [make.node("n1", cpu="8"), *(make.pod(f"r-{n}", on="n1", cpu="4") for n in range(pods))]
+
+
+# Atomic scale-up.
+
+
+@pytest.mark.parametrize(("most", "nodes"), [(3, {}), (4, {"g": 4})])
+def test_room_is_bought_for_all_pods_or_for_none(most: int, nodes: dict[str, int]) -> None:
+    found = plan(read(request("job", 4)), group("g", most=most))
+
+    assert bought(found) == nodes
+    assert helped(found) == {"job": bool(nodes)}
+    assert not [pod for step in found.steps for pod in step.pods]
+    assert not found.not_helped
+
+
+def test_room_that_is_there_is_not_bought() -> None:
+    found = plan(read(request("job", 2)), n1(), group("g", nodes=["n1"]))
+
+    assert bought(found) == {}
+    assert helped(found) == {"job": True}
+
+
+def test_claims_of_the_template_count_for_each_pod() -> None:
+    claim = make.pvc("data", storage_class="fast")
+
+    found = plan(read(request("job", 4), spec=WITH_DISK), CLASS, claim, group("g", slots={EBS: 2}))
+
+    assert bought(found) == {"g": 2}
+
+
+def test_pods_that_wait_go_before_room_that_is_asked_for() -> None:
+    found = plan(read(request("job", 2)), group("g", most=2), make.pod("web", cpu="4"))
+
+    assert bought(found) == {"g": 1}
+    assert helped(found) == {"job": False}
+
+
+def test_requests_and_gangs_are_counted_once_each() -> None:
+    found = plan(read(request("asked", 2)), group("g", most=5), members("job", 3))
+
+    assert bought(found) == {"g": 5}
+    assert helped(found) == {"asked": True, "job": True}
+
+
+# Checking capacity.
+
+
+@pytest.mark.parametrize(("taken", "there"), [(0, True), (1, False)])
+def test_capacity_is_checked_and_never_bought(taken: int, there: bool) -> None:
+    found = plan(read(request("job", 2, kind=CHECK_CAPACITY)), n1(taken), group("g", nodes=["n1"]))
+
+    assert helped(found) == {"job": there}
+    assert bought(found) == {}
+
+
+def test_of_two_requests_for_the_same_room_one_gets_it() -> None:
+    both = read(
+        request("first", 2, kind=CHECK_CAPACITY, age=5), request("second", 2, kind=CHECK_CAPACITY)
+    )
+
+    assert helped(plan(both, n1(), group("g", nodes=["n1"]))) == {"first": True, "second": False}
+
+
+# Bookings.
+
+
+def test_booked_room_is_left_to_its_pods() -> None:
+    booked = read(request("job", 2, kind=CHECK_CAPACITY, booked=60))
+
+    found = plan(booked, n1(), group("g", nodes=["n1"]), make.pod("web", cpu="4"))
+
+    assert bought(found) == {"g": 1}
+
+
+def test_pods_that_have_come_take_their_part_of_the_booking() -> None:
+    booked = read(request("job", 2, kind=CHECK_CAPACITY, booked=60), consumers=2)
+
+    found = plan(booked, n1(), group("g", nodes=["n1"]), make.pod("web", cpu="4"))
+
+    assert bought(found) == {}
+
+
+def test_nodes_on_their_way_for_a_booking_are_not_bought_again() -> None:
+    found = plan(read(request("job", 2, booked=60)), group("g", target=2))
+
+    assert bought(found) == {}
+    assert helped(found) == {"job": True}
+
+
+def test_a_booking_ends_after_its_time() -> None:
+    (found,) = read(request("job", 2, booked=601))
+
+    assert found.room is None
+    assert found.ending is not None
+    assert found.ending.type == "BookingExpired"
+
+
+# What is wrong is told.
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (
+            request("job", 1, template="gone"),
+            "podSets[0].podTemplateRef: there is no PodTemplate default/gone",
+        ),
+        (request("job", -1), "podSets[0].count: -1: expected 1 to 10000"),
+        (
+            request("job", 1, ValidUntilSeconds="soon"),
+            "parameters.ValidUntilSeconds: 'soon': expected a number of seconds",
+        ),
+        (request("job", 1, age=100, ValidUntilSeconds="60"), "no room was found within 60 s"),
+    ],
+    ids=["no template", "negative", "no number", "too late"],
+)
+def test_a_request_that_cannot_be_served_fails_with_the_reason(
+    bad: ProvisioningRequest, message: str
+) -> None:
+    found, good = read(bad, request("zz", 1))
+
+    assert found.ending is not None
+    assert (found.ending.type, found.ending.message) == ("Failed", message)
+    assert good.room is not None
+
+
+def test_a_class_of_somebody_else_is_left_alone() -> None:
+    assert read(request("job", 1, kind="queued.example.com")) == ()
