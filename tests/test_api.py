@@ -41,16 +41,17 @@ def two_nodes() -> list[KubeObject]:
     ]
 
 
+@pytest.mark.parametrize("page_of", ["docs/python-api.md", "docs/notebooks.md"])
 def test_the_documented_example_prints_what_the_documentation_says(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, page_of: str
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
-    page = Path("docs/python-api.md").read_text()
+    page = Path(page_of).read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "docs/python-api.md", "exec"), {})
+        exec(compile(code, page_of, "exec"), {})
     assert printed.getvalue() == shown
 
 
@@ -207,3 +208,32 @@ def test_slots_by_something_unknown_name_what_there_is() -> None:
     cluster = tonnage.Cluster(two_nodes())
     with pytest.raises(tonnage.InputError, match="'zzz': expected one of group, type, driver"):
         cluster.slots_by("zzz", now=0.0)  # type: ignore[arg-type]
+
+
+def test_slots_and_plans_turn_into_data_frames() -> None:
+    cluster = tonnage.load(EXAMPLE)
+    slots = cluster.slots().to_pandas()
+    assert list(slots.columns[:4]) == ["node", "driver", "state", "limit"]
+    assert slots[slots.free == 0].node.tolist() == ["aks-orders-1", "aks-orders-2"]
+    assert sorted(cluster.plan().to_pandas().group) == ["orders-2", "search-3"]
+
+
+def test_a_what_if_compares_two_plans() -> None:
+    found = tonnage.load(EXAMPLE).what_if(limits={"disk.csi.azure.com": 8})
+    assert {row["group"]: (row["before"], row["after"]) for row in found.records()} == {
+        "orders-2": (1, 0),
+        "search-3": (1, 1),
+    }
+    assert found.to_pandas().after.sum() == 1
+    assert not found.difference.equal
+
+
+def test_records_draw_themselves_and_escape_names() -> None:
+    nasty = "<script>x</script>"
+    objects: list[KubeObject] = [make.node(nasty), make.csinode(nasty, {DRIVER: 2})]
+    drawn = tonnage.Cluster(objects).slots()._repr_html_()
+    assert "<script>" not in drawn
+    assert "&lt;script&gt;" in drawn
+    cluster = tonnage.load(EXAMPLE)
+    assert "Buys 2 nodes" in cluster.plan()._repr_html_()
+    assert "What if" in cluster.what_if(max_sizes={"orders-2": 1})._repr_html_()

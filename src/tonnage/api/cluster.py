@@ -35,12 +35,12 @@ from tonnage.rules.pipeline import Verdict
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 if TYPE_CHECKING:
+    from tonnage.api.plans import PlanRecord, WhatIfResult
     from tonnage.consolidation.plan import ConsolidationPlan
     from tonnage.consolidation.state import ConsolidationState
     from tonnage.scaledown.plan import ScaleDownPlan
     from tonnage.scaledown.state import ScaleDownState
     from tonnage.scaleup.decision import Decision
-    from tonnage.scaleup.plan import Plan
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
@@ -266,13 +266,39 @@ class Cluster:
 
     def plan(
         self, options: Mapping[str, object] | None = None, *, now: float | None = None
-    ) -> "Plan":
+    ) -> "PlanRecord":
         """What to buy for the pods that wait, with NodeGroups among the objects.
 
         `options` go before those of the cluster. `now`, in seconds since 1970, decides what is
         young; without it, it is the present.
         """
-        return self.decide(options, now=now).plan
+        from tonnage.api import plans
+
+        return plans.of(self.decide(options, now=now))
+
+    def what_if(
+        self,
+        *,
+        limits: Mapping[str, int] | None = None,
+        max_sizes: Mapping[str, int] | None = None,
+        replicas: Mapping[str, int] | None = None,
+        now: float | None = None,
+    ) -> "WhatIfResult":
+        """The plan if drivers had other attach limits, groups other largest sizes, workloads other
+        numbers of replicas; a workload is named by one of its pods, `namespace/name`.
+        """
+        from tonnage.api import plans, what_if
+        from tonnage.scaleup import plan_diff
+
+        made = self.decide(now=now)
+        what = what_if.of(limits, max_sizes, replicas)
+        supposed = what_if.suppose(made.inputs, self._objects, what)
+        return plans.WhatIfResult(
+            plan=plans.of(supposed.decision),
+            before=plans.of(made),
+            difference=plan_diff.compare(made.plan, supposed.decision.plan),
+            notes=supposed.notes,
+        )
 
     def decide(
         self,

@@ -5,14 +5,19 @@ unknown (the driver is in use on a node that does not list it).
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from tonnage.api import notebook
 from tonnage.objects import limit_keys
 from tonnage.objects.volumes import VolumeProblem, VolumeUse
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import NOWHERE, NodeRecord, Snapshot
+
+if TYPE_CHECKING:
+    import pandas
 
 State: TypeAlias = Literal["limited", "unlimited", "unknown"]
 
@@ -64,6 +69,40 @@ class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
     totals: tuple[DriverTotal, ...]
     without_csinode: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def records(self) -> list[dict[str, Any]]:
+        """A row for each node and driver."""
+        return [
+            {
+                "node": one.node,
+                "driver": one.driver,
+                "state": one.state,
+                "limit": one.limit,
+                "used": one.used,
+                "held": one.held,
+                "free": one.free,
+                "over": one.over,
+            }
+            for one in self.slots
+        ]
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The same as a DataFrame; needs the extra `pandas`."""
+        return notebook.to_pandas(self)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                escape(one.node),
+                escape(one.driver),
+                notebook.bar({"taken": one.used, "held": one.held}, one.limit),
+                f"{one.used + one.held} of {one.state if one.limit is None else one.limit}",
+            )
+            for one in self.slots
+        ]
+        legend = notebook.legend({"taken": "used", "held": "held", "free": "free"})
+        head = ("node", "driver", "slots", "taken")
+        return notebook.table(head, rows, title="Attach slots") + legend
 
     def only(self, *, nodes: Iterable[str] = (), drivers: Iterable[str] = ()) -> "SlotReport":
         """The part about some nodes or drivers, with totals over that part."""

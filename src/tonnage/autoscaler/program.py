@@ -4,7 +4,7 @@ import gc
 import logging
 import random
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -288,8 +288,12 @@ async def start(
     clock: Clock,
     rng: random.Random,
     new_id: Callable[[], str],
+    beside: Callable[[AutoscalerProgram], AbstractAsyncContextManager[object]] | None = None,
 ) -> None:
-    """Find out whom we talk to, then run until cancelled."""
+    """Find out whom we talk to, then run until cancelled.
+
+    `beside` is given the program before it begins, and lasts as long.
+    """
     version = config.current.kubernetes_version or await connections.server_version(
         client, clock=clock, patient=not settings.once
     )
@@ -305,7 +309,8 @@ async def start(
         new_id=new_id,
         worker=workers.in_thread,
     )
-    await program.run()
+    async with beside(program) if beside is not None else nullcontext():
+        await program.run()
 
 
 def features_of(config: AutoscalerConfig, server_version: str) -> Features:

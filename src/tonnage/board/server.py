@@ -13,11 +13,15 @@ from typing import Any, TypeAlias
 import msgspec
 from aiohttp import web
 
-from tonnage.board import assets
+from tonnage.autoscaler.program import AutoscalerProgram
+from tonnage.board import assets, sources
+from tonnage.board.answers import BoardAnswers
 from tonnage.board.feed import Feed
+from tonnage.board.page_state import StateReader
+from tonnage.board.sources import FollowedAutoscaler
 from tonnage.clock import Clock, SystemClock
 from tonnage.errors import InputError
-from tonnage.service import addresses
+from tonnage.service import addresses, lifecycle
 from tonnage.service.certificates import Certificates
 from tonnage.service.http_questions import HttpQuestions, Reply
 from tonnage.service.listener import ConnectionLimits, Handler, Listener, certificate_of
@@ -52,9 +56,8 @@ class BoardServer:
         clock: Clock | None = None,
         option: str = "--address",
     ) -> None:
+        check(address, certificates, option=option)
         loopback = addresses.is_loopback(address)
-        if not loopback and (certificates is None or not certificates.clients_are_checked):
-            raise InputError(LOOPBACK_ONLY.format(option=option, address=address))
         self._feed = feed
         self._certificates = certificates
         self._clock = clock or SystemClock()
@@ -177,6 +180,41 @@ def _question(answer: Answer) -> Callable[[bytes], Awaitable[Reply]]:
         return Reply(msgspec.json.encode(await answer(question), enc_hook=str))
 
     return asked
+
+
+def check(address: str, certificates: Certificates | None, *, option: str) -> None:
+    """Refuse an address that others reach, unless they have to show who they are."""
+    checked = certificates is not None and certificates.clients_are_checked
+    if not checked and not addresses.is_loopback(address):
+        raise InputError(LOOPBACK_ONLY.format(option=option, address=address))
+
+
+@asynccontextmanager
+async def beside_autoscaler(
+    program: AutoscalerProgram,
+    address: str,
+    *,
+    title: str,
+    clock: Clock,
+    certificates: Certificates | None,
+) -> AsyncIterator["BoardServer"]:
+    """The board of an autoscaler that runs in this process, for the length of the block."""
+    reader = StateReader(
+        title=title, mode="live", decides=True, asked_at_once=sources.ASKED_AT_ONCE
+    )
+    feed = Feed(reader)
+    followed = FollowedAutoscaler(feed, lambda: program, clock=clock)
+    answers = BoardAnswers(feed, objects=followed.objects, busy=followed.busy)
+    server = BoardServer(
+        address,
+        feed,
+        answers=answers.by_name(),
+        certificates=certificates,
+        clock=clock,
+        option="--board-address",
+    )
+    async with server.listening(), lifecycle.beside(followed.run()):
+        yield server
 
 
 @web.middleware

@@ -31,6 +31,10 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.board:board",
             "Show a cluster live on one page, in a browser.",
         ),
+        "top": LazyCommand(
+            "tonnage.cli.top:top",
+            "Show nodes by what is fullest, live in a terminal.",
+        ),
         "explain": LazyCommand(
             "tonnage.cli.explain:explain",
             "Say where each pending pod fits, and why not elsewhere.",

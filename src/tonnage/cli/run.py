@@ -1,10 +1,11 @@
 """`tonnage run`: the autoscaler on a live cluster."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import run_providers, services, upstream_flags
+from tonnage.cli import board_certificates, run_providers, services, upstream_flags
 from tonnage.cli.capacity_templates import BesideTheLoop, compatibility_option, label_option
 from tonnage.cli.cluster_source import gates_of
 from tonnage.cli.run_providers import ProviderOptions
@@ -12,10 +13,14 @@ from tonnage.cli.upstream_flags import UpstreamFlags
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from tonnage.autoscaler.config import AutoscalerConfig
-    from tonnage.autoscaler.program import AutoscalerSettings
+    from tonnage.autoscaler.program import AutoscalerProgram, AutoscalerSettings
     from tonnage.autoscaler.world import ClusterView
+    from tonnage.clock import Clock
     from tonnage.providers.protocol import Provider
+    from tonnage.service.certificates import Certificates
     from tonnage.service.config_file import ConfigFile
     from tonnage.service.connections import Connection
 
@@ -87,6 +92,13 @@ def _sizes(
 @services.namespace_option("Where lease, status and state are kept.")
 @services.address_option(":8085")
 @services.debug_address_option("decisions, for tonnage why, and the snapshot are")
+@click.option(
+    "--board-address",
+    type=services.Address(),
+    help="Where the board is served, such as 127.0.0.1:8087; anywhere but on loopback with the "
+    "certificates below.  [default: nowhere]",
+)
+@board_certificates.options("--board-")
 @click.option("--dry-run", is_flag=True, help="Decide and report, and change nothing at all.")
 @click.option("--once", is_flag=True, help="Look and decide once, and end.")
 @services.leader_options("cluster-autoscaler")
@@ -145,6 +157,8 @@ def run(
     manages_itself: bool,
     discovery: tuple[str, ...],
     nodes: dict[str, tuple[int, int]],
+    board_address: str | None,
+    certificates: "Certificates | None",
     dry_run: bool,
     once: bool,
     expander: str | None,
@@ -201,6 +215,10 @@ def run(
     make = run_providers.chosen(wanted, dry_run=dry_run)
     if capacity_template and once:
         raise InputError("--enable-capacity-template publishes for as long as it runs: not --once")
+    if board_address and once:
+        raise InputError("--board-address serves for as long as it runs: not --once")
+    if certificates is not None and not board_address:
+        raise InputError("--board-tls-cert-file: expected --board-address beside it")
     if compatibility != "none" and not capacity_template:
         raise InputError(
             "--compatibility is about published capacity: expected --enable-capacity-template too"
@@ -216,7 +234,34 @@ def run(
         once=once,
     )
     templates = BesideTheLoop(service, group_labels, compatibility) if capacity_template else None
-    service.run(lambda cluster: _run(cluster, settings, config, make, templates), read_only=dry_run)
+    board = _Board(board_address, certificates) if board_address else None
+    service.run(
+        lambda cluster: _run(cluster, settings, config, make, templates, board), read_only=dry_run
+    )
+
+
+class _Board:
+    """Where the board of this autoscaler is served, and with which certificates."""
+
+    def __init__(self, address: str, certificates: "Certificates | None") -> None:
+        from tonnage.board.server import check
+
+        check(address, certificates, option="--board-address")
+        self._address = address
+        self._certificates = certificates
+
+    def beside(
+        self, program: "AutoscalerProgram", *, clock: "Clock"
+    ) -> "AbstractAsyncContextManager[object]":
+        from tonnage.board import server
+
+        return server.beside_autoscaler(
+            program,
+            self._address,
+            title="Tonnage",
+            clock=clock,
+            certificates=self._certificates,
+        )
 
 
 def _given(**settings: object) -> dict[str, object]:
@@ -229,6 +274,7 @@ async def _run(
     config: "ConfigFile[AutoscalerConfig]",
     make: run_providers.Maker,
     templates: BesideTheLoop | None,
+    board: _Board | None,
 ) -> None:
     from contextlib import AsyncExitStack
 
@@ -263,4 +309,5 @@ async def _run(
                 clock=clock,
                 rng=rng,
                 new_id=services.new_id,
+                beside=partial(board.beside, clock=clock) if board is not None else None,
             )

@@ -114,6 +114,11 @@ details .scroll { margin-top: 10px; }
 """
 
 
+def colour(name: str) -> str:
+    """A colour by the name of its class, for light pages."""
+    return _COLOURS[name][0]
+
+
 def shared() -> str:
     """What report and board have in common, with one class for each colour of a legend."""
     light = " ".join(f"--{name}: {colour};" for name, (colour, _) in _COLOURS.items())
