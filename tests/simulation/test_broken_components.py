@@ -11,11 +11,23 @@ from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
 from tonnage.embedded.cloud import SimulatedCloud
 from tonnage.groups.registry import Observation, Registry
 from tonnage.rules import node_volume_limits
+from tonnage.rules.causes import Cause
+from tonnage.rules.framework import SKIP, Code, Rejection
+from tonnage.rules.inter_pod_affinity import InterPodAffinity
+from tonnage.rules.pod_topology_spread import PodTopologySpread
 from tonnage.scheduler.claim_space import ClaimSpace
 from tonnage.scheduler.queue import SchedulingQueue
 from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.simulation import explorer, random_scenarios
-from tonnage.simulation.checks import bindings, bounds, disks, pending_pods, purchases, repeats
+from tonnage.simulation.checks import (
+    bindings,
+    bounds,
+    disks,
+    pending_pods,
+    placements,
+    purchases,
+    repeats,
+)
 from tonnage.simulation.recorded_cloud import RecordedCloud
 from tonnage.snapshot.reservations import Reservations
 
@@ -45,12 +57,32 @@ def test_a_scheduler_that_does_not_count_volumes_in_flight(monkeypatch: Patch) -
 
 def test_a_scheduler_that_ignores_the_opt_in(monkeypatch: Patch) -> None:
     monkeypatch.setattr(node_volume_limits, "missing_drivers", lambda _ask: {})
-    assert is_found(bindings.SENT_ASTRAY, (1, 2, 3))
+    assert is_found(bindings.SENT_ASTRAY, (6,))
 
 
 def test_a_scheduler_that_forgets_what_it_gave_of_a_disk(monkeypatch: Patch) -> None:
     monkeypatch.setattr(ClaimSpace, "give", lambda _self, _claim, _node, **_moment: None)
     assert is_found(disks.PLEDGED_BEYOND, (2, 5))
+
+
+def test_a_scheduler_that_knows_nothing_of_spread(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(PodTopologySpread, "pre_filter", lambda _self, _ask: SKIP)
+    assert is_found(placements.AGAINST_ITS_WISHES, (59,))
+
+
+def test_a_scheduler_that_knows_nothing_of_affinity(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(InterPodAffinity, "pre_filter", lambda _self, _ask: SKIP)
+    assert is_found(placements.AGAINST_ITS_WISHES, (20,))
+
+
+def test_a_scheduler_that_refuses_whoever_wants_to_be_spread(monkeypatch: Patch) -> None:
+    refusal = Rejection(Code.UNSCHEDULABLE, Cause.SPREAD_SKEW)
+    monkeypatch.setattr(
+        PodTopologySpread,
+        "pre_filter",
+        lambda _self, ask: refusal if ask.pod_class.spread else SKIP,
+    )
+    assert is_found(placements.HAS_A_PLACE, (29,))
 
 
 def test_a_scheduler_that_is_not_woken_by_a_cure(monkeypatch: Patch) -> None:
@@ -76,7 +108,7 @@ def test_an_autoscaler_that_forgets_nodes_on_their_way(monkeypatch: Patch) -> No
 
 def test_an_autoscaler_that_takes_promised_slots_for_free(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Reservations, "place", lambda _self, _snapshot: None)
-    assert is_found(repeats.BY_HALVES, (1, 6))
+    assert is_found(repeats.BY_HALVES, (11,))
 
 
 def test_an_autoscaler_that_buys_one_node_too_many(monkeypatch: Patch) -> None:

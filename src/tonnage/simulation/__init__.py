@@ -16,6 +16,7 @@ checks            the rules that must hold after every change
 invariants        all of them, looking on
 random_scenarios  clusters and trouble made by chance
 random_disks      local disks laid over them
+random_spread     pods that keep together or apart laid over them
 random_removals   scale-down laid over them
 random_headroom   slots to be kept free laid over them
 explorer          many seeds of these, and the invariants

@@ -13,6 +13,7 @@ from tonnage.simulation import (
     random_headroom,
     random_removals,
     random_scenarios,
+    random_spread,
     runner,
 )
 from tonnage.simulation.ensemble import Ensemble
@@ -50,6 +51,8 @@ def scenario(seed: int, *, scale_down: bool | None = None) -> Simulation:
         made = random_removals.with_removals(made)
     if random_headroom.is_chosen(seed):
         made = random_headroom.with_headroom(made)
+    else:
+        made = random_spread.with_spread(made)
     return random_scenarios.aged(made) if random.Random(f"age {seed}").random() < 0.5 else made
 
 

@@ -31,6 +31,7 @@ from tonnage.simulation.checks.disks import DiskCheck
 from tonnage.simulation.checks.findings import Findings, Violation
 from tonnage.simulation.checks.kept_room import KeptRoomCheck
 from tonnage.simulation.checks.pending_pods import PendingPodCheck
+from tonnage.simulation.checks.placements import NOT_COUNTED, PlacementCheck
 from tonnage.simulation.checks.places import PlaceCheck
 from tonnage.simulation.checks.purchases import PurchaseCheck
 from tonnage.simulation.checks.removals import Removals
@@ -74,6 +75,7 @@ class Invariants:
         self._disks = DiskCheck(accounts, store, findings)
         places = PlaceCheck(ensemble, groups, self._disks, coming_within=coming_within)
         self._bindings = BindingCheck(accounts, store, findings, assumed=self._assumed)
+        self.placements = PlacementCheck(accounts, store, findings, assumed=self._assumed)
         self._bounds = BoundsCheck(cloud, groups, findings)
         self._repeats = RepeatCheck(
             places, cloud, groups, findings, now=lambda: accounts.now, behind=self._is_behind
@@ -125,10 +127,14 @@ class Invariants:
         """When trouble is long over: whoever has a place is there, whoever could have one too."""
         self._bounds.check()
         self._waiting.at_the_end(settled=self._settled)
+        self.placements.at_the_end()
         self.removals.at_the_end()
         self._kept_room.at_the_end(now=self._ensemble.accounts.now, settled=self._settled)
 
     def _before_increase(self, group: str, delta: int) -> None:
+        if self.placements.waiting:
+            self._findings.excuse(NOT_COUNTED)
+            return
         self._purchases.check(group, delta)
         if not self._kept:
             wishes = self._places.wishes()
@@ -143,6 +149,7 @@ class Invariants:
         kind = collection.kind.plural
         self._disks.changed(kind, occurrence)
         self._bindings.changed(kind, occurrence)
+        self.placements.changed(kind, occurrence)
         self._repeats.changed(kind, occurrence)
         self._deletions.changed(kind, occurrence)
         self.removals.changed(kind, occurrence)

@@ -3,7 +3,8 @@
 findings      what was broken, and what could not be helped
 places        who waits, where there is a place, and whether that is certain
 bindings      nodes within their limits, pods where their drivers are
-disks         no disk pledged beyond its size
+disks         no disk given away beyond its size
+placements    pods that keep together or apart where they may be
 bounds        groups between minimum and maximum
 deletions     no healthy node deleted
 removals      nodes given back without harm to budgets, replicas, volumes and zones

@@ -141,7 +141,7 @@ class PlaceCheck:
         self._clock = ensemble.clock
 
     def wishes(self) -> list[PodDemand]:
-        """All pods that wait for a node."""
+        """All pods that wait for a node and that counting does for."""
         return [self._wish(pod) for pod in self._waiting()]
 
     def now(self, *, but: str = "") -> Iterator[NodeRoom]:
@@ -278,7 +278,8 @@ class PlaceCheck:
                 namespace, _, name = key.partition("/")
                 pod = self._pods.get(namespace, name)
                 assert pod is not None
-                yield pod
+                if not has_wishes(pod):
+                    yield pod
 
     def _wish(self, pod: Stored) -> PodDemand:
         needs: Counter[str] = Counter()
@@ -320,6 +321,12 @@ def _matches(term: dict[str, Any], labels: Labels) -> bool:
     expressions = term.get("matchExpressions") or ()
     assert all(expression["operator"] == "In" for expression in expressions)
     return all(labels.get(expression["key"]) in expression["values"] for expression in expressions)
+
+
+def has_wishes(pod: Stored) -> bool:
+    """Whether other pods have a say in where the pod may be: then counting is not enough."""
+    spec = pod.tree["spec"]
+    return bool(spec.get("affinity") or spec.get("topologySpreadConstraints"))
 
 
 def takes_pods(node: Stored) -> bool:
