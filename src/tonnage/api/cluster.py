@@ -36,6 +36,7 @@ from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 if TYPE_CHECKING:
     from tonnage.api.plans import PlanRecord, WhatIfResult
+    from tonnage.api.right_size import InstancePrice, SizeAdvice
     from tonnage.consolidation.plan import ConsolidationPlan
     from tonnage.consolidation.state import ConsolidationState
     from tonnage.scaledown.plan import ScaleDownPlan
@@ -430,6 +431,15 @@ class Cluster:
     def slots(self) -> slots.SlotReport:
         """The attach slots of every node and driver."""
         return slots.report(self._snapshot)
+
+    def right_size(
+        self, prices: "Sequence[InstancePrice]", *, now: float, seconds: float = 5.0
+    ) -> "SizeAdvice":
+        """Which instance types would carry the cluster cheaper, given its volumes."""
+        from tonnage.api import right_size
+
+        inputs = Inputs.of_cluster(self._state, options=Options(), features=self.features, now=now)
+        return right_size.advise(inputs, prices, seconds=seconds)
 
     def slots_by(
         self, by: stranded_capacity.By, *, now: float

@@ -47,6 +47,10 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.plan:plan",
             "Say which node groups to grow for the pending pods.",
         ),
+        "advise": LazyCommand(
+            "tonnage.cli.advise:advise",
+            "Say which instance types would carry a cluster cheaper.",
+        ),
         "groups": LazyCommand(
             "tonnage.cli.groups:groups",
             "Say which node groups a cluster has.",

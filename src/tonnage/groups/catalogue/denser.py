@@ -124,3 +124,30 @@ def _gce(instance_type: str) -> _Shape | None:
         return None
     kin = found["family"], found["kind"]
     return _Shape(kin, found["family"], 0, int(found["cpus"]))
+
+
+def size_of(instance_type: str) -> tuple[int, int] | None:
+    """CPUs and GiB of memory, where the name of a type tells both."""
+    for read, memory in ((_aws, _AWS_MEMORY), (_azure, _AZURE_MEMORY), (_gce, _GCE_MEMORY)):
+        shape = read(instance_type)
+        if shape is not None:
+            kind = shape.kin[1] if read is _gce else shape.kin[0]
+            of_cpu = memory.get(kind)
+            return None if of_cpu is None else (shape.cpus, shape.cpus * of_cpu)
+    return None
+
+
+def kind_of(instance_type: str) -> tuple[str, str] | None:
+    """The cloud and the processor architecture that the name of a type tells."""
+    aws = _aws(instance_type)
+    if aws is not None:
+        return "aws", aws.kin[1]
+    if _azure(instance_type) is not None:
+        return "azure", "amd64"
+    return ("gce", "amd64") if _gce(instance_type) is not None else None
+
+
+_AWS_MEMORY = {"c": 2, "m": 4, "r": 8}
+_AZURE_MEMORY = {"F": 2, "D": 4, "E": 8}
+_GCE_MEMORY = {"standard": 4, "highmem": 8}
+"""GiB of memory beside each CPU, by series or kind."""

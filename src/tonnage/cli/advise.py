@@ -1,0 +1,193 @@
+"""`tonnage advise`: which instance types would carry the cluster cheaper, given its volumes."""
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from tonnage.cli import cluster_source, console, durations
+from tonnage.errors import InputError
+
+if TYPE_CHECKING:
+    from tonnage.api import Cluster
+    from tonnage.api.right_size import InstancePrice, SizeAdvice
+    from tonnage.api.stranded_capacity import StrandingReport
+
+_SHOWN = 15
+
+
+@click.command()
+@cluster_source.takes_cluster
+@click.option(
+    "--prices",
+    metavar="FILE",
+    help="Prices an hour by instance type, as YAML or JSON: m6i.large: 0.096.  [default: those of "
+    "the node groups, and a small table of EC2 list prices]",
+)
+@click.option(
+    "--seconds",
+    type=durations.Duration(),
+    default=5.0,
+    show_default=True,
+    help="How long to look for the best mix of types.",
+)
+@console.output_option
+def advise(cluster: "Cluster", prices: str | None, seconds: float, form: console.Format) -> None:
+    """Say which instance types would carry the cluster cheaper, given its volumes.
+
+    All pods but those of DaemonSets are packed anew on nodes of each type alone, and on the best
+    mix. Rules between pods are left aside: it is a direction, not a plan.
+
+    \b
+    Examples:
+      tonnage advise -f cluster/
+      tonnage advise --context production --prices prices.yaml
+      tonnage advise -f cluster.json -o json
+    """
+    now = time.time()
+    found = cluster.right_size(_prices(cluster, prices), now=now, seconds=seconds)
+    stranded = cluster.slots_by("group", now=now)
+    if form in ("json", "yaml"):
+        _print_document(found, stranded, form)
+    else:
+        _print_tables(found, stranded, wide=form == "wide")
+    for warning in found.warnings:
+        console.warn(warning)
+
+
+def _prices(cluster: "Cluster", path: str | None) -> "list[InstancePrice]":
+    from tonnage.api.right_size import InstancePrice
+    from tonnage.objects.labels import INSTANCE_TYPE
+
+    found: dict[str, InstancePrice] = {}
+
+    def add(name: str, price: float, source: str) -> None:
+        found.setdefault(name, InstancePrice(instance_type=name, price=price, source=source))
+
+    if path is not None:
+        for name, price in _read(path).items():
+            add(name, price, "file")
+        return list(found.values())
+    inputs = cluster.inputs(now=time.time())
+    for group in inputs.groups:
+        labels = [node.metadata.labels for name in group.nodes if (node := inputs.nodes.get(name))]
+        if group.provider_template is not None:
+            labels.insert(0, group.provider_template.node.metadata.labels)
+        types = [one[INSTANCE_TYPE] for one in labels if INSTANCE_TYPE in one]
+        if types and group.price_per_hour is not None:
+            add(types[0], group.price_per_hour, "group")
+        for problem in group.problems:
+            console.warn(problem)
+    from tonnage.providers.aws import prices
+
+    table = prices.bundled()
+    for name, price in table.prices.items():
+        add(name, price, f"EC2 list, {table.region}, {table.date}")
+    return list(found.values())
+
+
+def _read(path: str) -> dict[str, float]:
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = yaml.safe_load(file)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict) or not content:
+        raise InputError(f"{path}: expected prices by instance type, such as m6i.large: 0.096")
+    prices: dict[str, float] = {}
+    for name, price in content.items():
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 1e9:
+            raise InputError(
+                f"{path}: {name}: {price!r}: expected a price an hour above 0, without a currency"
+            )
+        prices[str(name)] = float(price)
+    return prices
+
+
+def _print_document(found: "SizeAdvice", stranded: "StrandingReport", form: console.Format) -> None:
+    import msgspec
+
+    fields = msgspec.to_builtins(found)
+    camel = {
+        "pods": fields["pods"],
+        "nodesNow": fields["nodes_now"],
+        "costNow": fields["cost_now"],
+        "types": [
+            {
+                "instanceType": one.instance_type,
+                "price": one.price,
+                "source": one.source,
+                "cpus": one.cpus,
+                "memoryGiB": one.memory_gib,
+                "slots": one.slots,
+                "pricePerSlot": one.price_per_slot,
+                "nodes": one.nodes,
+                "cost": one.cost,
+                "leftOut": one.left_out,
+            }
+            for one in found.types
+        ],
+        "mix": found.mix,
+        "mixCost": found.mix_cost,
+        "bound": found.bound,
+        "stranded": [
+            {
+                "group": one.name,
+                "driver": one.total.driver,
+                "cpuMilli": one.stranded_cpu,
+                "memory": one.stranded_memory,
+            }
+            for one in stranded.shares
+        ],
+        "warnings": list(found.warnings),
+    }
+    console.print_document("SizeAdvice", form=form, **camel)
+
+
+def _print_tables(found: "SizeAdvice", stranded: "StrandingReport", *, wide: bool) -> None:
+    from tonnage.cli.plan_table import money
+
+    now = f" for {money(found.cost_now)} an hour" if found.cost_now is not None else ""
+    console.echo(f"{found.pods:,} pods, today on {found.nodes_now:,} nodes{now}.")
+    if found.types:
+        rows = [
+            [
+                one.instance_type,
+                money(one.price),
+                "-" if one.slots is None else str(one.slots),
+                "-" if one.price_per_slot is None else money(one.price_per_slot),
+                f"{one.nodes:,}",
+                money(one.cost),
+                str(one.left_out) if one.left_out else "-",
+            ]
+            for one in (found.types if wide else found.types[:_SHOWN])
+        ]
+        console.echo()
+        console.print_table(
+            ["TYPE", "PRICE/H", "SLOTS", "PER SLOT", "NODES", "COST/H", "LEFT OUT"], rows
+        )
+        mix = ", ".join(f"{count} {name}" for name, count in found.mix.items())
+        console.echo()
+        console.echo(
+            f"The best mix found: {mix}, for {money(found.mix_cost)} an hour; none costs less than"
+            f" {money(found.bound)}."
+        )
+    lost = [one for one in stranded.shares if one.stranded_cpu or one.stranded_memory]
+    if lost:
+        console.echo()
+        console.print_table(
+            ["GROUP", "DRIVER", "STRANDED CPU", "STRANDED MEMORY"],
+            [
+                [
+                    one.name,
+                    one.total.driver,
+                    f"{one.stranded_cpu / 1000:g}",
+                    f"{one.stranded_memory / 2**30:.1f}Gi",
+                ]
+                for one in lost
+            ],
+        )

@@ -1,0 +1,97 @@
+"""`tonnage advise`: types compared by cost and slots, prices from groups, file and table."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from tonnage.cli.app import program
+
+CLUSTER = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    name: n1
+    labels: {node.kubernetes.io/instance-type: m5.large, kubernetes.io/arch: amd64}
+  status:
+    capacity: {cpu: "2", memory: 8Gi, pods: 110}
+    allocatable: {cpu: 1900m, memory: 7Gi, pods: 110}
+- apiVersion: storage.k8s.io/v1
+  kind: CSINode
+  metadata: {name: n1}
+  spec: {drivers: [{name: ebs.csi.aws.com, nodeID: n1, allocatable: {count: 25}}]}
+- apiVersion: storage.k8s.io/v1
+  kind: StorageClass
+  metadata: {name: fast}
+  provisioner: ebs.csi.aws.com
+  volumeBindingMode: WaitForFirstConsumer
+"""
+POD = """
+- apiVersion: v1
+  kind: PersistentVolumeClaim
+  metadata: {{name: c{n}, namespace: default}}
+  spec:
+    storageClassName: fast
+    accessModes: [ReadWriteOnce]
+    resources: {{requests: {{storage: 1Gi}}}}
+  status: {{phase: Pending}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {{name: p{n}, namespace: default}}
+  spec:
+    containers: [{{name: a, image: x, resources: {{requests: {{cpu: 100m, memory: 100Mi}}}}}}]
+    volumes: [{{name: d, persistentVolumeClaim: {{claimName: c{n}}}}}]
+"""
+
+
+def run(tmp_path: Path, *options: str, pods: int = 60) -> Result:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER + "".join(POD.format(n=n) for n in range(pods)))
+    return CliRunner().invoke(program, ["advise", "-f", str(file), "--seconds", "1", *options])
+
+
+def prices(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "prices.yaml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_types_are_compared_by_what_the_slots_make_them_cost(tmp_path):
+    given = prices(tmp_path, "m5.large: 0.1\nm5.4xlarge: 0.5\n")
+    found = json.loads(run(tmp_path, "--prices", given, "-o", "json").stdout)
+    assert (found["kind"], found["pods"], found["costNow"]) == ("SizeAdvice", 60, 0.1)
+    large = found["types"][0]
+    assert large["instanceType"] == "m5.large"
+    # 60 volumes on nodes with room for 18 pods of CPU: memory and slots are not what binds.
+    assert large["nodes"] == 4
+    assert large["pricePerSlot"] == round(0.1 / large["slots"], 6)
+    assert found["mixCost"] >= found["bound"] > 0
+
+
+def test_the_table_names_the_best_mix(tmp_path):
+    given = prices(tmp_path, "m5.large: 0.1\n")
+    result = run(tmp_path, "--prices", given)
+    assert result.exit_code == 0
+    assert "60 pods, today on 1 nodes for 0.1 an hour." in result.stdout
+    assert "The best mix found: 4 m5.large, for 0.4 an hour" in result.stdout
+
+
+def test_types_of_other_clouds_and_processors_are_not_offered(tmp_path):
+    given = prices(tmp_path, "m5.large: 0.1\nm6g.large: 0.01\nStandard_D4s_v5: 0.01\n")
+    found = json.loads(run(tmp_path, "--prices", given, "-o", "json").stdout)
+    assert [one["instanceType"] for one in found["types"]] == ["m5.large"]
+
+
+def test_without_a_file_the_table_of_list_prices_is_used(tmp_path):
+    found = json.loads(run(tmp_path, "-o", "json", pods=1).stdout)
+    assert {one["source"].partition(",")[0] for one in found["types"]} == {"EC2 list"}
+
+
+def test_a_price_that_is_none_is_one_clear_error(tmp_path):
+    for text in ("m5.large: 0", "m5.large: -1", "m5.large: 0.1 EUR", "[]"):
+        result = run(tmp_path, "--prices", prices(tmp_path, text), pods=1)
+        assert result.exit_code == 2
+        assert "prices.yaml" in result.output
