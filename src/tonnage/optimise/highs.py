@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 INFINITY = float("inf")
 
-MISSING = "no solver is installed: it comes with the extra optimise (pip install tonnage[optimise])"
+MISSING = "no solver is installed: it comes with the extra optimise (tonnage[optimise])"
 
 
 class Solved(NamedTuple):
