@@ -33,6 +33,8 @@ class SeedOutcome(NamedTuple):
     changes: int
     removed: int = 0
     evicted: int = 0
+    killed: int = 0
+    """How often the autoscaler was killed in the middle of a removal."""
 
 
 def explore(seeds: Iterable[int]) -> Iterator[SeedOutcome]:
@@ -64,10 +66,11 @@ def explored_with_scale_down(seed: int) -> SeedOutcome:
 def explored(seed: int, *, scale_down: bool | None = None) -> SeedOutcome:
     """Play one seed to its end."""
     found: list[Invariants] = []
+    killers: list[random_removals.Killer] = []
 
     def listen(ensemble: Ensemble) -> None:
         if ensemble.simulation.spec.options.get("scaleDownEnabled"):
-            random_removals.Killer(ensemble)
+            killers.append(random_removals.Killer(ensemble))
         found.append(Invariants(ensemble, coming_within=COMING_WITHIN, settled=SETTLED))
 
     ensemble = runner.played(scenario(seed, scale_down=scale_down), prepare=listen)
@@ -80,4 +83,5 @@ def explored(seed: int, *, scale_down: bool | None = None) -> SeedOutcome:
         ensemble.accounts.changes,
         invariants.removals.removed,
         invariants.removals.evicted,
+        sum(killer.killed for killer in killers),
     )

@@ -74,11 +74,13 @@ class Killer:
         self._marked: set[str] = set()
         self.kills: list[float] = []
         """When it is to be killed."""
+        self.killed = 0
         ensemble.accounts.listeners.append(self._changed)
 
     def _changed(self, collection: Collection, occurrence: Occurrence) -> None:
         if self.kills and self.kills[0] <= self._ensemble.accounts.now:
             self.kills.pop(0)
+            self.killed += 1
             self._ensemble.mark("the autoscaler is killed in the middle of a removal")
             self._ensemble.restart("autoscaler")
         if collection.kind.plural != "nodes" or occurrence.after is None:

@@ -42,6 +42,8 @@ class Decider:
         self._worker = worker
         self._moving = moving
         self._cache = DecisionCache()
+        # A node that is looked at as if it were not marked is another one to all that is kept.
+        self._cache_of_objections = DecisionCache()
         self._last: tuple[Assessment, ScaleDownState, AutoscalerConfig] | None = None
 
     async def decide(
@@ -107,7 +109,7 @@ class Decider:
                     snapshot.put_node(taints.unmarked(unmarked))
                 return decision.decide(
                     inputs,
-                    cache=self._cache,
+                    cache=self._cache if unmarked is None else self._cache_of_objections,
                     out_of_time=lambda: self._clock.monotonic() >= end,
                 )
 
