@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tonnage.api import notebook
+from tonnage.objects.phrases import counted
 from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.plan import Plan
 from tonnage.scaleup.plan_diff import PlanDiff
@@ -49,9 +50,9 @@ class PlanRecord(Plan, frozen=True, kw_only=True, omit_defaults=False):
         ]
         nodes = sum(one.delta for one in self.scale_ups)
         title = (
-            f"Buys {nodes:,} nodes, no fewer than {self.bounds.nodes:,} would do; "
-            f"{len(self.all_on_existing):,} pods fit on nodes there are, "
-            f"{len(self.not_helped):,} are left out"
+            f"Buys {counted(nodes, 'node')}, no fewer than {self.bounds.nodes:,} would do; "
+            f"{counted(len(self.all_on_existing))} on nodes there are, "
+            f"{counted(len(self.not_helped))} left out"
         )
         return notebook.table(("group", "nodes", "", "pods", "fullest of"), rows, title=title)
 
@@ -90,7 +91,9 @@ class WhatIfResult(msgspec.Struct, frozen=True, kw_only=True):
             )
             for row in self.records()
         ]
-        left = f"{len(self.before.not_helped):,} pods left out, then {len(self.plan.not_helped):,}"
+        left = (
+            f"{counted(len(self.before.not_helped))} left out, then {len(self.plan.not_helped):,}"
+        )
         return notebook.table(("group", "now", "", "then", ""), rows, title=f"What if: {left}")
 
 
