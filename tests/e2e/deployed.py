@@ -89,6 +89,13 @@ def allowing_headroom(cluster: ControlPlane) -> Iterator[None]:
 
 
 @contextmanager
+def allowing_provisioning_requests(cluster: ControlPlane) -> Iterator[None]:
+    """With the component that those add who turn `provisioningRequests` on."""
+    with _component(cluster, "provisioning-requests"):
+        yield
+
+
+@contextmanager
 def _component(cluster: ControlPlane, name: str) -> Iterator[None]:
     component = cluster.kubectl("kustomize", str(OVERLAY.parent / name))
     install(cluster, yaml.safe_load_all(component))

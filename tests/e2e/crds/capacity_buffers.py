@@ -80,7 +80,8 @@ def _spec() -> Schema:
     }
 
 
-def _status() -> Schema:
+def conditions() -> Schema:
+    """As every kind with conditions has them."""
     condition = {
         "type": "object",
         "required": ["lastTransitionTime", "message", "reason", "status", "type"],
@@ -99,17 +100,21 @@ def _status() -> Schema:
         },
     }
     return {
+        "type": "array",
+        "items": condition,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    }
+
+
+def _status() -> Schema:
+    return {
         "type": "object",
         "properties": {
             "podTemplateRef": _REFERENCE,
             "podTemplateGeneration": {"type": "integer", "format": "int64"},
             "replicas": {"type": "integer", "format": "int32"},
             "provisioningStrategy": _TEXT,
-            "conditions": {
-                "type": "array",
-                "items": condition,
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["type"],
-            },
+            "conditions": conditions(),
         },
     }
