@@ -46,6 +46,9 @@ class AutoscalerConfig(Options, frozen=True, kw_only=True, forbid_unknown_fields
     """Seconds that an evicted replica of a StatefulSet may take until the next one is evicted."""
     provisioning_requests: bool = False
     """Whether ProvisioningRequests are answered; it takes rights of its own."""
+    eviction_request_timeout: float = 600.0
+    """Seconds that operators have to move pods which name them as responders, before these are
+    evicted; 0: they are not asked."""
     scale_down_windows: tuple[Window, ...] = ()
     capacity_buffers: bool = False
     """Whether room is kept ready for CapacityBuffers, which takes rights of its own."""

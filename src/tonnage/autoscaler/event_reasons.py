@@ -17,6 +17,7 @@ class EventReason(StrEnum):
     PROVISIONING_REQUEST = "ProvisioningRequest"
     WAITS_FOR_FREED_ROOM = "WaitsForFreedRoom"
     SCALE_DOWN = "ScaleDown"
+    EVICTION_REQUESTED = "EvictionRequested"
     SCALE_DOWN_EMPTY = "ScaleDownEmpty"
     SCALE_DOWN_FAILED = "ScaleDownFailed"
     SCALE_DOWN_CANCELLED = "ScaleDownCancelled"

@@ -23,6 +23,7 @@ from tonnage.groups.catalogue.formulas import GCE_OVERRIDE_LABEL
 from tonnage.groups.daemons import DAEMON_ANNOTATION, MIRROR_ANNOTATION, plugin_of
 from tonnage.objects import (
     buffers,
+    evictions,
     gangs,
     meta,
     nodes,
@@ -326,6 +327,9 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
     **_fields(pods.SchedulingGate, _kept, "name"),
     **_fields(pods.SchedulingGroup, _name, "pod_group_name"),
     **_fields(pods.ResourceClaimReference, _name, "name"),
+    **_fields(pods.EvictionResponder, _name, "name"),
+    **_fields(evictions.EvictionPodReference, _name, "name", "uid"),
+    **_fields(evictions.EvictionRequestSpec, _kept, "requester", "intent"),
     **_fields(pods.PodSpec, _name, "node_name"),
     **_fields(pods.PodSpec, _labels, "node_selector"),
     **_fields(pods.PodSpec, _class, "priority_class_name"),
@@ -393,7 +397,7 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
     **_fields(buffers.ScalableReference, _name, "name"),
     **_fields(buffers.CapacityBufferSpec, _kept, "provisioning_strategy", "limits"),
     **_fields(buffers.CapacityBufferStatus, _kept, "provisioning_strategy"),
-    **_fields(scenarios.NodeGroupSpec, _kept, "scaling", "limits", "price_per_hour"),
+    **_fields(scenarios.NodeGroupSpec, _kept, "scaling", "limits", "price_per_hour", "options"),
     **_fields(scenarios.NodeGroupSpec, _names, "nodes"),
     **_fields(scenarios.StorageCapacity, _name, "storage_class_name"),
     **_fields(scenarios.StorageCapacity, _kept, "capacity", "maximum_volume_size"),

@@ -10,6 +10,7 @@ import msgspec
 
 from tonnage.objects import (
     buffers,
+    evictions,
     gangs,
     nodes,
     pods,
@@ -44,6 +45,7 @@ KubeObject: TypeAlias = (
     | workloads.Lease
     | buffers.CapacityBuffer
     | buffers.PodTemplate
+    | evictions.EvictionRequest
     | gangs.WorkloadPodGroup
     | gangs.CoschedulingPodGroup
     | provisioning.ProvisioningRequest
@@ -166,6 +168,13 @@ ALL: tuple[Kind, ...] = (
         namespaced=True,
         optional=True,
         kind="PodGroup",
+    ),
+    _row(
+        "lifecycle.k8s.io/v1alpha1",
+        "evictionrequests",
+        evictions.EvictionRequest,
+        namespaced=True,
+        optional=True,
     ),
     _row(scenarios.API_VERSION, "nodegroups", scenarios.NodeGroup, namespaced=False),
     _row(scenarios.API_VERSION, "scenarios", scenarios.Scenario, namespaced=False),

@@ -124,6 +124,13 @@ class ResourceClaimReference(Record, frozen=True, kw_only=True):
     name: str = ""
 
 
+class EvictionResponder(Record, frozen=True, kw_only=True):
+    """Somebody who moves the pod when its eviction is requested."""
+
+    name: str = ""
+    priority: int | None = None
+
+
 class PodSpec(Record, frozen=True, kw_only=True):
     node_name: str = ""
     scheduler_name: str = ""
@@ -143,6 +150,7 @@ class PodSpec(Record, frozen=True, kw_only=True):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     scheduling_group: SchedulingGroup | None = None
     resource_claims: tuple[ResourceClaimReference, ...] = ()
+    eviction_responders: tuple[EvictionResponder, ...] = ()
     host_network: bool = False
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.scaledown import node_pods
+from tonnage.autoscaler.scaledown.eviction_requests import EvictionRequester
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.workloads import Workloads
@@ -38,10 +39,12 @@ _log = logging.getLogger(__name__)
 
 
 class EvictionPatience(NamedTuple):
-    """Seconds: for evictions that are refused, and for a replica to be ready again."""
+    """Seconds: for evictions that are refused, for a replica to be ready again, and for operators
+    that are asked to move their pods."""
 
     eviction: float
     replica: float
+    request: float = 0.0
 
 
 class Evictor:
@@ -68,6 +71,7 @@ class Evictor:
         self._metrics = metrics
         self._sets: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._requester = EvictionRequester(actuator, client=client, clock=clock)
 
     async def evict(
         self,
@@ -121,6 +125,11 @@ class Evictor:
         self, pod: Pod, grace: int, patience: EvictionPatience, before: Callable[[Pod], object]
     ) -> None:
         name = pod.metadata.key
+        if pod.spec.eviction_responders:
+            before(pod)
+            await self._requester.moved(
+                pod, within=patience.request, is_leaving=lambda: self._is_leaving(pod)
+            )
         end = self._clock.monotonic() + patience.eviction
         while not self._is_leaving(pod):
             self._actuator.check(f"evicting pod {name}")

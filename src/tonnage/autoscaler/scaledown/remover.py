@@ -231,7 +231,9 @@ class NodeRemover:
         await self._write_down()
         config = self._config
         patience = EvictionPatience(
-            eviction=config.max_pod_eviction_time, replica=config.replica_ready_timeout
+            eviction=config.max_pod_eviction_time,
+            replica=config.replica_ready_timeout,
+            request=config.eviction_request_timeout,
         )
         among = drain_priority.rounds(
             config.drain_priority_config, grace=config.max_graceful_termination_sec

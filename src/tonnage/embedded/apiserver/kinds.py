@@ -254,6 +254,8 @@ BUILT_IN: tuple[ServedKind, ...] = (
     _built_in("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups", traits="status generations"),
     _built_in("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups",
               traits="status generations versioned", short="pg"),
+    _built_in("lifecycle.k8s.io/v1alpha1", "EvictionRequest", "evictionrequests",
+              traits="status generations versioned"),
     _built_in(_TONNAGE, "NodeGroup", "nodegroups", namespaced=False),
     _built_in(_TONNAGE, "Scenario", "scenarios", namespaced=False),
     DEFINITIONS,
