@@ -4,7 +4,7 @@ Everything that commands print goes through here, because here, and nowhere else
 cluster or a file is made harmless to a terminal.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import click
@@ -40,7 +40,12 @@ plain_output_option = click.option(
 
 def print_document(kind: str, *, form: Format, **fields: object) -> None:
     """Print one document of ours as JSON or YAML."""
-    document = {"apiVersion": API_VERSION, "kind": kind, **fields}
+    print_record({"apiVersion": API_VERSION, "kind": kind, **fields}, form=form)
+
+
+def print_record(record: Mapping[str, object], *, form: Format) -> None:
+    """The same for one that says itself what it is; version and kind come first."""
+    document = {"apiVersion": record["apiVersion"], "kind": record["kind"], **record}
     if form == "yaml":
         import yaml
 

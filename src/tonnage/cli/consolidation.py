@@ -31,9 +31,7 @@ def run(
     with progress_line.shown("deciding"), collector_paused():
         plan = cluster.consolidate(now=now, ignored_budgets=changes.ignored_budgets)
     if form in ("json", "yaml"):
-        fields = msgspec.to_builtins(plan)
-        del fields["apiVersion"]
-        console.print_document(fields.pop("kind"), form=form, **fields)
+        console.print_record(msgspec.to_builtins(plan), form=form)
     else:
         consolidation_table.print_plan(plan, wide=form == "wide")
         for warning in plan.warnings:

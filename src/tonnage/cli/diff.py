@@ -55,9 +55,7 @@ def diff(
     else:
         import msgspec
 
-        fields = msgspec.to_builtins(found)
-        del fields["apiVersion"]
-        console.print_document(fields.pop("kind"), form=form, **fields)
+        console.print_record(msgspec.to_builtins(found), form=form)
     sys.stdout.flush()
     ctx.exit(1 if _fails(found, fail_on) else 0)
 

@@ -317,9 +317,7 @@ def _kept(objects: "list[KubeObject]", changes: "Sequence[Change]") -> "list[Kub
 def _print_document(made: "Decision", form: console.Format) -> None:
     from tonnage.cli import documents
 
-    fields = documents.plan(made)
-    del fields["apiVersion"]
-    console.print_document(fields.pop("kind"), form=form, **fields)
+    console.print_record(documents.plan(made), form=form)
 
 
 def _print_table(made: "Decision", before: "Decision | None", *, wide: bool) -> None:

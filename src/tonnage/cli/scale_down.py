@@ -56,9 +56,7 @@ def run(
             now=now, ignored_budgets=changes.ignored_budgets, wanted=changes.wanted
         )
     if form in ("json", "yaml"):
-        fields = msgspec.to_builtins(plan)
-        del fields["apiVersion"]
-        console.print_document(fields.pop("kind"), form=form, **fields)
+        console.print_record(msgspec.to_builtins(plan), form=form)
     else:
         scale_down_table.print_plan(plan, wide=form == "wide")
         for warning in plan.warnings:
