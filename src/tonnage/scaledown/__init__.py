@@ -20,6 +20,7 @@ a plan and what to remember come out. Carrying a plan out is the autoscaler's bu
     kept_room    nodes that are held for room that is kept ready
     allowances, volume_zones   what may not be fallen below: sizes, totals, zones of volumes
     timers, waves, rehearsal   when, in which order, and whether that order holds
+    promised_pods  pods that wait, where upstream counts them as placed
     bounds       no fewer nodes than these
     cures        the smallest change that would let a node go
 """

@@ -8,15 +8,14 @@ import numpy as np
 from tonnage.groups import slot_pools
 from tonnage.groups.readiness import READY
 from tonnage.objects.phrases import listed
-from tonnage.objects.pods import Pod
 from tonnage.objects.timestamps import rfc3339
-from tonnage.rules import pipeline
 from tonnage.scaledown import (
     bounds,
     codes,
     cures,
     eligibility,
     kept_room,
+    promised_pods,
     rehearsal,
     selection,
     timers,
@@ -109,7 +108,7 @@ class _DecisionRound:
         reservations.place(self._snapshot)
         self._awaited = {entry.node for entry in reservations}
         """Nodes that pods are on their way to, so that none of them goes."""
-        promised = _promised(inputs) if self._options.as_upstream else {}
+        promised = promised_pods.of(inputs) if self._options.as_upstream else {}
         self._facts = cache.facts(inputs, promised, only=only)
         self._somewhere = judged(inputs, promised.get("", ()))
         asked_of = self._facts if only is None else {only} & self._facts.keys()
@@ -464,27 +463,6 @@ def open_pools(inputs: ScaleDownInputs) -> None:
     snapshot = cluster.snapshot
     found = slot_pools.by_node(cluster.nodes, snapshot.csinodes, inputs.groups, configured)
     set_pools(snapshot, {snapshot.nodes[name].row: pools for name, pools in found})
-
-
-def _promised(inputs: ScaleDownInputs) -> Mapping[str, list[Pod]]:
-    """Pods that wait and that only one node has room for: upstream counts them as being there.
-
-    Where several have, it picks one by chance.
-    """
-    cluster = inputs.cluster
-    snapshot = cluster.snapshot
-    found: dict[str, list[Pod]] = {}
-    for record in inputs.assessed.pending:
-        fits = pipeline.evaluate(snapshot, record, inputs.features).fits
-        fits &= ~snapshot.columns.unschedulable.data[: len(fits)]
-        rows = np.flatnonzero(fits)
-        pod = cluster.pod(record.key)
-        if len(rows) and pod is not None:
-            name = snapshot.name_of(int(rows[0])) if len(rows) == 1 else ""
-            found.setdefault(name, []).append(pod)
-            if name:
-                snapshot.place(record, name)
-    return found
 
 
 def _usable(inputs: ScaleDownInputs, facts: Mapping[str, NodeFacts]) -> Bools:
