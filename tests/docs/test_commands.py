@@ -26,6 +26,11 @@ from tonnage.groups.limit_lessons import Lesson
 from tonnage.groups.memory import TemplateMemory
 
 LONG = {
+    "tonnage simulate examples/simulations/registration-race.yaml": (
+        "plays for half a minute; tests/simulation/test_examples.py does, too"
+    ),
+    "tonnage simulate --explore 200": "plays for many minutes; tests/simulation explores 24 seeds",
+    "tonnage simulate examples/simulations/a-day.yaml": "plays a day; tests/simulation does, too",
     "tonnage demo": "plays for 45 seconds; tests/e2e/test_demo.py runs it",
 }
 
