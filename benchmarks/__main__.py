@@ -11,6 +11,7 @@ import msgspec
 
 from benchmarks import (
     board,
+    consolidation,
     extender,
     files,
     filter_calls,
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
         trials,
         plans,
         scale_down,
+        consolidation,
         live,
         extender,
         scheduler,
@@ -48,6 +50,12 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
 }
 
 
+ON_REQUEST: dict[str, Callable[[Context], Iterator[Row]]] = {
+    "consolidation-full": consolidation.run_full
+}
+"""Those that take too long to be run with all others."""
+
+
 def main() -> None:
     options = _options()
     context = Context(quick=options.quick)
@@ -55,7 +63,7 @@ def main() -> None:
     rows: list[Row] = []
     for name in options.names or BENCHMARKS:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        rows.extend(BENCHMARKS[name](context))
+        rows.extend({**BENCHMARKS, **ON_REQUEST}[name](context))
     if options.json:
         for row in rows:
             print(msgspec.json.encode(row).decode())
@@ -76,7 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a small cluster: does it run at all")
     parser.add_argument("--json", action="store_true", help="a line of JSON per figure")
     options = parser.parse_args()
-    unknown = [name for name in options.names if name not in BENCHMARKS]
+    unknown = [name for name in options.names if name not in {**BENCHMARKS, **ON_REQUEST}]
     if unknown:
         parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     return options

@@ -186,7 +186,7 @@ class _Round:
         going = {number for step in known for number in step.going}
         return [
             (step, steps.NOT_WORTH_THE_MOVES)
-            for step in steps.drafts(search.solve(free, self._out_of_time))
+            for step in steps.drafts(search.solve(free, self._out_of_time, in_parts=False))
             if step.going and not going.intersection(step.going)
         ]
 

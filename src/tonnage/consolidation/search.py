@@ -28,6 +28,10 @@ _STEPS = 4000
 """Places tried for one set of nodes."""
 _STEPS_IN_ALL = 400_000
 _ROUNDS = 200
+_IN_VAIN = 24
+"""Parts that are looked at without a gain before it is given up."""
+_EMPTIEST = 8
+"""Nodes that are looked at together most often."""
 _LITTLE = 1e-9
 
 
@@ -39,8 +43,14 @@ class Gain(NamedTuple):
     placement: Placement
 
 
-def solve(problem: Problem, out_of_time: Callable[[], bool] = lambda: False) -> Assignment:
-    """The cheapest assignment that was found; the first is the one there is."""
+def solve(
+    problem: Problem,
+    out_of_time: Callable[[], bool] = lambda: False,
+    *,
+    in_parts: bool = True,
+) -> Assignment:
+    """The cheapest assignment that was found; without `in_parts` only the coarse steps are taken,
+    unless the cluster is small."""
     state = Assignment(problem)
     search = _Search(state, out_of_time)
     going = [number for number in state.bins if state.may_go(number)]
@@ -49,7 +59,8 @@ def solve(problem: Problem, out_of_time: Callable[[], bool] = lambda: False) -> 
         return state
     search.empty_nodes()
     search.replace_nodes()
-    search.improve_in_parts()
+    if in_parts:
+        search.improve_in_parts()
     return state
 
 
@@ -151,24 +162,28 @@ class _Search:
         rng = random.Random(0)
         state = self._state
         failed = 0
-        while failed < 60 and self._steps > 0 and not self._out_of_time():
-            candidates = [number for number in state.bins if state.may_go(number)]
+        candidates: list[int] = []
+        order: list[int] = []
+        while failed < _IN_VAIN and self._steps > 0 and not self._out_of_time():
+            if not failed:
+                candidates = [number for number in state.bins if state.may_go(number)]
+                candidates.sort(key=self._carried)
+                order = self._fullest_first(state.bins)
             if not candidates:
                 return
-            candidates.sort(key=self._carried)
-            few = candidates[:12]
-            part = rng.sample(few, min(_AT_A_TIME, len(few)))
-            if failed % 3 == 2:
-                part = rng.sample(candidates, min(_AT_A_TIME, len(candidates)))
-            gain = self._best_of(part, stay=False)
-            if gain is None:
-                failed += 1
-            else:
+            some = candidates if failed % 3 == 2 else candidates[:_EMPTIEST]
+            part = rng.sample(some, min(_AT_A_TIME, len(some)))
+            gain = self._best_of(part, stay=False, order=order)
+            failed += 1
+            if gain is not None:
                 failed = 0
                 state.apply(gain.placement, closed=gain.closed)
 
-    def _best_of(self, candidates: Sequence[int], *, stay: bool) -> Gain | None:
+    def _best_of(
+        self, candidates: Sequence[int], *, stay: bool, order: Sequence[int] | None = None
+    ) -> Gain | None:
         state = self._state
+        order = self._fullest_first(state.bins) if order is None else order
         best: Gain | None = None
         sets = [
             closed
@@ -187,8 +202,11 @@ class _Search:
             items = [item for number in closed for item in state.members[number]]
             if self._steps <= 0 or self._out_of_time():
                 break
-            order = self._fullest_first([one for one in state.bins if one not in closed])
-            others = [item for number in order for item in state.members[number]] if stay else []
+            others = (
+                [item for number in order if number not in closed for item in state.members[number]]
+                if stay
+                else []
+            )
             self._steps -= 1
             found = branch_and_bound.cheapest(
                 state,

@@ -49,7 +49,7 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     enabled: bool = False
-    interval: float = 30.0
+    interval: float = 10.0
     """Seconds between two decisions."""
 
     # What is gained.
@@ -82,7 +82,7 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds that a node must have been there."""
 
     # When, and how many.
-    settle_time: float = 60.0
+    settle_time: float = 30.0
     """Seconds that a node must have been worth replacing before anything begins."""
     budgets: tuple[NodeBudget, ...] = (NodeBudget(),)
 

@@ -38,6 +38,10 @@ from tonnage.service.workers import Worker
 
 _log = logging.getLogger(__name__)
 
+_IDLE = 300.0
+"""Seconds for which nothing is worth replacing while no pod and no node changes: some nodes are
+only too young, or have yet to pay back."""
+
 _TARGETS_OF_OTHERS = "pods on nodes that stay would have to make room"
 
 
@@ -83,6 +87,9 @@ class Consolidator:
         self._worth_since: dict[str, float] = {}
         self._pays_back: dict[str, float] = {}
         self._next = 0.0
+        self._idle_basis = 0
+        self._idle_until = 0.0
+        """What nothing was worth replacing for, and until when that is believed."""
         self.report = ConsolidationReport()
 
     @property
@@ -133,12 +140,23 @@ class Consolidator:
             self.report = self.report._replace(enabled=True, held=held, under_way=None)
             return []
         self._next = now + config.consolidation.interval
+        basis = self._basis(config)
+        if basis == self._idle_basis and now < self._idle_until:
+            return []
         plan = await self._decide(asked, config)
+        if not plan.steps:
+            self._idle_basis, self._idle_until = basis, now + _IDLE
         self._metrics.take(plan)
         going = {node.node for node in plan.going}
         self._worth_since = {name: self._worth_since.get(name, now) for name in sorted(going)}
         self.report = ConsolidationReport(True, "", plan)
         return await self._begin(plan, asked, config, now)
+
+    def _basis(self, config: AutoscalerConfig) -> int:
+        """Another number when a pod or a node is another one, or the settings are."""
+        snapshot = self._world.snapshot
+        records = (*snapshot.pods.values(), *snapshot.nodes.values())
+        return hash((id(config), *map(id, records)))
 
     async def _begin(
         self,
