@@ -5,8 +5,11 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import aiohttp
+
 from tests.board.boards import DRIVER, a_feed, shown
 from tests.scaleup.groups import group
+from tonnage.board import server
 from tonnage.board.feed import Feed
 from tonnage.board.sources import FollowedAutoscaler, WatchedCluster
 from tonnage.clock import SystemClock
@@ -90,3 +93,19 @@ def test_the_rounds_of_an_autoscaler_are_its_moments() -> None:
     state = shown(feed)
     assert {"db", "local"} <= set(state["tables"]["groups"])
     assert [one["text"] for one in state["tables"]["decisions"].values()] == ["+5 db", "+3 local"]
+
+
+async def test_the_board_beside_an_autoscaler_shows_its_rounds() -> None:
+    ended = await asyncio.to_thread(runner.played, demo_story.acts()[0].simulation)
+    assert ended.autoscaler is not None
+    async with (
+        server.beside_autoscaler(
+            ended.autoscaler, "127.0.0.1:0", title="a", clock=SystemClock(), certificates=None
+        ) as served,
+        aiohttp.ClientSession(served.url) as session,
+        asyncio.timeout(20),
+        session.get("/api/state") as answer,
+    ):
+        state = await answer.json()
+    assert state["values"]["head"]["decides"] is True
+    assert len(state["tables"]["nodes"]) == 8

@@ -28,6 +28,9 @@ from tonnage.service.listener import ConnectionLimits, Handler, Listener, certif
 
 _LARGEST_BODY = 64 * 1024
 _READERS = 40
+_RENEW = 60.0
+"""Seconds between two looks at the files of the certificate."""
+
 _LIMITS = ConnectionLimits(connections=200)
 _HEARTBEAT = 15.0
 """Seconds after which a reader hears that there is nothing new: proxies close silent ways."""
@@ -95,10 +98,16 @@ class BoardServer:
         await self._listener.start()
         _log.info("board is served", extra={"port": self.port})
         try:
-            yield
+            async with lifecycle.beside(self._renew_certificates()):
+                yield
         finally:
             self._closing.set()
             await self._listener.close()
+
+    async def _renew_certificates(self) -> None:
+        while self._certificates is not None:
+            await self._clock.sleep(_RENEW)
+            self._certificates.check()
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -202,9 +202,11 @@ class WatchedCluster:
 
     async def _look_at_removals(self, inputs: Inputs) -> None:
         at = self._clock.monotonic()
-        if at - self._removals_at < REMOVALS_EVERY or not inputs.groups:
+        if at - self._removals_at < REMOVALS_EVERY:
             return
         self._removals_at = at
+        if not inputs.groups:
+            return
         given = {**AT_ONCE, **self._settings}
         asked_from = msgspec.structs.replace(inputs, options=options_of(given))
         objects = [*self.world.objects(), *self.workloads.objects()]
