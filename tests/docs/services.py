@@ -32,6 +32,8 @@ def start_and_stop(
     """Start, wait until it is ready and answers, interrupt it, and see it end in peace."""
     # As a shell would, with the home of the folder.
     given = [re.sub(r"^~(?=/)", str(directory), word) for word in words]
+    # Ports of the page may be taken on this machine.
+    given = [re.sub(r"^127\.0\.0\.1:\d+$", "127.0.0.1:0", word) for word in given]
     if "--address" not in given and words[0] != "embedded":
         given += ["--address", "127.0.0.1:0"]
     process = subprocess.Popen(

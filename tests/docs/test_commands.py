@@ -29,6 +29,9 @@ LONG = {
     "tonnage simulate examples/simulations/registration-race.yaml": (
         "plays for half a minute; tests/simulation/test_examples.py does, too"
     ),
+    "tonnage simulate examples/simulations/consolidation.yaml": (
+        "plays for a minute; tests/simulation plays consolidation"
+    ),
     "tonnage simulate --explore 200": "plays for many minutes; tests/simulation explores 24 seeds",
     "tonnage simulate examples/simulations/a-day.yaml": "plays a day; tests/simulation does, too",
     "tonnage demo": "plays for 45 seconds; tests/e2e/test_demo.py runs it",
