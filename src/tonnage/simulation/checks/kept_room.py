@@ -65,8 +65,9 @@ class KeptRoomCheck:
 
     def at_the_end(self, *, now: float, settled: float) -> None:
         """Whatever is missing cannot be bought."""
-        if any(not wish.promised for wish in self._places.wishes()):
-            # Whoever waits goes before; what is to be had is theirs.
+        if self._places.wishes():
+            # Whoever waits goes before, also for a driver that never comes to the node of his
+            # volumes; what is to be had may be theirs.
             return
         for wish in self._lacking():
             growing = [
