@@ -53,11 +53,12 @@ class Shape(NamedTuple):
 
 
 def run(context: Context) -> Iterator[Row]:
-    yield from _run(_shapes(0.02 if context.quick else 0.1))
+    # Whether it runs at all shows on the smallest shape.
+    yield from _run(_shapes(0.02)[1:2] if context.quick else _shapes(0.1))
 
 
 def run_full(context: Context) -> Iterator[Row]:
-    yield from _run(_shapes(0.02 if context.quick else 1.0))
+    yield from _run(_shapes(0.02)[1:2] if context.quick else _shapes(1.0))
 
 
 def _run(shapes: list[Shape]) -> Iterator[Row]:

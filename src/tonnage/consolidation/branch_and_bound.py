@@ -20,15 +20,17 @@ def cheapest(
     below: float,
     steps: int,
     order: Sequence[int],
-) -> Placement | None:
+) -> tuple[Placement | None, int]:
     """Places for all items at less than `below`; `None` if there are none, or none was found.
+
+    And how many steps that took.
 
     `moving` are items of bins that are `closed`; those `staying` may move as well. Open bins are
     tried in the `order` given.
     """
     search = _Search(state, moving, staying, closed, order, below, steps)
     search.run()
-    return search.best
+    return search.best, steps - search.left
 
 
 class _Search:
@@ -56,7 +58,7 @@ class _Search:
         self._order = [number for number in order if state.open[number] and number not in closed]
         self._closed = closed
         self._below = below
-        self._left = steps
+        self.left = steps
         self.best: Placement | None = None
         self._chosen: list[int] = []
         self._new: list[int] = []
@@ -110,9 +112,9 @@ class _Search:
         return most
 
     def _descend(self, depth: int, spent: float) -> None:
-        if self._left <= 0:
+        if self.left <= 0:
             return
-        self._left -= 1
+        self.left -= 1
         if spent + self._still_to_buy() + self._floor >= self._below - _LITTLE:
             return
         if depth == len(self._items):
@@ -137,7 +139,7 @@ class _Search:
             if template >= 0:
                 self._new.pop()
                 self._free.pop()
-            if self._left <= 0:
+            if self.left <= 0:
                 return
 
     def _choices(self, depth: int, item: int) -> Iterator[tuple[int, float]]:

@@ -26,7 +26,7 @@ _AT_A_TIME = 3
 _ITEMS_AT_ONCE = 40
 _STEPS = 4000
 """Places tried for one set of nodes."""
-_STEPS_IN_ALL = 400_000
+_STEPS_IN_ALL = 120_000
 _ROUNDS = 200
 _IN_VAIN = 24
 """Parts that are looked at without a gain before it is given up."""
@@ -207,8 +207,7 @@ class _Search:
                 if stay
                 else []
             )
-            self._steps -= 1
-            found = branch_and_bound.cheapest(
+            found, steps = branch_and_bound.cheapest(
                 state,
                 items,
                 closed=closed,
@@ -217,6 +216,7 @@ class _Search:
                 steps=_STEPS * (5 if stay else 1),
                 order=order,
             )
+            self._steps -= steps
             if found is not None:
                 best = Gain(prices[closed] - found.cost, closed, found)
         return best
