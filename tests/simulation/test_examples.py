@@ -14,6 +14,8 @@ pytestmark = pytest.mark.xdist_group("examples")  # each is played once, for all
 GIB = 2**30
 DRIVER = "ebs.csi.aws.com"
 LONG = {"a-day"}
+STILL_WAITING = {"gangs"}
+"""Examples that are about pods for which there is no room in the end (`test_gangs`)."""
 
 
 def bought(name: str) -> list[Decided]:
@@ -24,7 +26,7 @@ def slots(sample: Sample) -> tuple[int, int]:
     return next(((one.used, one.limit) for one in sample.slots if one.driver == DRIVER), (0, 0))
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - LONG))
+@pytest.mark.parametrize("name", sorted(set(names()) - LONG - STILL_WAITING))
 def test_in_the_end_every_pod_runs(name: str) -> None:
     last = played(name).samples[-1].pods
     assert (last.pending, last.starting) == (0, 0)
