@@ -12,6 +12,7 @@ from tests.autoscaler.harness import (
     status,
 )
 from tests.cluster.apiserver import ApiServer
+from tonnage.autoscaler.program import AutoscalerProgram
 from tonnage.objects.provisioning import ATOMIC_SCALE_UP, CHECK_CAPACITY
 from tonnage.objects.timestamps import rfc3339
 from tonnage.testing.clock import VirtualClock
@@ -101,6 +102,58 @@ async def test_booked_room_is_kept_until_its_time_is_over(clock: VirtualClock) -
 
             await clock.sleep(600)
             assert conditions(server, "job")["BookingExpired"] == "True"
+
+
+IDLE = {
+    "provisioningRequests": True,
+    "scaleDownEnabled": True,
+    "scaleDownUnneededTime": 3600,
+    # With no pods at all that is believed after so long.
+    "maxNodeProvisionTime": 10,
+}
+
+
+def unneeded(program: AutoscalerProgram) -> list[str]:
+    report = program.autoscaler.report
+    assert report is not None
+    assert not report.scale_down.held
+    return sorted(report.scale_down.unneeded)
+
+
+async def test_booked_room_holds_its_node_and_no_other_until_it_expires(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        put_node(server, clock, "g-1", age=1800)
+        put_node(server, clock, "g-2", age=1800)
+        cloud = Cloud(server, group(cpu="4"))
+        async with autoscaling(server, cloud, clock, **IDLE) as program:
+            await clock.sleep(60)
+            assert unneeded(program) == ["g-1", "g-2"]
+            ask(server, clock, "job", 1)
+            await clock.sleep(30)
+            assert conditions(server, "job") == {"Accepted": "True", "Provisioned": "True"}
+            assert len(unneeded(program)) == 1
+            assert cloud.asked == []
+
+            await clock.sleep(620)
+            assert unneeded(program) == ["g-1", "g-2"]
+
+
+async def test_a_request_that_never_fits_holds_no_node(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        put_node(server, clock, "g-1", age=1800)
+        cloud = Cloud(server, group(cpu="4", most=1))
+        async with autoscaling(server, cloud, clock, **IDLE) as program:
+            ask(server, clock, "job", 3)
+            await clock.sleep(60)
+
+            assert conditions(server, "job") == {"Accepted": "True", "Provisioned": "False"}
+            assert unneeded(program) == ["g-1"]
 
 
 async def test_a_bad_request_fails_and_others_are_served(clock: VirtualClock) -> None:

@@ -1,9 +1,12 @@
 """Nodes that only room which is kept ready needs."""
 
+import msgspec
 import pytest
 
 from tests.scaledown.clusters import going, group, nodes, plan, web
+from tests.scaleup.asking import NOW
 from tests.scaleup.test_headroom import buffer, template
+from tests.scaleup.test_requested_room import read, request
 from tonnage.api import Cluster
 from tonnage.groups import options as settings
 from tonnage.groups.inputs import Inputs
@@ -14,6 +17,8 @@ from tonnage.scaledown import decision
 from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.state import ScaleDownState
+from tonnage.scaleup import decision as scale_up
+from tonnage.scaleup import requested_room
 from tonnage.testing import builders as make
 
 EBS = "ebs.csi.aws.com"
@@ -118,3 +123,39 @@ def test_a_node_that_is_asked_about_alone_may_not_go_for_kept_room() -> None:
 
     assert told is not None
     assert told.code == KeepCode.KEPT_ROOM
+
+
+# Room that ProvisioningRequests have booked.
+
+
+@pytest.mark.parametrize(
+    ("pods", "booked", "gone"), [(1, 60, 1), (2, 60, 0), (2, None, 2), (2, 601, 2)]
+)
+def test_booked_room_holds_the_nodes_it_needs(pods: int, booked: float | None, gone: int) -> None:
+    """Room that is only asked for, or is booked no longer, holds none."""
+    inputs = Inputs.of_objects(
+        TWO_NODES, options=settings.of({}), features=features.of_version(), now=NOW
+    )
+    spec = make.pod("worker", cpu="1500m").spec
+    rooms = [one.room for one in read(request("job", pods, booked=booked), spec=spec)]
+    inputs = msgspec.structs.replace(inputs, requested=tuple(filter(None, rooms)))
+    made = decision.decide(ScaleDownInputs.of(inputs, TWO_NODES)).plan
+
+    held = [one for one in made.nodes if one.code == KeepCode.KEPT_ROOM]
+    assert len(held) == 2 - gone
+    assert {one.message for one in held} <= {"ProvisioningRequest default/job"}
+
+
+def test_room_that_the_plan_has_just_found_is_booked_already() -> None:
+    inputs = Inputs.of_objects(
+        TWO_NODES, options=settings.of({}), features=features.of_version(), now=NOW
+    )
+    spec = make.pod("worker", cpu="1500m").spec
+    asked = read(request("fits", 2, age=5), request("never", 60), spec=spec)
+    rooms = tuple(one.room for one in asked if one.room is not None)
+    inputs = msgspec.structs.replace(inputs, requested=rooms)
+    made = scale_up.decide(inputs).plan
+
+    found = requested_room.booked(inputs, made).requested
+    assert [(one.name, one.booked) for one in found] == [("fits", True)]
+    assert requested_room.booked(inputs, None).requested == ()

@@ -41,6 +41,7 @@ from tonnage.groups.registry import GroupObservation, Observation, Registry, res
 from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
 from tonnage.rules.features import Features
+from tonnage.scaleup import requested_room
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.plan import Plan
@@ -279,7 +280,8 @@ class Autoscaler:
                 settled = await self._carry_out(plan, provided, observation, config, now)
         if settled:
             keep = hold or self._buffers.hold(config) or self._requests.hold(config)
-            situation = Situation(found, provided, trust, plan=plan, hold=keep)
+            beside = found._replace(inputs=requested_room.booked(found.inputs, plan))
+            situation = Situation(beside, provided, trust, plan=plan, hold=keep)
             with self._metrics.timed("scaleDown"):
                 self._problems.extend(await self._scale_down.round(situation, config))
         self._problems.extend((*self._buffers.problems(config), *self._assessor.gangs.problems))

@@ -62,7 +62,7 @@ class ProvisioningRequests:
         return tuple(one.room for one in self._readings if one.room is not None)
 
     def hold(self, config: AutoscalerConfig) -> str:
-        """Why no node may go: room is booked, or it is not known whether it is."""
+        """Why no node may go: it is not known whether room is booked."""
         if not config.provisioning_requests:
             return ""
         cache = self._kinds.cache(ProvisioningRequest)
@@ -70,9 +70,6 @@ class ProvisioningRequests:
             return "ProvisioningRequest objects are not all known yet"
         if len(cache) and not self._kinds.cache(PodTemplate).synced:
             return "PodTemplate objects are not all known yet"
-        for one in self._readings:
-            if one.room is not None and (one.room.booked or one.room.may_buy):
-                return f"room is kept for ProvisioningRequest {one.request.metadata.key}"
         return ""
 
     def problems(self, config: AutoscalerConfig) -> Iterator[str]:

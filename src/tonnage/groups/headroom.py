@@ -21,6 +21,8 @@ MOST_CHUNKS = 10_000
 
 BUFFER = "capacitybuffer"
 SLOTS = "headroom"
+REQUEST = "provisioningrequest"
+"""What chunks are of; those of a request are its pods, by set."""
 
 
 class SlotHeadroom(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,6 +78,8 @@ class ChunkName(NamedTuple):
     def title(self) -> str:
         if self.kind == BUFFER:
             return f"CapacityBuffer {self.namespace}/{self.name}"
+        if self.kind == REQUEST:
+            return f"ProvisioningRequest {self.namespace}/{self.name.rpartition('.')[0]}"
         return f"headroom {self.name}"
 
 

@@ -1,4 +1,4 @@
-"""Room that is kept ready holds nodes: one that it needs does not go.
+"""Room that is kept ready or booked holds nodes: one that it needs does not go.
 
 It is looked for on nodes that stay anyway, then on the one that would go last: a node that has been
 unneeded for long is not held in place of one that has just become so.
@@ -12,7 +12,7 @@ import numpy as np
 from tonnage.groups.headroom import of_chunk
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.selection import Contender
-from tonnage.scaleup import headroom, placement
+from tonnage.scaleup import headroom, placement, requested_room
 from tonnage.snapshot.rows import Bools
 
 
@@ -23,16 +23,17 @@ def hold(
 
     Each with the titles of the rooms it is held for.
     """
-    if not headroom.is_wanted(inputs.inputs):
+    booked = requested_room.booked_pods(inputs.inputs)
+    kept = headroom.chunks(inputs.inputs, inputs.assessed.templates.by_group, ledger=False)
+    if not (booked or kept.groups):
         return {}
-    chunks = headroom.chunks(inputs.inputs, inputs.assessed.templates.by_group, ledger=False)
     last = {
         one.facts.row: number for number, one in enumerate(sorted(contenders, key=_goes_last), 1)
     }
     rows = np.flatnonzero(usable).tolist()
     fits, _ = placement.place(
         inputs.snapshot,
-        chunks.groups,
+        [*booked, *kept.groups],
         headroom.features_for(inputs.features),
         rows=usable,
         order=np.array(sorted(rows, key=lambda row: last.get(row, 0)), dtype=np.intp),

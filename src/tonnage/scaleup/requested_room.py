@@ -9,17 +9,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tonnage.groups.headroom import is_chunk, of_chunk
+from tonnage.groups.headroom import REQUEST, is_chunk, of_chunk
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.provisioning_requests import RequestedRoom
 from tonnage.objects.gangs import PROVISIONING_GROUP, GangName
 from tonnage.scaleup import gang_plan, headroom, joint_choice, planner, pod_groups
 from tonnage.scaleup.gangs import Gang
 from tonnage.scaleup.plan import GangOutcome, NewNode, Placement, Plan, Step
+from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.request import GangRequest, Request
 from tonnage.snapshot import storage_ledger
-
-KIND = "provisioningrequest"
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 _BOOKED, _ASKED = -1, 2
 """Ranks: before all pods that wait, and after them."""
@@ -48,19 +48,35 @@ def title(room: RequestedRoom) -> str:
     return str(_name(room))
 
 
+def booked(inputs: Inputs, plan: Plan | None) -> Inputs:
+    """The inputs with the room alone that is booked, or for which the plan has found a place."""
+    found = {one.gang for one in plan.gang_outcomes if one.helped} if plan is not None else set()
+    rooms = tuple(
+        msgspec.structs.replace(room, booked=True)
+        for room in inputs.requested
+        if room.booked or title(room) in found
+    )
+    return msgspec.structs.replace(inputs, requested=rooms)
+
+
+def booked_pods(inputs: Inputs) -> list[PodGroup]:
+    """The pods that room is booked for; their claims are in the snapshot from here on."""
+    snapshot = inputs.cluster.snapshot
+    return [
+        group
+        for room in inputs.requested
+        if room.booked
+        for group in pod_groups.group(snapshot, _records(snapshot, room))
+    ]
+
+
 def _name(room: RequestedRoom) -> GangName:
     return GangName(PROVISIONING_GROUP, room.namespace, room.name)
 
 
 def _gang_request(request: Request, inputs: Inputs, room: RequestedRoom) -> GangRequest:
     snapshot = request.snapshot
-    records = [
-        snapshot.record_of(pod)
-        for one in room.sets
-        for pod in headroom.pods_of_room(
-            snapshot, one, kind=KIND, priority=one.template.spec.priority or 0
-        )
-    ]
+    records = _records(snapshot, room)
     tracked = () if inputs.options.as_upstream else storage_ledger.tracked(snapshot.storage)
     rank = _BOOKED if room.booked else _ASKED
     groups = [
@@ -69,6 +85,16 @@ def _gang_request(request: Request, inputs: Inputs, room: RequestedRoom) -> Gang
     ]
     gang = Gang(_name(room), len(records), 0, tuple(records))
     return GangRequest(gang, groups, gang_plan.shape_of(groups))
+
+
+def _records(snapshot: Snapshot, room: RequestedRoom) -> list[PodRecord]:
+    return [
+        snapshot.record_of(pod)
+        for one in room.sets
+        for pod in headroom.pods_of_room(
+            snapshot, one, kind=REQUEST, priority=one.template.spec.priority or 0
+        )
+    ]
 
 
 def _has_room(request: Request, asked: GangRequest) -> bool:
@@ -127,4 +153,4 @@ def _real(placed: Iterable[Placement]) -> tuple[Placement, ...]:
 
 
 def _is_thought_of(pod: str) -> bool:
-    return is_chunk(pod) and of_chunk(pod).kind == KIND
+    return is_chunk(pod) and of_chunk(pod).kind == REQUEST

@@ -283,12 +283,14 @@ class ScaleDown:
         if not config.consolidation.enabled:
             self._consolidator.forget()
             return
+        # Pods of a plan that moves them could take room that is booked.
+        booked = any(room.booked for room in situation.assessed.inputs.requested)
         found = await self._consolidator.round(
             ConsolidationRound(
                 inputs=self._decider.inputs(situation.assessed, self._state()),
                 groups={group.id: group for group in situation.provided.groups},
                 allowed=allowed,
-                busy=self._is_busy(situation),
+                busy=booked or self._is_busy(situation),
                 unsettled=self._workloads.unsettled(),
                 buy=lambda plan: self._buy(plan, situation.provided, config, now=self._now()),
             ),
