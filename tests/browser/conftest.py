@@ -28,9 +28,21 @@ def browser() -> Iterator[Browser]:
 def report(
     request: pytest.FixtureRequest, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Page]:
-    """A report as somebody sees it who opens the file, and then all that can be opened in it."""
+    """A report as somebody sees it who opens the file, and then all that can be opened in it.
+
+    Its charts are shown as on paper and without scripts; `drawn` has them as the board has them.
+    """
     file = tmp_path_factory.mktemp("reports") / f"{request.param}.html"
     file.write_text(reports.html(request.param), encoding="utf-8")
     with browser.page(file) as page:
         page.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        page.run("document.documentElement.classList.remove('drawn')")
         yield page
+
+
+@pytest.fixture
+def drawn(report: Page) -> Iterator[Page]:
+    """A report whose charts are drawn by its script."""
+    report.run("document.documentElement.classList.add('drawn')")
+    yield report
+    report.run("document.documentElement.classList.remove('drawn')")

@@ -28,6 +28,23 @@
     return found;
   },
 
+  // Every picture has its drawing in its stead, of the whole width, with ink in it.
+  drawings() {
+    const found = [];
+    const boxes = [...document.querySelectorAll(".plotted")];
+    if (boxes.length === 0 || boxes.length !== document.querySelectorAll("svg.chart").length) found.push("charts are missing");
+    if ([...document.querySelectorAll("svg.chart")].some((one) => one.getBoundingClientRect().height)) found.push("a picture shows too");
+    for (const box of boxes) {
+      const name = document.getElementById(box.getAttribute("aria-labelledby").split(" ")[0]).textContent;
+      const canvas = box.querySelector("canvas");
+      const { width, height } = canvas.getBoundingClientRect();
+      if (Math.abs(width - box.clientWidth) > 1 || height < 120) found.push(`${name} is ${width} by ${height}`);
+      const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+      if (!pixels.some((value) => value)) found.push(`${name} is empty`);
+    }
+    return found;
+  },
+
   labels() {
     const found = [];
     for (const chart of document.querySelectorAll("svg.chart")) {

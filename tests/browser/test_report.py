@@ -76,7 +76,35 @@ def test_print_leaves_nothing_out_of_a_table(report: Page) -> None:
 @pytest.mark.parametrize("report", ["nasty-names"], indirect=True)
 def test_words_of_users_stay_words(report: Page) -> None:
     assert report.run("document.querySelector('h1').textContent") == NASTY
-    assert report.run("document.querySelectorAll('script, b').length") == 0
+    assert report.run("document.querySelectorAll('script, b').length") == 1  # the page's own
+
+
+@pytest.mark.parametrize("report", ["two-runs", "a-day", "nasty-names", "nothing"], indirect=True)
+def test_charts_are_drawn_as_on_the_board(drawn: Page) -> None:
+    drawn.look(width=375)
+    assert complaints(drawn, "widths") == []
+    drawn.look(width=1280)
+    assert complaints(drawn, "drawings") == []
+
+
+@pytest.mark.parametrize("report", ["the-demo"], indirect=True)
+def test_a_pointer_on_a_drawn_chart_reads_its_values(drawn: Page) -> None:
+    drawn.look(width=1280)
+    place = drawn.run(
+        "(() => { const over = document.querySelector('.u-over'); over.scrollIntoView("
+        "{block: 'center'}); const box = over.getBoundingClientRect(); "
+        "return [box.left + box.width / 2, box.top + box.height / 2]; })()"
+    )
+    drawn.call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+    drawn.until("document.querySelector('.reading').textContent.includes('pending, no node')")
+
+
+@pytest.mark.parametrize("report", ["the-demo"], indirect=True)
+def test_paper_has_the_picture_and_not_the_drawing(drawn: Page) -> None:
+    drawn.look(width=1280, media="print")
+    shown = "[...document.querySelectorAll('{}')].some((one) => one.getBoundingClientRect().height)"
+    assert drawn.run(shown.format("svg.chart"))
+    assert not drawn.run(shown.format(".plotted"))
 
 
 @pytest.mark.parametrize("report", ["the-demo"], indirect=True)

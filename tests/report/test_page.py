@@ -1,5 +1,8 @@
 """The report in HTML: whole, self-contained, and for everybody."""
 
+import base64
+import hashlib
+import json
 import re
 from xml.etree import ElementTree
 
@@ -7,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.report.timelines import DRIVER, LOCAL, sample, timeline, with_storage
-from tonnage.report import charts, page
+from tonnage.report import charts, interactive, page
 from tonnage.report.charts import Chart, ChartSeries
 from tonnage.report.timeline import Mark, PodCounts, SlotSample, Summary, Timeline
 
@@ -15,9 +18,16 @@ ONE = [timeline()]
 TWO = [timeline(label="csiAware=true"), timeline(label="csiAware=false", stuck=4)]
 
 
+def without_script(runs: list[Timeline]) -> str:
+    """The page without the one script that stands in it."""
+    before, _, rest = page.page(runs).partition(f"<script>{interactive.script()}</script>")
+    assert rest
+    return before + rest
+
+
 def tree(runs: list[Timeline]) -> ElementTree.Element:
-    """The page is XML too, once its first line is gone and void elements are closed."""
-    text = page.page(runs).removeprefix("<!doctype html>\n")
+    """The page is XML too, once its first line and script are gone and void elements are closed."""
+    text = without_script(runs).removeprefix("<!doctype html>\n")
     return ElementTree.fromstring(re.sub(r"<(meta[^>]*)>", r"<\1/>", text))
 
 
@@ -26,7 +36,41 @@ def test_every_element_is_closed() -> None:
 
 
 def test_nothing_is_fetched_from_anywhere() -> None:
-    assert not re.search(r"https?:|url\(|@import|<script|<link|src=", page.page(TWO))
+    assert not re.search(r"https?:|url\(|@import|<script|<link|src=", without_script(TWO))
+
+
+def test_a_browser_may_run_and_apply_what_stands_in_the_page_and_nothing_else() -> None:
+    text = page.page(TWO)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy is not None
+    for element, rule in (("script", "script-src"), ("style", "style-src")):
+        [inside] = re.findall(f"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{rule} 'sha256-{digest}';" in policy[1]
+    assert policy[1].startswith("default-src 'none'; ")
+
+
+def test_a_chart_is_drawn_of_the_same_values_as_its_picture() -> None:
+    found = [one for one in tree(TWO).iter("div") if one.attrib.get("class") == "plotted"]
+    pictures = [one for one in tree(TWO).iter("svg") if one.attrib.get("class") == "chart"]
+    assert [one.attrib["aria-labelledby"] for one in found] == [
+        one.attrib["aria-labelledby"] for one in pictures
+    ]
+    data = json.loads(found[0].attrib["data-chart"])
+    pending = next(one for one in data["series"] if one["name"] == "pending, no node")
+    assert max(pending["values"]) == 2
+    assert {len(one["values"]) for one in data["series"]} == {len(data["times"])}
+    assert data["times"][-1] == data["end"] == TWO[0].duration
+
+
+def test_runs_that_were_sampled_at_other_times_share_a_chart() -> None:
+    counts = ChartSeries("a", "c-first", [(0.0, 1.0), (20.0, 3.0)])
+    costs = ChartSeries("b", "c-second", [(10.0, 2.0)], "slope")
+    chart = Chart(title="t", description="d", series=[counts, costs], end=30.0)
+    drawn = ElementTree.fromstring(interactive.box(chart, identity="x"))
+    data = json.loads(drawn.attrib["data-chart"])
+    assert data["times"] == [0.0, 10.0, 20.0, 30.0]
+    assert [one["values"] for one in data["series"]] == [[1, 1, 3, 3], [None, 2, None, None]]
 
 
 def test_it_follows_the_readers_light_or_dark() -> None:

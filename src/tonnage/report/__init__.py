@@ -5,7 +5,8 @@ figures   the numbers people compare, and how they are written
 text      a summary and the course of events for a terminal
 csvtext   one row per sample, for spreadsheets
 charts    SVG, made here
-page      one HTML file that needs nothing else: `panels` with charts, `tables`, in one `style`
+page      one HTML file that needs nothing else: `panels` with charts, `tables`, in one `style`;
+          `interactive` draws its charts with the script of the board
 phrases   sentences for code words
 
 Nothing here runs anything: a timeline may come from a simulation, a demonstration or a file.

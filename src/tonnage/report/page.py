@@ -1,10 +1,13 @@
-"""One HTML file about a run, or two side by side; it needs no network, no scripts and no fonts."""
+"""One HTML file about a run, or two side by side; it needs no network and no fonts.
+
+Charts are drawn as those of the board. Without scripts, and on paper, they are pictures.
+"""
 
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from tonnage.report import figures, panels, style, tables
+from tonnage.report import figures, interactive, panels, tables
 from tonnage.report.figures import FIGURES, run_name
 from tonnage.report.timeline import Timeline, drivers
 
@@ -37,7 +40,8 @@ def page(runs: Sequence[Timeline], *, origin: Origin | None = None) -> str:
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(runs[0].name)} - Tonnage</title>",
-            f"<style>{style.sheet()}</style>",
+            f'<meta http-equiv="Content-Security-Policy" content="{interactive.policy()}">',
+            f"<style>{interactive.sheet()}</style>",
             "</head>",
             "<body>",
             "<main>",
@@ -49,6 +53,7 @@ def page(runs: Sequence[Timeline], *, origin: Origin | None = None) -> str:
             *tables.samples(runs),
             *_foot(origin),
             "</main>",
+            f"<script>{interactive.script()}</script>",
             "</body>",
             "</html>",
             "",

@@ -5,7 +5,7 @@ from html import escape
 from itertools import count
 from typing import NamedTuple
 
-from tonnage.report import charts, phrases
+from tonnage.report import charts, interactive, phrases
 from tonnage.report.charts import Chart, ChartSeries, Marker
 from tonnage.report.figures import GIB, run_name
 from tonnage.report.timeline import (
@@ -80,6 +80,7 @@ def _panel(
             f'<figure class="panel"><h3>{escape(head)}</h3>',
             charts.legend(chart),
             charts.svg(chart, identity=identity),
+            interactive.box(chart, identity=identity),
             "</figure>",
         ]
     )

@@ -67,6 +67,9 @@ td { overflow-wrap: anywhere; }
 th { color: var(--soft); font-weight: 600; }
 th[scope="row"], td + td:not(.number) { min-width: 9em; }
 thead th { position: sticky; top: 0; background: var(--card); }
+.plotted { min-width: 0; }
+.reading { min-height: 1.5em; font-size: 12px; color: var(--soft);
+  font-variant-numeric: tabular-nums; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 td.number, .time { white-space: nowrap; }
 """
@@ -86,6 +89,8 @@ main { max-width: 1360px; margin: 0 auto; padding: 32px 24px 64px; }
   stroke-linejoin: round; }
 .chart .plot path.limit { stroke-width: 1.5; stroke-dasharray: 5 4; }
 .chart .plot path.area { stroke: none; }
+.plotted { display: none; }
+@media screen { .drawn .plotted { display: block; } .drawn .chart { display: none; } }
 .slice { fill: transparent; }
 .slice:hover { fill: var(--ink); fill-opacity: 0.12; }
 .marker line { stroke: var(--soft); stroke-dasharray: 2 4; opacity: 0.6; }
