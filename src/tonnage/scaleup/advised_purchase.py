@@ -17,7 +17,7 @@ from tonnage.scaleup import balancing, costly_pods, refusals
 from tonnage.scaleup.attempts import Attempt
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidates
-from tonnage.scaleup.planner import PlanBuilder
+from tonnage.scaleup.plan_builder import PlanBuilder
 from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.scaleup.request import Request
 from tonnage.snapshot import imagined
