@@ -140,12 +140,16 @@ def put_pod(
     cpu: str = "100m",
     on: str = "",
     unschedulable: bool = True,
+    annotations: dict[str, str] | None = None,
     **more: Any,
 ) -> None:
     """A pod the scheduler found no node for, unless it is `on` one."""
     for claim in claims:
         put(server, CLAIMS, builders.pvc(claim, storage_class="fast"))
     pod = builders.pod(name, cpu=cpu, pvcs=claims, on=on, **more)
+    told = {**pod.metadata.annotations, **(annotations or {})}
+    metadata = msgspec.structs.replace(pod.metadata, annotations=told)
+    pod = msgspec.structs.replace(pod, metadata=metadata)
     if unschedulable and not on:
         condition = Condition(type="PodScheduled", status="False", reason="Unschedulable")
         status = msgspec.structs.replace(pod.status, conditions=(condition,))

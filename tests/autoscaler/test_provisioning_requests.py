@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.autoscaler.harness import (
     Cloud,
     autoscaling,
+    events,
     group,
     put_node,
     put_pod,
@@ -13,7 +16,12 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer
 from tonnage.autoscaler.program import AutoscalerProgram
-from tonnage.objects.provisioning import ATOMIC_SCALE_UP, CHECK_CAPACITY
+from tonnage.objects.provisioning import (
+    ATOMIC_SCALE_UP,
+    CHECK_CAPACITY,
+    CONSUME_ANNOTATION,
+    OLD_CONSUME_ANNOTATION,
+)
 from tonnage.objects.timestamps import rfc3339
 from tonnage.testing.clock import VirtualClock
 
@@ -24,7 +32,7 @@ TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 def template(server: ApiServer) -> None:
     pod = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "4"}}}]}
     meta = {"name": "worker", "namespace": "default"}
-    server.put(TEMPLATES, {"metadata": meta, "template": {"spec": pod}}, kind="PodTemplate")
+    server.put(TEMPLATES, {"metadata": meta, "template": {"spec": pod}})
 
 
 def ask(
@@ -49,7 +57,6 @@ def ask(
                 "podSets": [{"podTemplateRef": {"name": of}, "count": count}],
             },
         },
-        kind="ProvisioningRequest",
     )
 
 
@@ -154,6 +161,33 @@ async def test_a_request_that_never_fits_holds_no_node(clock: VirtualClock) -> N
 
             assert conditions(server, "job") == {"Accepted": "True", "Provisioned": "False"}
             assert unneeded(program) == ["g-1"]
+
+
+@pytest.mark.parametrize("annotation", [CONSUME_ANNOTATION, OLD_CONSUME_ANNOTATION])
+async def test_no_node_is_bought_for_a_pod_that_takes_booked_room(
+    clock: VirtualClock, annotation: str
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        put_node(server, clock, "g-1", age=1800)
+        cloud = Cloud(server, group(cpu="4"))
+        async with autoscaling(server, cloud, clock, provisioningRequests=True):
+            ask(server, clock, "job", 1, kind=CHECK_CAPACITY)
+            await clock.sleep(30)
+            # One more than was asked for: there is no room, and it is not bought.
+            for name in ("one", "two"):
+                put_pod(server, name, cpu="4", annotations={annotation: "job"})
+            await clock.sleep(60)
+
+            assert cloud.asked == []
+            assert {one["message"] for one in events(server, "NotTriggerScaleUp")} == {
+                "pod didn't trigger scale-up: 1 it takes room of ProvisioningRequest default/job"
+            }
+            # While they have no node, the booking keeps their room from others.
+            put_pod(server, "web", cpu="4")
+            await clock.sleep(30)
+            assert [count for *_, count in cloud.asked] == [1]
 
 
 async def test_a_bad_request_fails_and_others_are_served(clock: VirtualClock) -> None:

@@ -12,10 +12,11 @@ from tonnage.groups.provisioning_requests import RequestReading
 from tonnage.objects.buffers import PodTemplate, PodTemplateReference
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Condition, ObjectMeta
-from tonnage.objects.pods import PodTemplateSpec
+from tonnage.objects.pods import Pod, PodTemplateSpec
 from tonnage.objects.provisioning import (
     ATOMIC_SCALE_UP,
     CHECK_CAPACITY,
+    CONSUME_ANNOTATION,
     PodSet,
     ProvisioningRequest,
     ProvisioningRequestSpec,
@@ -182,6 +183,31 @@ def test_a_booking_ends_after_its_time() -> None:
     assert found.room is None
     assert found.ending is not None
     assert found.ending.type == "BookingExpired"
+
+
+@pytest.mark.parametrize(("answered", "nodes"), [(True, {}), (False, {"g": 3})])
+def test_a_gang_that_takes_booked_room_is_bought_nothing(
+    answered: bool, nodes: dict[str, int]
+) -> None:
+    gang = members("job", 3)
+    pods = [one for one in gang if isinstance(one, Pod)]
+    taking = [
+        msgspec.structs.replace(
+            pod,
+            metadata=msgspec.structs.replace(
+                pod.metadata, annotations={**pod.metadata.annotations, CONSUME_ANNOTATION: "room"}
+            ),
+        )
+        for pod in pods
+    ]
+    held = [*(one for one in gang if not isinstance(one, Pod)), *taking, group("g")]
+    inputs = Inputs.of_objects(
+        held, options=settings.of({}), features=features.of_version(), now=NOW
+    )
+    found = decision.decide(msgspec.structs.replace(inputs, requests_answered=answered)).plan
+
+    assert bought(found) == nodes
+    assert len(found.not_helped) == (3 if answered else 0)
 
 
 # What is wrong is told.

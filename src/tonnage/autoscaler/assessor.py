@@ -104,6 +104,7 @@ class Assessor:
             live=True,
             headroom=headroom,
             requested=requested,
+            requests_answered=config.provisioning_requests,
             released=dict(self._observer.released),
         )
         found = assessment.assess(inputs, known=self._known.values())

@@ -37,7 +37,9 @@ class Planner:
         """The decision, and which pods were left out because none could be made with them."""
         # Room that is kept ready may be taken by pods that do not wait for us.
         inputs = found.inputs
-        idle = not (found.pending or inputs.requested or headroom.is_wanted(inputs))
+        idle = not (
+            found.pending or found.consumers or inputs.requested or headroom.is_wanted(inputs)
+        )
         if idle and self._idle is not None:
             before, plan = self._idle
             if _same_question(before, found) and _same_templates(before, found):

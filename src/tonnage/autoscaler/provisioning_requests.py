@@ -26,7 +26,7 @@ from tonnage.objects.buffers import PodTemplate
 from tonnage.objects.meta import Condition
 from tonnage.objects.provisioning import ProvisioningRequest
 from tonnage.objects.timestamps import rfc3339
-from tonnage.scaleup import requested_room
+from tonnage.scaleup import requested_room, underway
 from tonnage.scaleup.plan import Plan
 from tonnage.service.wanted_kinds import WantedKinds
 
@@ -56,7 +56,7 @@ class ProvisioningRequests:
             self._readings = provisioning_requests.read(
                 requests,
                 lambda namespace, name: find(name, namespace=namespace),
-                self._consumers(),
+                self._consumers(now),
                 now=now,
             )
         return tuple(one.room for one in self._readings if one.room is not None)
@@ -102,12 +102,20 @@ class ProvisioningRequests:
             if wanted:
                 await self._write(reading.request, wanted, now=now)
 
-    def _consumers(self) -> Counter[tuple[str, str]]:
-        """How many pods there are for each request."""
+    def _consumers(self, now: float) -> Counter[tuple[str, str]]:
+        """How many pods have taken their part of each request's room, or are about to.
+
+        Until then the booking stands for them.
+        """
+        snapshot = self._world.snapshot
+        binding = underway.being_bound(snapshot, self._world.without_node(), now=now)
+        bound = {entry.holder for entry in binding}
         return Counter(
             (record.meta.namespace, name)
-            for record in self._world.snapshot.pods.values()
-            if record.meta.annotations and (name := provisioning.consumed_by(record.meta))
+            for record in snapshot.pods.values()
+            if (record.node_name or record.key in bound)
+            and record.meta.annotations
+            and (name := provisioning.consumed_by(record.meta))
         )
 
     async def _write(

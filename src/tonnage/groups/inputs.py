@@ -46,9 +46,10 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     objects come from an API server, not from a file. `headroom` is room that objects ask to be kept
     ready; the options have more. `released` are VolumeAttachments whose last pod is gone, and since
     when; `unread_gangs` are API groups whose PodGroups cannot be read, so that their pods go one by
-    one. `requested` is room for pods that do not exist yet. `solver_work` is what the solver of
-    `least-cost` did, so that it stops there when the same is decided again. `now`, in seconds since
-    1970, matters only to objects that carry a time.
+    one. `requested` is room for pods that do not exist yet; where requests are answered at all
+    (`requests_answered`), nothing is bought for pods that take room of one. `solver_work` is what
+    the solver of `least-cost` did, so that it stops there when the same is decided again. `now`, in
+    seconds since 1970, matters only to objects that carry a time.
     """
 
     now: float
@@ -66,6 +67,7 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     unread_gangs: tuple[str, ...] = ()
     solver_work: int | None = None
     requested: tuple[RequestedRoom, ...] = ()
+    requests_answered: bool = False
 
     def on(self, cluster: ClusterState) -> "Inputs":
         return Inputs(

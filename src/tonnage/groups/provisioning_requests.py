@@ -55,7 +55,7 @@ def read(
 ) -> tuple[RequestReading, ...]:
     """What each of the requests that are for us asks for; the oldest first.
 
-    `consumers` counts the pods that there are for each, by namespace and name.
+    `consumers` counts the pods that have taken room of each, by namespace and name.
     """
     ours = [one for one in requests if one.spec.provisioning_class_name in _CLASSES]
     ours.sort(key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.key))

@@ -13,7 +13,7 @@ from tonnage.groups.model import Purchase
 from tonnage.groups.options import Options
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
-from tonnage.objects import durations, timestamps, volumes
+from tonnage.objects import durations, provisioning, timestamps, volumes
 from tonnage.objects.phrases import listed
 from tonnage.scaleup import gangs, headroom, underway
 from tonnage.scaleup.gangs import Gang
@@ -39,6 +39,8 @@ class Assessment(NamedTuple):
     """Nodes, with their groups, whose storage may be there before it is published."""
     gangs: Sequence[Gang] = ()
     """Those among the pending pods; their members are pending too."""
+    consumers: Sequence[PodRecord] = ()
+    """Pods that are not pending, because the room they take is that of a ProvisioningRequest."""
 
     def told(
         self,
@@ -71,18 +73,22 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
     """
     snapshot, options, now = inputs.cluster.snapshot, inputs.options, inputs.now
     without_node = list(inputs.cluster.pods_without_node())
-    counted = [
-        record
-        for record in sorted(_unplaced(inputs, without_node), key=attrgetter("order"))
-        if _may_count(record, (), options, now)
-    ]
+    ordered = sorted(_unplaced(inputs, without_node), key=attrgetter("order"))
+    takes_booked = _takes_booked if inputs.requests_answered else lambda _: False
+    may_count = [record for record in ordered if _may_count(record, (), options, now)]
+    consumers = [record for record in may_count if takes_booked(record)]
+    counted = (
+        [record for record in may_count if record not in consumers] if consumers else may_count
+    )
     waiting = _waiting(counted, snapshot, options, now)
     pending = [record for record in counted if record not in waiting] if waiting else counted
     sorted_out = gangs.sort_out(
         inputs,
         pending,
         without_node,
-        may_count=lambda record: _may_count(record, waiting, options, now),
+        may_count=lambda record: (
+            _may_count(record, waiting, options, now) and not takes_booked(record)
+        ),
     )
     if sorted_out.gangs:
         pending = [
@@ -103,7 +109,16 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
     reservations = _reservations(inputs, without_node, pending)
     fresh = underway.not_published_yet(inputs, assessed, built.by_group)
     return Assessment(
-        inputs, pending, built, assessed, told, reservations, wanted, fresh, sorted_out.gangs
+        inputs,
+        pending,
+        built,
+        assessed,
+        told,
+        reservations,
+        wanted,
+        fresh,
+        sorted_out.gangs,
+        consumers,
     )
 
 
@@ -114,6 +129,10 @@ def _unplaced(inputs: Inputs, without_node: Iterable[PodRecord]) -> Iterable[Pod
     known = inputs.cluster.snapshot.pods.get
     records = map(known, inputs.pending)
     return [record for record in records if record is not None and record.pending]
+
+
+def _takes_booked(record: PodRecord) -> bool:
+    return bool(record.meta.annotations and provisioning.consumed_by(record.meta))
 
 
 def _surroundings(inputs: Inputs, wanted: frozenset[str]) -> tuple[Templates, Readiness]:

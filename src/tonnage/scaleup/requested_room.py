@@ -12,10 +12,20 @@ import msgspec
 from tonnage.groups.headroom import REQUEST, is_chunk, of_chunk
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.provisioning_requests import RequestedRoom
+from tonnage.objects import provisioning
 from tonnage.objects.gangs import PROVISIONING_GROUP, GangName
 from tonnage.scaleup import gang_plan, headroom, joint_choice, planner, pod_groups
+from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.gangs import Gang
-from tonnage.scaleup.plan import GangOutcome, NewNode, Placement, Plan, Step
+from tonnage.scaleup.plan import (
+    GangOutcome,
+    GroupReason,
+    NewNode,
+    NotHelped,
+    Placement,
+    Plan,
+    Step,
+)
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.request import GangRequest, Request
 from tonnage.snapshot import storage_ledger
@@ -68,6 +78,28 @@ def booked_pods(inputs: Inputs) -> list[PodGroup]:
         if room.booked
         for group in pod_groups.group(snapshot, _records(snapshot, room))
     ]
+
+
+def with_consumers(plan: Plan, assessed: Assessment) -> Plan:
+    """The plan with the pods left out that take room of a request: a node is bought for none."""
+    if not assessed.consumers:
+        return plan
+    left_out = [
+        NotHelped(
+            pod=record.key,
+            reasons=tuple(
+                GroupReason(group=group.id, reasons=(_takes_room(record),))
+                for group in assessed.inputs.groups
+            ),
+        )
+        for record in assessed.consumers
+    ]
+    return msgspec.structs.replace(plan, not_helped=(*plan.not_helped, *left_out))
+
+
+def _takes_room(record: PodRecord) -> str:
+    name = provisioning.consumed_by(record.meta)
+    return f"it takes room of ProvisioningRequest {record.meta.namespace}/{name}"
 
 
 def _name(room: RequestedRoom) -> GangName:
