@@ -79,7 +79,7 @@ def of_hostile_names() -> list[KubeObject]:
 
 def embedded() -> AbstractContextManager[ServedBoard]:
     """The demo's first act, played in virtual time: all moments of a real autoscaler."""
-    act = demo_story.endless(demo_story.acts()[0], scaleDownEnabled=True)
+    act = demo_story.endless(demo_story.acts()[0])
     spec = msgspec.structs.replace(act.simulation.spec, duration=60.0)
     simulation = msgspec.structs.replace(act.simulation, spec=spec)
     feed = Feed(StateReader(title="demo", mode="demo", decides=True))

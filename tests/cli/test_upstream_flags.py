@@ -90,6 +90,13 @@ def test_little_verbosity_changes_nothing() -> None:
     assert level("--v=2") == "info"
 
 
+@pytest.mark.parametrize("given", ["abc", "-1", ""])
+def test_a_verbosity_that_is_no_number_is_refused(given: str) -> None:
+    result = run(f"--v={given}")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert f"'--v': '{given}': expected a number" in result.stderr
+
+
 def level(*words: str) -> str:
     with command.make_context("run", list(words)) as context:
         return context.ensure_object(ServiceOptions).log_level

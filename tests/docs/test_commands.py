@@ -27,13 +27,15 @@ from tonnage.groups.memory import TemplateMemory
 
 LONG = {
     "tonnage simulate examples/simulations/registration-race.yaml": (
-        "plays for half a minute; tests/simulation/test_examples.py does, too"
+        "plays for half a minute; tests/simulation/test_examples.py plays it"
     ),
     "tonnage simulate examples/simulations/consolidation.yaml": (
-        "plays for a minute; tests/simulation plays consolidation"
+        "plays for a minute; tests/simulation/test_consolidation.py plays it"
     ),
     "tonnage simulate --explore 200": "plays for many minutes; tests/simulation explores 24 seeds",
-    "tonnage simulate examples/simulations/a-day.yaml": "plays a day; tests/simulation does, too",
+    "tonnage simulate examples/simulations/a-day.yaml": (
+        "plays a day, in half a minute; tests/simulation/test_examples.py plays its first hour"
+    ),
     "tonnage demo": "plays for 45 seconds; tests/e2e/test_demo.py runs it",
 }
 

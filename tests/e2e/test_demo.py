@@ -28,7 +28,7 @@ def test_the_demo_tells_its_story_and_stays_for_kubectl(
         said = ""
         for line in demo.stdout:
             said += line
-            if "tonnage why" in line:
+            if "tonnage why node/" in line:
                 break
         found = re.search(r"export KUBECONFIG=(\S+)", said)
         assert found is not None, said
@@ -41,6 +41,7 @@ def test_the_demo_tells_its_story_and_stays_for_kubectl(
             check=True,
         )
         assert "disks.example.com" in names.stdout
+        answers = []
         for line in re.findall(r"^ +tonnage (plan .*|why .*)$", said, re.MULTILINE):
             told = subprocess.run(
                 [str(program), *line.split()],
@@ -50,10 +51,20 @@ def test_the_demo_tells_its_story_and_stays_for_kubectl(
                 check=False,
             )
             assert told.returncode == 0, told.stderr
+            answers.append(told.stdout)
     finally:
         demo.send_signal(signal.SIGINT)
         ended = demo.wait(90)
         demo.stdout.close()
     assert ended == 0
     assert re.search(r"pods running +30 +\d+\n", said)
-    assert "<svg" in (tmp_path / "demo.html").read_text()
+    charts = (tmp_path / "demo.html").read_text()
+    assert "<svg" in charts
+    assert re.search(r"Made by Tonnage \S+ on \S+ \S+ UTC with: tonnage demo --keep", charts)
+    _, removal, pod, node = answers
+    # The groups file knows its nodes: they stay because they are in use.
+    assert "None of 8 nodes can go" in removal
+    assert "node-without-group" not in removal
+    assert "in-use" in removal
+    assert pod.startswith("default/db-0: ")
+    assert re.search(r"^group +db$", node, re.MULTILINE)

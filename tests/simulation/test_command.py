@@ -1,6 +1,7 @@
 """`tonnage simulate` on the command line."""
 
 import csv
+import importlib.metadata
 import io
 import json
 from pathlib import Path
@@ -49,7 +50,10 @@ def test_csv_has_samples() -> None:
 
 def test_a_page_is_written(tmp_path: Path) -> None:
     run(SCENARIO, *SHORT, "--html", str(tmp_path / "r.html"))
-    assert "</html>" in (tmp_path / "r.html").read_text()
+    text = (tmp_path / "r.html").read_text()
+    assert "</html>" in text
+    assert f"Made by Tonnage {importlib.metadata.version('tonnage')} on 20" in text
+    assert " UTC with: tonnage " in text
 
 
 def test_options_may_be_set() -> None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.xdist_group("examples")  # each is played once, for all
 GIB = 2**30
 DRIVER = "ebs.csi.aws.com"
 LONG = {"a-day"}
+"""Of which only the beginning is played here."""
 STILL_WAITING = {"gangs"}
 """Examples that are about pods for which there is no room in the end (`test_gangs`)."""
 
@@ -31,6 +32,13 @@ def test_in_the_end_every_pod_runs(name: str) -> None:
     last = played(name).samples[-1].pods
     assert (last.pending, last.starting) == (0, 0)
     assert last.running > 0
+
+
+def test_the_day_begins_with_growth() -> None:
+    morning = runner.simulate(example("a-day").with_duration(3600.0))
+    assert morning.summary.pods_ran > 0
+    assert morning.summary.nodes_bought > 0
+    assert morning.summary.stuck_at_end == 0
 
 
 def test_from_zero_all_nodes_are_bought_in_one_decision() -> None:

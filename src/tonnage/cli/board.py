@@ -249,7 +249,7 @@ class _Page:
         # What the parts log is for those who operate them.
         logging.disable(logging.CRITICAL)
         clock = SystemClock()
-        act = demo_story.endless(demo_story.acts()[0], scaleDownEnabled=True)
+        act = demo_story.endless(demo_story.acts()[0])
         ensemble = Ensemble(act.simulation, clock=clock, label=act.title)
         feed = _feed("demo", "demo", decides=True)
         followed = FollowedAutoscaler(feed, lambda: ensemble.autoscaler, clock=clock)

@@ -123,10 +123,13 @@ def _keep(act: "Act") -> None:
         served: list[HttpFront] = []
         open_until_the_end = AsyncExitStack()
         settled = asyncio.Event()
+        ensembles: list[Ensemble] = []
 
         def show(scene: "Scene") -> None:
             pods = scene.sample.pods
-            if scene.decisions and pods.running and not (pods.pending or pods.starting):
+            run = scene.decisions and pods.running and not (pods.pending or pods.starting)
+            # What is told afterwards has questions about nodes, too.
+            if run and _nodes_decided_on(ensembles[0]):
                 settled.set()
 
         async def serve(ensemble: "Ensemble") -> None:
@@ -150,13 +153,16 @@ def _keep(act: "Act") -> None:
                 "kubectl -n kube-system get configmap cluster-autoscaler-status -o yaml",
                 "tonnage slots",
                 f"tonnage plan --node-groups {groups}",
+                f"tonnage plan --scale-down --node-groups {groups}",
                 f"tonnage why db-0 --url http://127.0.0.1:{debug.port}",
+                f"tonnage why node/{_nodes_decided_on(ensemble)[0]} --url http://127.0.0.1:{debug.port}",
             ):
                 console.echo(f"  {line}")
 
         serving: list[asyncio.Task[None]] = []
 
         def prepare(ensemble: "Ensemble") -> None:
+            ensembles.append(ensemble)
             serving.append(asyncio.ensure_future(serve(ensemble)))
 
         try:
@@ -173,6 +179,13 @@ def _keep(act: "Act") -> None:
 
     with tempfile.TemporaryDirectory(prefix="tonnage-demo-") as folder:
         asyncio.run(lifecycle.until_signalled(lambda: main(Path(folder))))
+
+
+def _nodes_decided_on(ensemble: "Ensemble") -> list[str]:
+    """Those of which the autoscaler says why they stay or go."""
+    if ensemble.autoscaler is None:
+        return []
+    return sorted(one.decision.node for one in ensemble.autoscaler.scale_down().nodes)
 
 
 def _manifests(ensemble: "Ensemble") -> str:

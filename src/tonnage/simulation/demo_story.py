@@ -103,13 +103,15 @@ async def perform(
     return ensemble.timeline()
 
 
-def endless(act: Act, **options: object) -> Act:
-    """The same act for whoever wants to look around in it: with status, and reasons to ask for.
-
-    `options` are more of the autoscaler's.
-    """
-    told = {"writeStatusConfigmap": True, "decisionRecordingSize": 1_000_000, **options}
-    options = {**act.simulation.spec.options, **told}
+def endless(act: Act) -> Act:
+    """The same act for whoever wants to look around in it: with status, and reasons to ask for."""
+    options = {
+        **act.simulation.spec.options,
+        "writeStatusConfigmap": True,
+        "decisionRecordingSize": 1_000_000,
+        # All nodes are in use and stay; it can be asked why.
+        "scaleDownEnabled": True,
+    }
     spec = msgspec.structs.replace(act.simulation.spec, duration=30 * 86_400.0, options=options)
     return act._replace(simulation=msgspec.structs.replace(act.simulation, spec=spec))
 
