@@ -39,7 +39,7 @@ LONG = {
     "tonnage demo": "plays for 45 seconds; tests/e2e/test_demo.py runs it",
 }
 
-_LEADER = "asks an autoscaler that runs: tests/cli/test_why_leader.py plays one"
+_LEADER = "asks an autoscaler that runs: tests/e2e/test_why_leader.py has one"
 
 LISTED = {
     "tonnage why shop/orders-3 --context production": _LEADER,

@@ -131,7 +131,7 @@ class Autoscaler:
 
     def why(self, pod: str) -> str:
         """What `tonnage why --replay` says of a pod, by way of the debug port."""
-        url = self._url("listening for debugging")
+        url = f"http://127.0.0.1:{self.debug_port}"
         command = [str(_TONNAGE), "why", pod, "--replay", "--url", url]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -151,6 +151,11 @@ class Autoscaler:
     def port(self) -> int:
         """Where health, metrics and status are served."""
         return self._port("listening")
+
+    @property
+    def debug_port(self) -> int:
+        """Where it tells of its inside, to loopback alone."""
+        return self._port("listening for debugging")
 
     def _url(self, told: str) -> str:
         return f"http://127.0.0.1:{self._port(told)}"
