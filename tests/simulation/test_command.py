@@ -48,12 +48,13 @@ def test_csv_has_samples() -> None:
     assert rows[-1]["seconds"] == "180"
 
 
-def test_a_page_is_written(tmp_path: Path) -> None:
+def test_a_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["tonnage", "simulate", "of mine.yaml"])
     run(SCENARIO, *SHORT, "--html", str(tmp_path / "r.html"))
     text = (tmp_path / "r.html").read_text()
     assert "</html>" in text
     assert f"Made by Tonnage {importlib.metadata.version('tonnage')} on 20" in text
-    assert " UTC with: tonnage " in text
+    assert " UTC with: tonnage simulate &#x27;of mine.yaml&#x27;</p>" in text
 
 
 def test_options_may_be_set() -> None:
