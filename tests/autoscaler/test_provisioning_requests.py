@@ -66,6 +66,13 @@ def conditions(server: ApiServer, name: str) -> dict[str, str]:
     return {one["type"]: one["status"] for one in told}
 
 
+def message(server: ApiServer, name: str) -> str:
+    """What is said of its room."""
+    told = server.objects[f"{REQUESTS}/{name}"]["status"]["conditions"]
+    found: str = next(one["message"] for one in told if one["type"] == "Provisioned")
+    return found
+
+
 async def test_nodes_are_bought_at_once_and_only_once(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         started(server)
@@ -90,6 +97,26 @@ async def test_a_request_without_room_buys_nothing_and_says_so(clock: VirtualClo
 
             assert cloud.asked == []
             assert conditions(server, "job") == {"Accepted": "True", "Provisioned": "False"}
+
+
+async def test_a_request_without_room_is_tried_again_ever_later(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        cloud = Cloud(server, group(cpu="4"))
+        async with autoscaling(server, cloud, clock, provisioningRequests=True):
+            ask(server, clock, "job", 1, kind=CHECK_CAPACITY)
+            begin = clock.monotonic()
+            told: dict[str, float] = {}
+            while "tried again in 600 s" not in told:
+                await clock.sleep(20)
+                told.setdefault(message(server, "job").rpartition("; ")[2], clock.monotonic())
+            assert list(told) == [f"tried again in {n} s" for n in (60, 120, 240, 480, 600)]
+            assert clock.monotonic() - begin >= 60 + 120 + 240 + 480
+
+            put_node(server, clock, "g-1", age=1800)
+            await clock.sleep(660)
+            assert conditions(server, "job")["Provisioned"] == "True"
 
 
 async def test_booked_room_is_kept_until_its_time_is_over(clock: VirtualClock) -> None:

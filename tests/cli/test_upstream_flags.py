@@ -78,7 +78,7 @@ def test_a_flag_without_effect_says_why_in_one_line() -> None:
 
 def test_a_flag_that_is_not_supported_warns_unless_it_has_its_default() -> None:
     assert "warning: --gpu-total=a:0:1 is not supported" in run("--gpu-total=a:0:1").stderr
-    assert "not supported" not in run("--enable-provisioning-requests=false").stderr
+    assert "not supported" not in run("--capacity-quotas-enabled=false").stderr
 
 
 @pytest.mark.parametrize("words", [["-v=4"], ["--v", "4"], ["--v=10"]])

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,6 +33,16 @@ from tonnage.service.wanted_kinds import WantedKinds
 
 _log = logging.getLogger(__name__)
 
+_FIRST_RETRY, _LATEST_RETRY = 60.0, 600.0
+"""Seconds until a request without room is tried again; each time twice as many. Upstream's."""
+
+
+class _Retry(NamedTuple):
+    """When a request is tried again, and how long that was put off."""
+
+    at: float
+    seconds: float
+
 
 class ProvisioningRequests:
     """What requests ask for, as of the last look, and their conditions."""
@@ -44,6 +55,8 @@ class ProvisioningRequests:
         self._kinds = kinds
         self._actuator = actuator
         self._readings: tuple[RequestReading, ...] = ()
+        self._retries: dict[str, _Retry] = {}
+        """By uid, for requests that had no room when they were last tried."""
 
     def rooms(self, config: AutoscalerConfig, *, now: float) -> tuple[RequestedRoom, ...]:
         """The room that is asked for or booked now."""
@@ -59,7 +72,13 @@ class ProvisioningRequests:
                 self._consumers(now),
                 now=now,
             )
-        return tuple(one.room for one in self._readings if one.room is not None)
+        there = {one.request.metadata.uid for one in self._readings}
+        self._retries = {uid: one for uid, one in self._retries.items() if uid in there}
+        return tuple(
+            one.room
+            for one in self._readings
+            if one.room is not None and (one.room.booked or self._is_due(one.request, now))
+        )
 
     def hold(self, config: AutoscalerConfig) -> str:
         """Why no node may go: it is not known whether room is booked."""
@@ -98,9 +117,25 @@ class ProvisioningRequests:
             room = reading.room
             outcome = outcomes.get(requested_room.title(room)) if room is not None else None
             if room is not None and not room.booked and outcome is not None:
-                wanted = [_accepted(), _provisioned(room, outcome.helped, outcome.reason)]
+                reason = outcome.reason
+                if outcome.helped:
+                    self._retries.pop(reading.request.metadata.uid, None)
+                else:
+                    reason += f"; tried again in {self._put_off(reading.request, now):.0f} s"
+                wanted = [_accepted(), _provisioned(room, outcome.helped, reason)]
             if wanted:
                 await self._write(reading.request, wanted, now=now)
+
+    def _is_due(self, request: ProvisioningRequest, now: float) -> bool:
+        known = self._retries.get(request.metadata.uid)
+        return known is None or now >= known.at
+
+    def _put_off(self, request: ProvisioningRequest, now: float) -> float:
+        """Leave the request alone for a while; gives the seconds."""
+        known = self._retries.get(request.metadata.uid)
+        seconds = min(2 * known.seconds, _LATEST_RETRY) if known is not None else _FIRST_RETRY
+        self._retries[request.metadata.uid] = _Retry(now + seconds, seconds)
+        return seconds
 
     def _consumers(self, now: float) -> Counter[tuple[str, str]]:
         """How many pods have taken their part of each request's room, or are about to.

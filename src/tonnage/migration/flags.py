@@ -100,6 +100,7 @@ _SETTINGS = _flags(
     status-taint                         list     -
     ignore-taint                         list     -
     enable-csi-node-aware-scheduling     bool     false
+    enable-provisioning-requests         bool     false
     max-node-provision-time              duration 15m
     max-node-startup-time                duration 15m
     max-total-unready-percentage         float    45
@@ -123,6 +124,7 @@ _SETTINGS = _flags(
         "status-taint": "statusTaints",
         "ignore-taint": "startupTaints",
         "enable-csi-node-aware-scheduling": "csiAware",
+        "enable-provisioning-requests": "provisioningRequests",
     },
 )
 
@@ -241,6 +243,18 @@ _UNNEEDED: tuple[tuple[str, str], ...] = (
         "machines that never register are deleted after maxNodeProvisionTime",
         "force-delete-unregistered-nodes bool false\nforce-delete-failed-nodes bool false",
     ),
+    (
+        "all ProvisioningRequests are answered in one round",
+        (
+            "check-capacity-batch-processing bool false\n"
+            "check-capacity-provisioning-request-max-batch-size int 10\n"
+            "check-capacity-provisioning-request-batch-timebox duration 10s"
+        ),
+    ),
+    (
+        "every request is remembered for as long as it is there",
+        "provisioning-request-max-backoff-cache-size int 1000",
+    ),
     ("metrics by node group are always there", "emit-per-nodegroup-metrics bool false"),
     (
         "decisions and the snapshot are at --debug-address",
@@ -310,17 +324,15 @@ _UNSUPPORTED: tuple[tuple[str, str], ...] = (
         "enable-dynamic-resource-allocation bool true",
     ),
     (
-        "ProvisioningRequest objects are not read",
+        "a request without room is tried again after 1m, then after twice as long, up to 10m",
         (
-            "enable-provisioning-requests bool false\n"
             "provisioning-request-initial-backoff-time duration 1m\n"
-            "provisioning-request-max-backoff-time duration 10m\n"
-            "provisioning-request-max-backoff-cache-size int 1000\n"
-            "check-capacity-batch-processing bool false\n"
-            "check-capacity-provisioning-request-max-batch-size int 10\n"
-            "check-capacity-provisioning-request-batch-timebox duration 10s\n"
-            "check-capacity-processor-instance text -"
+            "provisioning-request-max-backoff-time duration 10m"
         ),
+    ),
+    (
+        "requests are answered whichever instance they name",
+        "check-capacity-processor-instance text -",
     ),
     (
         "CapacityBuffer objects are not read",

@@ -77,9 +77,7 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
     takes_booked = _takes_booked if inputs.requests_answered else lambda _: False
     may_count = [record for record in ordered if _may_count(record, (), options, now)]
     consumers = [record for record in may_count if takes_booked(record)]
-    counted = (
-        [record for record in may_count if record not in consumers] if consumers else may_count
-    )
+    counted = [record for record in may_count if not takes_booked(record)]
     waiting = _waiting(counted, snapshot, options, now)
     pending = [record for record in counted if record not in waiting] if waiting else counted
     sorted_out = gangs.sort_out(
