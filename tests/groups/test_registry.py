@@ -246,6 +246,38 @@ def test_a_machine_that_failed_backs_the_group_off_once() -> None:
     assert registry.state.backoffs["g"].failed_at == 10
 
 
+@pytest.mark.parametrize("leaves", ["gone", "deleting"])
+def test_a_machine_that_failed_before_the_request_is_not_awaited_once_it_goes(leaves: str) -> None:
+    registry = Registry()
+    failed = GroupMachine("m1", "m1", creating=True, failure=NO_STOCK)
+    coming = [GroupMachine(name, name, creating=True) for name in ("m2", "m3")]
+    look(registry, 1, now=0, machines=[failed], least=1)
+    registry.asked(a_group(1), 2, now=10, patience=PATIENCE)
+    there = standing(look(registry, 3, now=20, machines=[failed, *coming]))
+    going = [GroupMachine("m1", "m1", deleting=True)] if leaves == "deleting" else []
+    gone = standing(look(registry, 2, now=30, machines=[*going, *coming]))
+    later = standing(look(registry, 2, now=40, machines=coming))
+    assert (there.upcoming, gone.upcoming, later.upcoming) == (2, 2, 2)
+
+
+def test_a_machine_that_fails_after_the_request_leaves_the_others_awaited() -> None:
+    registry = asked(2)
+    failed = GroupMachine("m1", "m1", creating=True, failure=NO_STOCK)
+    coming = GroupMachine("m2", "m2", creating=True)
+    # The provider tells of machines, and not of the new target yet.
+    assert standing(look(registry, 0, now=10, machines=[failed, coming])).upcoming == 1
+    assert standing(look(registry, 2, now=20, machines=[failed, coming])).upcoming == 1
+    assert standing(look(registry, 1, now=30, machines=[coming])).upcoming == 1
+
+
+def test_a_machine_that_recovers_is_awaited_again() -> None:
+    registry = asked(2)
+    failed = GroupMachine("m1", "m1", creating=True, failure=NO_STOCK)
+    machines = [GroupMachine(name, name, creating=True) for name in ("m1", "m2")]
+    look(registry, 2, now=10, machines=[failed, machines[1]])
+    assert standing(look(registry, 2, now=20, machines=machines)).upcoming == 2
+
+
 def test_many_overdue_machines_make_a_group_unhealthy() -> None:
     registry = Registry()
     machines = [GroupMachine(f"m{i}", f"m{i}") for i in range(5)]

@@ -211,6 +211,10 @@ class Registry:
 
         `pods` are those whom no other nodes were asked for.
         """
+        self._no_longer_awaits(group, nodes, pods=pods)
+        self.removed(group, nodes)
+
+    def _no_longer_awaits(self, group: str, nodes: int, *, pods: Container[str] = ()) -> None:
         known = self._requests.get(group)
         if known is None:
             return
@@ -220,7 +224,6 @@ class Registry:
             self._requests[group] = msgspec.structs.replace(
                 known,
                 increase=known.increase - nodes,
-                target=known.target - nodes,
                 pods=tuple(pod for pod in known.pods if pod not in pods),
             )
 
@@ -234,7 +237,7 @@ class Registry:
         }
 
     def removed(self, group: str, nodes: int) -> None:
-        """Nodes that had come were given back: so many fewer are told of from here on."""
+        """Nodes that had come were given back, or failed ones are gone: fewer are told of now."""
         known = self._requests.get(group)
         if known is not None:
             self._requests[group] = msgspec.structs.replace(known, target=known.target - nodes)
@@ -319,9 +322,10 @@ class Registry:
         group, nodes = sighting.group, sighting.readiness
         provision_time = sighting.provision_time or patience.max_node_provision_time
         waiting, overdue = self._sort_machines(sighting, registered, provision_time, now)
-        failed = [machine for machine in sighting.machines or () if machine.failure is not None]
-        self._note_failures(group, failed, patience, now, happened)
         machines = sighting.machines or ()
+        failed = [machine for machine in machines if machine.failure is not None]
+        if sighting.machines is not None:
+            self._note_failures(group, machines, patience, now, happened)
         leaving = sum(machine.deleting and _is_among(machine, registered) for machine in machines)
         # Some of their nodes may say so themselves, and are not among those counted here.
         leaving = max(0, leaving - nodes.deleting)
@@ -419,19 +423,21 @@ class Registry:
     def _note_failures(
         self,
         group: Group,
-        failed: Sequence[GroupMachine],
+        machines: Sequence[GroupMachine],
         patience: GroupPatience,
         now: float,
         happened: list[RegistryEvent],
     ) -> None:
         known = self._failing.get(group.id, set())
         fresh = Counter(
-            one.failure for one in failed if one.failure is not None and one.id not in known
+            one.failure for one in machines if one.failure is not None and one.id not in known
         )
-        self._failing[group.id] = {one.id for one in failed}
+        # The target has them until they go, whether they failed before the request or after it.
+        self.removed(group.id, len(known - {one.id for one in machines if not one.deleting}))
+        self._failing[group.id] = {one.id for one in machines if one.failure is not None}
         for failure, count in fresh.items():
             happened.append(RegistryEvent(group=group.id, nodes=count, failure=failure))
-            self.gave_up(group.id, count)
+            self._no_longer_awaits(group.id, count)
             self.failed(group.id, failure, now=now, patience=patience)
 
 
