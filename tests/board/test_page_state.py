@@ -1,16 +1,32 @@
 """What the page shows of a cluster, and how it learns of changes."""
 
 import random
+from typing import Any
 
 import msgspec
 import pytest
 
-from tests.board.boards import DRIVER, a_feed, applied, database, full_nodes, published, shown
+from tests.board.boards import DRIVER, NOW, a_feed, applied, database, full_nodes, published, shown
 from tests.scaleup.groups import group, owned_by
+from tonnage.api import Cluster
+from tonnage.autoscaler.consolidation.report import ConsolidationDocument
+from tonnage.autoscaler.scaledown.report import NodeReport, ScaleDownDocument
 from tonnage.board.feed import KEPT_PARTS, MANY_BEHIND
+from tonnage.board.limit_rows import LimitReader
+from tonnage.board.moment import Moment
 from tonnage.board.page_state import LARGEST_PART
+from tonnage.board.removal_rows import RemovalReader
+from tonnage.consolidation.plan import (
+    ConsolidatedNode,
+    ConsolidationPlan,
+    CostOfNodes,
+    NodePurchase,
+    PodMove,
+)
+from tonnage.groups.limit_lessons import Lesson
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.labels import HOSTNAME, INSTANCE_TYPE
+from tonnage.scaledown.plan import Action, NodeDecision
 from tonnage.testing import builders as make
 
 
@@ -132,6 +148,70 @@ def test_limits_name_sources_that_disagree() -> None:
     assert sorted(row["csinode"]) == [[3, 1], [25, 1]]
     assert row["disagree"] is True
     assert row["catalogue"] is not None
+
+
+def test_what_was_learned_of_a_type_is_beside_what_others_say() -> None:
+    objects: list[KubeObject] = [
+        make.node("n1", labels={INSTANCE_TYPE: "m5.large"}),
+        make.csinode("n1", {DRIVER: 25}),
+        group("all", nodes=("n1",)),
+    ]
+    inputs = Cluster(objects).decide(now=NOW).inputs
+    told: dict[str, Any] = {"instance_type": "m5.large", "driver": DRIVER, "node": "n1"}
+    lessons = (
+        Lesson(**told, kind="limit", count=24, seen=NOW),
+        Lesson(**told, kind="ceiling", count=20, seen=NOW),
+    )
+    memory = msgspec.structs.replace(inputs.memory, lessons=lessons)
+    reader = LimitReader()
+    (before,) = reader.read(Moment(now=NOW, inputs=inputs)).values()
+    taught = Moment(now=NOW, inputs=msgspec.structs.replace(inputs, memory=memory))
+    (row,) = reader.read(taught).values()
+    assert (before.learned, before.ceiling) == (None, None)
+    assert (row.learned, row.ceiling, row.disagree) == (24, 20, True)
+
+
+def test_nodes_that_consolidation_replaces_go_in_its_waves() -> None:
+    """Each node alone is needed; both fit a cheaper one."""
+    inputs = Cluster([make.node("n1"), make.node("n2")]).decide(now=NOW).inputs
+    plan = ConsolidationPlan(
+        buys=(NodePurchase(group="small", nodes=("small-0",), price_per_hour="0.2"),),
+        moves=(
+            PodMove(pod="a/db", source="n1", to="small-0", wave=1, detach=("pv-1",)),
+            PodMove(pod="a/web", source="n2", to="small-0", wave=2),
+        ),
+        nodes=(
+            ConsolidatedNode(node="n1", group="g", action=Action.DRAIN, wave=1, saves="0.5"),
+            ConsolidatedNode(node="n2", group="g", action=Action.DRAIN, wave=2, saves="0.5"),
+        ),
+        cost=CostOfNodes(before="1", after="0.2", bound="0.2", nodes_before=2, nodes_after=1),
+        saves_per_hour="0.8",
+    )
+    document = ScaleDownDocument(
+        time="t",
+        enabled=True,
+        nodes=tuple(
+            NodeReport(
+                decision=NodeDecision(node=name, group="g", candidate=True, action=Action.KEEP)
+            )
+            for name in ("n1", "n2")
+        ),
+        consolidation=ConsolidationDocument(enabled=True, plan=plan),
+    )
+    rows, summary = RemovalReader().read(Moment(now=NOW, inputs=inputs, scale_down=document))
+    assert {name: (row.fate, row.wave) for name, row in rows.items()} == {
+        "n1": ("goes", 1),
+        "n2": ("goes", 2),
+    }
+    assert rows["n1"].why == "consolidation: 1 pod to move, 1 volume to detach"
+    assert rows["n1"].moves == ("a/db to small-0",)
+    told = summary.consolidation
+    assert told is not None
+    assert (told.saves_per_hour, told.buys, summary.saves_per_hour) == ("0.8", ("+1 small",), 0.8)
+    assert [(one.wave, one.nodes, one.moves, one.detach) for one in told.waves] == [
+        (1, ("n1",), 1, 1),
+        (2, ("n2",), 1, 0),
+    ]
 
 
 def test_a_decision_is_a_mark_and_a_moment_a_sample() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tonnage.board.consolidation_waves import ConsolidationSummary, ConsolidationWave
 from tonnage.board.history import BoardSample, DecisionMark
 from tonnage.board.limit_rows import LimitRow
 from tonnage.board.node_rows import Lane
@@ -16,6 +17,8 @@ from tonnage.board.removal_rows import RemovalRow, RemovalSummary
 
 RECORDS: tuple[type[msgspec.Struct], ...] = (
     BoardSample,
+    ConsolidationSummary,
+    ConsolidationWave,
     DecisionMark,
     GroupRow,
     Head,

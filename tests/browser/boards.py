@@ -1,18 +1,31 @@
 """The boards that are looked at: of the embedded cluster, of 5,000 nodes, of names that bite."""
 
 import random
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import msgspec
 
 from tests.scaleup.groups import group, owned_by
+from tonnage.api import Cluster
+from tonnage.autoscaler.consolidation.report import ConsolidationDocument
+from tonnage.board import sources
 from tonnage.board.feed import Feed
 from tonnage.board.page_state import StateReader
 from tonnage.board.sources import FollowedAutoscaler
+from tonnage.consolidation.plan import (
+    ConsolidatedNode,
+    ConsolidationPlan,
+    CostOfNodes,
+    MissedSaving,
+    NodePurchase,
+    PodMove,
+)
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.labels import INSTANCE_TYPE
 from tonnage.report.timeline import Sample
+from tonnage.scaledown.plan import Action
 from tonnage.simulation import demo_story, runner
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.testing import builders as make
@@ -102,7 +115,29 @@ def large() -> AbstractContextManager[ServedBoard]:
 
 
 def hostile() -> AbstractContextManager[ServedBoard]:
-    return served_board.of_objects(of_hostile_names(), title=HOSTILE[0])
+    """With a consolidation, whose nodes, pods and reasons are no better."""
+    objects = of_hostile_names()
+    moment = sources.moment_of(Cluster(objects), now=time.time())
+    assert moment.scale_down is not None
+    plan = ConsolidationPlan(
+        buys=(NodePurchase(group=HOSTILE[1], nodes=("new",)),),
+        moves=tuple(
+            PodMove(pod=f"ns/on-{name}", source=name, to="new", wave=1, detach=(name,))
+            for name in HOSTILE
+        ),
+        nodes=tuple(
+            ConsolidatedNode(node=name, group=HOSTILE[1], action=Action.DRAIN, wave=1, saves="0.5")
+            for name in HOSTILE
+        ),
+        missed=(MissedSaving(reason=HOSTILE[0], nodes=HOSTILE, saves_per_hour="0.1"),),
+        cost=CostOfNodes(before="3", after="0.5", bound="0.5"),
+        saves_per_hour="2.5",
+    )
+    told = ConsolidationDocument(enabled=True, held=HOSTILE[2], plan=plan)
+    scale_down = msgspec.structs.replace(moment.scale_down, consolidation=told)
+    feed = Feed(StateReader(title=HOSTILE[0], mode="file", decides=False))
+    feed.publish(moment._replace(scale_down=scale_down))
+    return served_board.of_feed(feed, lambda: objects)
 
 
 BOARDS: dict[str, Callable[[], AbstractContextManager[ServedBoard]]] = {

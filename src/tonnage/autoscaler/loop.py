@@ -136,6 +136,11 @@ class Autoscaler:
         return self._status.document
 
     @property
+    def memory(self) -> TemplateMemory:
+        """What was seen of nodes, and learned about their limits."""
+        return self._assessor.memory
+
+    @property
     def decisions(self) -> DecisionLog:
         """The last decisions."""
         return self._recorder.log

@@ -4,7 +4,7 @@ moment       everything that is shown of one moment, as others hand it in
 node_rows    a row of lanes per node, read from the columns of the snapshot
 pending_rows pods that wait, alike ones together: the reason, the cure, what comes for them
 plan_summary a plan with price, bound, and what differs from the last one
-removal_rows nodes that go, could go, or are kept, and by what
+removal_rows nodes that go, could go, or are kept, and by what; `consolidation_waves` for what
 limit_rows   what catalogue, CSINode, agent and lessons say of attach limits
 history      the timeline: samples, and decisions as marks
 answers      what the search box finds, and all there is to say of one pod or node

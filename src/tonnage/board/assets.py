@@ -3,6 +3,7 @@
 import base64
 import gzip
 import hashlib
+import re
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
@@ -36,6 +37,9 @@ FILES = {
     },
 }
 """By the path they are served at, whose they are and where they lie below its `static`."""
+
+_COMMENT = re.compile(rb"^[ \t]*(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
+"""Lines that are only for who reads the files: a tenth of what would be sent."""
 
 _IMPORT_MAP = '<script type="importmap">'
 
@@ -80,4 +84,7 @@ def _read(path: str) -> bytes:
     if path == "look.css":
         return style.shared().encode()
     package, name = FILES[path]
-    return resources.files(package).joinpath("static").joinpath(name).read_bytes()
+    content = resources.files(package).joinpath("static").joinpath(name).read_bytes()
+    if path.endswith(".js") and not path.startswith("vendor/"):
+        content = _COMMENT.sub(b"", content)
+    return content

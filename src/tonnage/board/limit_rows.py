@@ -36,19 +36,26 @@ class LimitRow(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class LimitReader:
-    """Reads rows anew only when nodes, CSINodes or what a plan takes them to have are others."""
+    """Reads rows anew only when nodes, CSINodes, lessons or limits of a plan are others."""
 
     def __init__(self) -> None:
         self._held: list[object] = []
+        self._lessons: dict[tuple[str, str, str], int] = {}
         self._rows: dict[str, LimitRow] = {}
 
     def read(self, moment: Moment) -> Mapping[str, LimitRow]:
         inputs = moment.inputs
         planned = moment.plan.limits if moment.plan is not None else ()
         held = [*inputs.nodes.values(), *inputs.csinodes.values(), planned]
-        if len(held) == len(self._held) and not any(map(is_not, held, self._held)):
+        lessons = _lessons(inputs.memory.lessons)
+        if (
+            lessons == self._lessons
+            and len(held) == len(self._held)
+            and not any(map(is_not, held, self._held))
+        ):
             return self._rows
         self._held = held
+        self._lessons = lessons
         objects = [(node, inputs.csinodes.get(name)) for name, node in inputs.nodes.items()]
         counts: dict[tuple[str, str, str], Counter[int]] = {}
         samples: dict[tuple[str, str, str], Node] = {}
@@ -71,7 +78,6 @@ class LimitReader:
                 entry = told.get(driver.name)
                 if entry is not None:
                     agents.setdefault(key, (entry.count, str(entry.source)))
-        lessons = _lessons(inputs.memory.lessons)
         taken = {(one.group, one.driver): one for one in planned}
         self._rows = {}
         for key in sorted({*counts}):

@@ -1,11 +1,17 @@
 """Nodes and whether they go: needed, unneeded since when, blocked by what, on their way out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
+import msgspec
+
+from tonnage.autoscaler.consolidation.report import ConsolidationDocument
 from tonnage.autoscaler.scaledown.report import NodeReport, ScaleDownDocument
+from tonnage.board import consolidation_waves
+from tonnage.board.consolidation_waves import ConsolidationSummary
 from tonnage.board.moment import Moment
 from tonnage.objects.meta import Record
+from tonnage.objects.phrases import counted
 
 Fate: TypeAlias = Literal["going", "goes", "waits", "blocked", "needed", "notOurs"]
 
@@ -42,6 +48,7 @@ class RemovalSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
     goes: int = 0
     waves: int = 0
     saves_per_hour: float | None = None
+    consolidation: ConsolidationSummary | None = None
 
 
 class RemovalReader:
@@ -59,15 +66,48 @@ class RemovalReader:
         if document is not self._document:
             self._document = document
             self._rows = {one.decision.node: _row(one) for one in document.nodes}
+            if document.consolidation is not None:
+                self._rows |= _consolidated(document.consolidation, self._rows)
             self._summary = _summary(document, self._rows)
         return self._rows, self._summary
 
 
+def _consolidated(
+    document: ConsolidationDocument, rows: Mapping[str, RemovalRow]
+) -> dict[str, RemovalRow]:
+    """Rows of nodes that stay by themselves and go in a consolidation."""
+    moves, found = consolidation_waves.moves_from(document), {}
+    for name, node in consolidation_waves.going(document).items():
+        row = rows.get(name)
+        if row is None or row.fate in ("going", "goes"):
+            continue
+        leaving = moves.get(name, [])
+        detach = sum(len(one.detach) for one in leaving)
+        why = f"consolidation: {counted(len(leaving), 'pod')} to move"
+        if detach:
+            why += f", {counted(detach, 'volume')} to detach"
+        found[name] = msgspec.structs.replace(
+            row,
+            fate="goes",
+            why=why,
+            wave=node.wave,
+            # What is bought instead has its price: only the whole plan can tell what is saved.
+            saves="",
+            moves=_shortened([f"{one.pod} to {one.to}" for one in leaving]),
+            detach=detach,
+            frees="",
+        )
+    return found
+
+
+def _shortened(moves: Sequence[str]) -> tuple[str, ...]:
+    more = len(moves) - _FREE
+    return (*moves[:_FREE], f"and {more:,} more") if more > 0 else tuple(moves)
+
+
 def _row(report: NodeReport) -> RemovalRow:
     node, removal = report.decision, report.removal
-    moves = tuple(f"{move.pod} to {move.to}" for move in node.moves[:_FREE])
-    if len(node.moves) > _FREE:
-        moves = (*moves, f"and {len(node.moves) - _FREE:,} more")
+    moves = _shortened([f"{move.pod} to {move.to}" for move in node.moves])
     detach = sum(len(move.detach) for move in node.moves)
     fate: Fate
     if removal is not None:
@@ -121,6 +161,9 @@ def _blocked(report: NodeReport) -> str:
 def _summary(document: ScaleDownDocument, rows: Mapping[str, RemovalRow]) -> RemovalSummary:
     leaving = [row for row in rows.values() if row.fate in ("going", "goes")]
     saved = [float(row.saves) for row in leaving if row.saves]
+    plan = document.consolidation.plan if document.consolidation is not None else None
+    if plan is not None and plan.going and plan.cost.unit == "price":
+        saved.append(float(plan.saves_per_hour))
     closed = ", ".join(document.outside_windows)
     held = (
         document.held or document.cool_down or (f"no window is open for {closed}" if closed else "")
@@ -134,4 +177,7 @@ def _summary(document: ScaleDownDocument, rows: Mapping[str, RemovalRow]) -> Rem
         goes=sum(row.fate == "goes" for row in leaving),
         waves=max((row.wave or 0 for row in leaving), default=0),
         saves_per_hour=round(sum(saved), 6) if saved else None,
+        consolidation=consolidation_waves.summary(document.consolidation)
+        if document.consolidation is not None
+        else None,
     )

@@ -25,7 +25,6 @@ from tonnage.board.moment import Moment
 from tonnage.clock import Clock
 from tonnage.groups import node_group_objects
 from tonnage.groups.inputs import Inputs
-from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.options import of as options_of
 from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
@@ -60,18 +59,21 @@ _log = logging.getLogger(__name__)
 
 def of_files(cluster: Cluster, feed: Feed, *, now: float) -> None:
     """Publish the one moment that files are."""
+    feed.publish(moment_of(cluster, now=now))
+
+
+def moment_of(cluster: Cluster, *, now: float) -> Moment:
+    """All that can be told of a cluster that does not change."""
     made = cluster.decide(now=now)
     plan = cluster.scale_down(now=now)
-    feed.publish(
-        Moment(
-            now=now,
-            inputs=made.inputs,
-            plan=made.plan,
-            readiness=made.readiness,
-            scale_down=_document([NodeReport(decision=one) for one in plan.nodes], now),
-            decisions=_logged(made.plan, now),
-            notes=(*cluster.notes, *cluster.problems, *_about(made.inputs)),
-        )
+    return Moment(
+        now=now,
+        inputs=made.inputs,
+        plan=made.plan,
+        readiness=made.readiness,
+        scale_down=_document([NodeReport(decision=one) for one in plan.nodes], now),
+        decisions=_logged(made.plan, now),
+        notes=(*cluster.notes, *cluster.problems, *_about(made.inputs)),
     )
 
 
@@ -270,7 +272,7 @@ class FollowedAutoscaler:
             options=program.config,
             features=program.features,
             groups=tuple(groups),
-            memory=TemplateMemory(),
+            memory=program.autoscaler.memory,
             live=True,
             cluster=program.world.state(),
         )

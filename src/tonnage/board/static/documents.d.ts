@@ -8,6 +8,28 @@ export interface BoardSample {
   cost: number | null;
 }
 
+export interface ConsolidationSummary {
+  held: string;
+  underWay: string;
+  unit: string;
+  before: string;
+  after: string;
+  bound: string;
+  savesPerHour: string;
+  costOfMoves: string;
+  buys: string[];
+  waves: ConsolidationWave[];
+  missed: string[];
+}
+
+export interface ConsolidationWave {
+  wave: number;
+  nodes: string[];
+  moves: number;
+  detach: number;
+  price: string;
+}
+
 export interface DecisionMark {
   at: number;
   text: string;
@@ -135,6 +157,7 @@ export interface RemovalSummary {
   goes: number;
   waves: number;
   savesPerHour: number | null;
+  consolidation: ConsolidationSummary | null;
 }
 
 export interface Tables {

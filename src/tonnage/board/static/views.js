@@ -82,6 +82,18 @@ export function Plan() {
 
 const REMOVALS = [["going", "on its way out"], ["goes", "can go"], ["waits", "unneeded, waits"], ["blocked", "kept"], ["needed", "needed"], ["notOurs", "in no group"]];
 
+/** What consolidation does in which wave, and what is saved. @param {{told: import("./documents").ConsolidationSummary}} props */
+function Consolidation({ told }) {
+  const unit = told.unit === "price" ? "an hour" : told.unit;
+  return html`<h3>Consolidation</h3>
+    <p>${told.waves.length ? html`${told.before} ${unit} becomes ${told.after} (at least ${told.bound}): saves ${told.savesPerHour}. The moves cost ${told.costOfMoves}.
+        ${told.buys.length > 0 && ` First bought: ${clean(told.buys.join(", "))}.`}` : "Nothing is worth replacing now."}
+      ${told.underWay && ` Under way: ${clean(told.underWay)}.`}${told.held && ` Held: ${clean(told.held)}.`}</p>
+    ${told.waves.length > 0 && html`<div class="panel"><${Table} label="Waves of the consolidation" numbers=${[0, 1, 2, 4]} head=${["wave", "pods that move", "volumes that detach", "nodes that go", "their price /h"]}
+      rows=${told.waves.map((one) => [one.wave, count(one.moves), count(one.detach), clean(one.nodes.join(", ")) || "none yet", one.price])} /></div>`}
+    ${told.missed.length > 0 && html`<p class="soft">Not saved: ${clean(told.missed.join("; "))}.</p>`}`;
+}
+
 export function GoingAway() {
   const removal = value("removal"), all = [...table("removals")];
   const only = route.value.settings.get("fate") || "";
@@ -101,6 +113,7 @@ export function GoingAway() {
       ["waves", count(removal.waves)], ["saves", price(removal.savesPerHour)]]} />
       <p class="soft">${removal.enabled ? "Nodes are given back." : "Nothing is removed: this is what could go, taking no account of how long a node has been unneeded."}
         ${removal.held && ` Held: ${clean(removal.held)}.`}</p>
+      ${removal.consolidation && html`<${Consolidation} told=${removal.consolidation} />`}
       <div class="panel"><${Table} label="Nodes and what becomes of them" numbers=${[2, 3, 4]} head=${["node", "fate", "wave", "saves /h", "filled", "why", "where its pods go, or what would let it go"]}
         rows=${rows.slice(0, 300).map(([name, row]) => [html`<${Node} node=${name} />`,
           html`<span class=${`pill ${row.fate}`}>${REMOVALS.find(([fate]) => fate === row.fate)?.[1]}</span>`,
