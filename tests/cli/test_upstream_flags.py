@@ -94,7 +94,7 @@ def test_little_verbosity_changes_nothing() -> None:
 def test_a_verbosity_that_is_no_number_is_refused(given: str) -> None:
     result = run(f"--v={given}")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert f"'--v': '{given}': expected a number" in result.stderr
+    assert f"'--v': '{given}': expected a number. See tonnage run --help" in result.stderr
 
 
 def level(*words: str) -> str:
@@ -138,6 +138,10 @@ def test_a_flag_that_nobody_knows_names_the_nearest() -> None:
     result = run("--scale-down-uneeded-time=10m")
     assert result.exit_code == 2
     assert "--scale-down-unneeded-time" in result.stderr
+
+
+def test_a_flag_that_both_have_is_proposed_once() -> None:
+    assert run("--clod-provider=aws").stderr.count("'--cloud-provider'") == 1
 
 
 def row(flag: Flag) -> str:

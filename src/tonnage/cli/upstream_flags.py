@@ -72,13 +72,14 @@ class UpstreamFlags(click.Command):
                     console.note(f"--{plain} has no effect: cluster-autoscaler 1.37 dropped it")
                 continue
             if flag is None:
-                near = difflib.get_close_matches(f"--{plain}", [*options, *_dashed(flags.FLAGS)])
+                known = {*options, *_dashed(flags.FLAGS)}
+                near = difflib.get_close_matches(f"--{plain}", sorted(known))
                 raise click.NoSuchOption(name, possibilities=near or None, ctx=ctx)
             if not equals:
                 takes_next = flag.value != "bool" and rest
                 value = rest.pop(0) if takes_next else "true"
             if plain == "v":
-                own += _level(value)
+                own += _level(value, ctx)
             foreign.append(f"--{plain}={value}")
         return own, foreign
 
@@ -112,9 +113,10 @@ def _settings(foreign: list[str]) -> dict[str, Any]:
     }
 
 
-def _level(verbosity: str) -> list[str]:
+def _level(verbosity: str, ctx: click.Context) -> list[str]:
     if not verbosity.isdecimal():
-        raise click.BadParameter(f"{verbosity!r}: expected a number", param_hint="'--v'")
+        told = f"{verbosity!r}: expected a number"
+        raise click.BadParameter(told, ctx=ctx, param_hint="'--v'")
     return ["--log-level", "debug"] if int(verbosity) >= VERBOSE else []
 
 
