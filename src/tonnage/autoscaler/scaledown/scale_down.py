@@ -418,12 +418,19 @@ class ScaleDown:
 
     def _note(self, plan: ScaleDownPlan, state: ScaleDownState, *, now: float) -> None:
         """Remember what was decided, and why what could have gone stays meanwhile."""
+        going = self._remover.removals.keys()
         for name, since in self._unneeded.items():
-            if name not in state.unneeded and self._world.cache(Node).get(name) is not None:
+            if name in state.unneeded or name in going:
+                continue
+            if self._world.cache(Node).get(name) is not None:
                 self._metrics.needed_again(seconds=now - since, delay_reason=NEEDED_AGAIN)
         self._unneeded = dict(state.unneeded)
         self._delays = {
-            **{name: why for name, why in self._delays.items() if name in self._unneeded},
+            **{
+                name: why
+                for name, why in self._delays.items()
+                if name in self._unneeded or name in going
+            },
             **{
                 node.node: node.reason
                 for node in plan.nodes
