@@ -79,13 +79,16 @@ def rights(manifests: list[Manifest], account: str) -> set[tuple[str, ...]]:
 def test_an_account_has_the_rights_it_has_with_kustomize(
     everything: list[Manifest], part: str
 ) -> None:
-    account = "tonnage" if part == "kwok" else f"tonnage-{part}"
-    assert rights(everything, account) == rights(documents(part), account)
+    account, expected = f"tonnage-{part}", documents(part)
+    if part == "kwok":
+        account, expected = "tonnage", [*expected, *documents("gangs")]  # the chart has both
+    assert rights(everything, account) == rights(expected, account)
 
 
 def test_cluster_api_brings_the_rights_of_its_part() -> None:
     made = render({"autoscaler": {"provider": "clusterapi"}})
-    assert rights(made, "tonnage") == rights(documents("cluster-api"), "tonnage")
+    expected = [*documents("cluster-api"), *documents("gangs")]
+    assert rights(made, "tonnage") == rights(expected, "tonnage")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_cluster_api_brings_the_rights_of_its_part() -> None:
 )
 def test_rights_of_a_part_come_with_its_setting(setting: str, part: str) -> None:
     made = render({"autoscaler": {"config": {setting: True}}})
-    expected = rights([*documents("base"), *documents(part)], "tonnage")
+    expected = rights([*documents("base"), *documents("gangs"), *documents(part)], "tonnage")
     assert rights(made, "tonnage") == expected
 
 
@@ -146,6 +149,9 @@ def test_pods_are_those_of_the_kustomize_parts(everything: list[Manifest], part:
         ({"autoscaler": {"config": {"expnder": "price"}}}, "expnder"),
         ({"autoscaler": {"config": {"scanInterval": "soon"}}}, "/autoscaler/config/scanInterval"),
         ({"autoscaler": {"debugAddress": "0.0.0.0:8086"}}, "/autoscaler/debugAddress"),
+        ({"autoscaler": {"board": {"address": "here"}}}, "/autoscaler/board/address"),
+        ({"autoscaler": {"board": {"address": ":8087"}}}, "autoscaler.board.tlsSecretName"),
+        ({"autoscaler": {"board": {"clientNames": ["me"]}}}, "autoscaler.board.clientNames"),
         ({"autoscaler": {"nodeGroups": [{"kind": "NodeGroup"}]}}, "/autoscaler/nodeGroups/0"),
         ({"autoscaler": {"extraArgs": ["dry-run"]}}, "/autoscaler/extraArgs/0"),
         ({"scheduler": {"schedulerName": "A B"}}, "/scheduler/schedulerName"),
@@ -167,6 +173,26 @@ def test_a_provider_that_makes_no_nodes_is_for_dry_runs() -> None:
         "autoscaler.provider: declarative"
         in attempt({"autoscaler": {"provider": "declarative"}}).stderr
     )
+
+
+def test_the_board_on_loopback_needs_nothing_and_elsewhere_its_secret() -> None:
+    def pod(**board: object) -> Manifest:
+        made = render({"autoscaler": {"board": board}})
+        found: Manifest = only(made, "Deployment", "tonnage")["spec"]["template"]["spec"]
+        return found
+
+    inside = pod(address="127.0.0.1:8087")
+    assert "--board-address=127.0.0.1:8087" in inside["containers"][0]["args"]
+    assert "board" not in [one["name"] for one in inside["volumes"]]
+    outside = pod(address="0.0.0.0:8087", tlsSecretName="board-tls", clientNames=["me"])
+    assert [one for one in outside["containers"][0]["args"] if "--board" in one] == [
+        "--board-address=0.0.0.0:8087",
+        "--board-tls-cert-file=/etc/tonnage-board/tls.crt",
+        "--board-tls-private-key-file=/etc/tonnage-board/tls.key",
+        "--board-client-ca-file=/etc/tonnage-board/ca.crt",
+        "--board-client-name=me",
+    ]
+    assert {"name": "board", "secret": {"secretName": "board-tls"}} in outside["volumes"]
 
 
 def test_a_digest_goes_before_a_tag() -> None:
