@@ -18,6 +18,7 @@ from tests.consolidation.clusters import (
     volume,
 )
 from tests.scaledown.clusters import DB, WEB, db, web
+from tests.scaleup.test_headroom import buffer, template
 from tonnage.api import Cluster
 from tonnage.consolidation.state import ConsolidationState
 from tonnage.errors import InputError
@@ -43,6 +44,17 @@ def test_two_nodes_are_replaced_by_one_that_is_cheaper() -> None:
     made = plan(*two_for_one())
     assert (going(made), bought(made)) == (["a", "b"], {"cheap": 1})
     assert (made.cost.before, made.cost.after, made.saves_per_hour) == ("2", "0.5", "1.5")
+
+
+def test_a_node_on_which_room_is_kept_ready_stays() -> None:
+    dear = group("dear", "a", "b", price="1", cpu="4")
+    made = plan(*dear, web("w", "b", cpu="1"), template(cpu="3500m"), buffer(chunks=1))
+    assert going(made) == []
+    assert (nodes(made)["a"].code, nodes(made)["a"].message) == (
+        "room-kept-ready",
+        "CapacityBuffer default/room",
+    )
+    assert going(plan(*dear, web("w", "b", cpu="1"))) == ["a"]
 
 
 def test_one_node_is_replaced_by_two_that_are_cheaper_together() -> None:

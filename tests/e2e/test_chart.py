@@ -93,7 +93,12 @@ def test_cluster_api_brings_the_rights_of_its_part() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "part"),
-    [("removeStartupTaints", "startup-taints"), ("scaleDownEnabled", "scale-down")],
+    [
+        ("removeStartupTaints", "startup-taints"),
+        ("scaleDownEnabled", "scale-down"),
+        ("capacityBuffers", "headroom"),
+        ("provisioningRequests", "provisioning-requests"),
+    ],
 )
 def test_rights_of_a_part_come_with_its_setting(setting: str, part: str) -> None:
     made = render({"autoscaler": {"config": {setting: True}}})

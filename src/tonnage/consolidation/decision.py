@@ -28,7 +28,9 @@ from tonnage.consolidation.plan import (
 from tonnage.consolidation.problem import Problem
 from tonnage.consolidation.state import ConsolidationState
 from tonnage.consolidation.steps import StepDraft
+from tonnage.objects.phrases import listed
 from tonnage.objects.timestamps import rfc3339
+from tonnage.scaledown import kept_room
 from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.decision import money, open_pools, volumes_of
 from tonnage.scaledown.decision_cache import DecisionCache
@@ -36,6 +38,7 @@ from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Action
 from tonnage.scaleup import placement, pod_groups
 from tonnage.snapshot import imagined
+from tonnage.snapshot.rows import Bools
 
 NOTHING_CHEAPER = "nothing-cheaper"
 BUDGET_SPENT = "budget-spent"
@@ -102,6 +105,10 @@ class _Round:
             name: Stay(KeepCode.NOT_THIS_TIME.value, "a pod that waits has its place there")
             for name in self._waited_for()
         }
+        stay |= {
+            self._snapshot.name_of(row): Stay(KeepCode.KEPT_ROOM.value, listed(titles))
+            for row, titles in kept_room.place(inputs, self._usable()).items()
+        }
         reservations = inputs.assessed.reservations
         reservations.place(self._snapshot)
         stay |= {
@@ -122,11 +129,16 @@ class _Round:
         pending = self._inputs.assessed.pending
         if not pending:
             return set()
+        groups = pod_groups.group(self._snapshot, pending)
+        fits, _ = placement.place(
+            self._snapshot, groups, self._inputs.features, rows=self._usable()
+        )
+        return {self._snapshot.name_of(placed.row) for placed in fits}
+
+    def _usable(self) -> Bools:
         usable = np.zeros(self._snapshot.table.size, dtype=np.bool_)
         usable[[facts.row for facts in self._facts.values()]] = True
-        groups = pod_groups.group(self._snapshot, pending)
-        fits, _ = placement.place(self._snapshot, groups, self._inputs.features, rows=usable)
-        return {self._snapshot.name_of(placed.row) for placed in fits}
+        return usable
 
     def run(self) -> ConsolidationPlan | None:
         """The plan; `None` if a rule forbids one of its moves, so that it has to be made anew."""

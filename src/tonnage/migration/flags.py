@@ -101,6 +101,7 @@ _SETTINGS = _flags(
     ignore-taint                         list     -
     enable-csi-node-aware-scheduling     bool     false
     enable-provisioning-requests         bool     false
+    capacity-buffer-controller-enabled   bool     false
     max-node-provision-time              duration 15m
     max-node-startup-time                duration 15m
     max-total-unready-percentage         float    45
@@ -125,6 +126,7 @@ _SETTINGS = _flags(
         "ignore-taint": "startupTaints",
         "enable-csi-node-aware-scheduling": "csiAware",
         "enable-provisioning-requests": "provisioningRequests",
+        "capacity-buffer-controller-enabled": "capacityBuffers",
     },
 )
 
@@ -236,6 +238,13 @@ _UNNEEDED: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
+        "chunks of CapacityBuffers are planned for without pods: capacityBuffers",
+        (
+            "capacity-buffer-pod-injection-enabled bool false\n"
+            "capacity-buffer-pod-dry-run-enabled bool true"
+        ),
+    ),
+    (
         "pods that come together are decided on together: batchWindow",
         "pending-pods-batching-timeout duration 4m",
     ),
@@ -333,14 +342,6 @@ _UNSUPPORTED: tuple[tuple[str, str], ...] = (
     (
         "requests are answered whichever instance they name",
         "check-capacity-processor-instance text -",
-    ),
-    (
-        "CapacityBuffer objects are not read",
-        (
-            "capacity-buffer-controller-enabled bool false\n"
-            "capacity-buffer-pod-injection-enabled bool false\n"
-            "capacity-buffer-pod-dry-run-enabled bool true"
-        ),
     ),
     (
         "Tonnage has no provider for Google Cloud",

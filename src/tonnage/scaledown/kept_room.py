@@ -13,7 +13,7 @@ from tonnage.groups.headroom import of_chunk
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.selection import Contender
 from tonnage.scaleup import headroom, placement, requested_room
-from tonnage.snapshot.rows import Bools
+from tonnage.snapshot.rows import Bools, RowIndex
 
 
 def hold(
@@ -23,25 +23,33 @@ def hold(
 
     Each with the titles of the rooms it is held for.
     """
-    booked = requested_room.booked_pods(inputs.inputs)
-    kept = headroom.chunks(inputs.inputs, inputs.assessed.templates.by_group, ledger=False)
-    if not (booked or kept.groups):
-        return {}
     last = {
         one.facts.row: number for number, one in enumerate(sorted(contenders, key=_goes_last), 1)
     }
     rows = np.flatnonzero(usable).tolist()
+    order = np.array(sorted(rows, key=lambda row: last.get(row, 0)), dtype=np.intp)
+    placed = place(inputs, usable, order=order)
+    return {row: titles for row, titles in placed.items() if row in last}
+
+
+def place(
+    inputs: ScaleDownInputs, usable: Bools, *, order: RowIndex | None = None
+) -> Mapping[int, Sequence[str]]:
+    """Put the chunks on their nodes, for the trial; gives the rows with the titles of the rooms."""
+    booked = requested_room.booked_pods(inputs.inputs)
+    kept = headroom.chunks(inputs.inputs, inputs.assessed.templates.by_group, ledger=False)
+    if not (booked or kept.groups):
+        return {}
     fits, _ = placement.place(
         inputs.snapshot,
         [*booked, *kept.groups],
         headroom.features_for(inputs.features),
         rows=usable,
-        order=np.array(sorted(rows, key=lambda row: last.get(row, 0)), dtype=np.intp),
+        order=order,
     )
     held: defaultdict[int, dict[str, None]] = defaultdict(dict)
     for placed in fits:
-        if placed.row in last:
-            held[placed.row].update((of_chunk(pod.key).title, None) for pod in placed.pods)
+        held[placed.row].update((of_chunk(pod.key).title, None) for pod in placed.pods)
     return {row: list(titles) for row, titles in held.items()}
 
 
