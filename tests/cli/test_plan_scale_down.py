@@ -54,6 +54,17 @@ def test_what_if_a_budget_were_not_there(written: Written) -> None:
     assert text.startswith("2 of 3 nodes can go")
 
 
+@pytest.mark.parametrize(
+    ("change", "action"), [((), "keep"), (("--what-if", "remove-node=b"), "drain")]
+)
+def test_what_if_a_busy_node_were_removed(
+    written: Written, change: tuple[str, ...], action: str
+) -> None:
+    file = written(*cluster(web("w3", "b", cpu="2")))
+    printed = json.loads(run("-f", file, "--scale-down", *change, "-o", "json").stdout)
+    assert [node["action"] for node in printed["nodes"] if node["node"] == "b"] == [action]
+
+
 @pytest.mark.parametrize("change", ["ignore-pdb=default/nobody", "remove-node=nobody"])
 def test_what_if_about_nobody_is_an_error(written: Written, change: str) -> None:
     ended = run("-f", written(*cluster()), "--scale-down", "--what-if", change)
