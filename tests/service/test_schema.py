@@ -40,7 +40,9 @@ def allows(schema: Schema, value: Any, root: Schema) -> bool:
     if isinstance(value, list):
         return all(allows(schema.get("items", {}), one, root) for one in value)
     if isinstance(value, dict):
-        return all(_allows_field(schema, name, one, root) for name, one in value.items())
+        return value.keys() >= set(schema.get("required", ())) and all(
+            _allows_field(schema, name, one, root) for name, one in value.items()
+        )
     return isinstance(value, bool) or value is None or value >= schema.get("minimum", value)
 
 
