@@ -13,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.clusters import QUICK, LargeCluster, Size
+from benchmarks.clusters import LargeCluster, Size
 from benchmarks.context import Context
 from benchmarks.measurement import Row, memory
 
 NAME = "files"
 LARGE = Size(3_000, 18_000)
+SMALL = Size(50, 500)
 SMALL_FILE = Path(__file__).parent.parent / "examples" / "two-databases"
 _PLAIN = {
     "json.load": "import json; json.load(open({path!r}, 'rb'))",
@@ -36,7 +37,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(context: Context) -> Iterator[Row]:
-    size = QUICK if context.quick else LARGE
+    size = SMALL if context.quick else LARGE
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "cluster.json")
         _write(LargeCluster(size), file)
