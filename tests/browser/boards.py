@@ -1,13 +1,16 @@
 """The boards that are looked at: of the embedded cluster, of 5,000 nodes, of names that bite."""
 
 import random
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import msgspec
 
 from tests.scaleup.groups import group, owned_by
+from tonnage import files
 from tonnage.api import Cluster
 from tonnage.autoscaler.consolidation.report import ConsolidationDocument
 from tonnage.board import sources
@@ -22,6 +25,7 @@ from tonnage.consolidation.plan import (
     NodePurchase,
     PodMove,
 )
+from tonnage.files import scenario_writer
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.labels import INSTANCE_TYPE
 from tonnage.report.timeline import Sample
@@ -111,7 +115,13 @@ def embedded() -> AbstractContextManager[ServedBoard]:
 
 
 def large() -> AbstractContextManager[ServedBoard]:
-    return served_board.of_objects(of_5000(), title="5,000 nodes")
+    """From a file, as `tonnage board -f` reads it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "5000-nodes.json")
+        items = b",".join(map(scenario_writer.manifest, of_5000()))
+        file.write_bytes(b'{"apiVersion":"v1","kind":"List","items":[' + items + b"]}")
+        objects = files.load([file]).objects
+    return served_board.of_objects(objects, title="5,000 nodes")
 
 
 def hostile() -> AbstractContextManager[ServedBoard]:
