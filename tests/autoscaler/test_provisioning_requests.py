@@ -16,7 +16,7 @@ from tests.autoscaler.harness import (
 )
 from tests.cluster.apiserver import ApiServer
 from tonnage.autoscaler.program import AutoscalerProgram
-from tonnage.objects.provisioning import (
+from tonnage.objects.provisioning_requests import (
     ATOMIC_SCALE_UP,
     CHECK_CAPACITY,
     CONSUME_ANNOTATION,

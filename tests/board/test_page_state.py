@@ -12,7 +12,7 @@ from tonnage.api import Cluster
 from tonnage.autoscaler.consolidation.report import ConsolidationDocument
 from tonnage.autoscaler.scaledown.report import NodeReport, ScaleDownDocument
 from tonnage.board.feed import KEPT_PARTS, MANY_BEHIND
-from tonnage.board.limit_rows import LimitReader
+from tonnage.board.limit_rows import LimitRowReader
 from tonnage.board.moment import Moment
 from tonnage.board.page_state import LARGEST_PART
 from tonnage.board.removal_rows import RemovalReader
@@ -163,7 +163,7 @@ def test_what_was_learned_of_a_type_is_beside_what_others_say() -> None:
         Lesson(**told, kind="ceiling", count=20, seen=NOW),
     )
     memory = msgspec.structs.replace(inputs.memory, lessons=lessons)
-    reader = LimitReader()
+    reader = LimitRowReader()
     (before,) = reader.read(Moment(now=NOW, inputs=inputs)).values()
     taught = Moment(now=NOW, inputs=msgspec.structs.replace(inputs, memory=memory))
     (row,) = reader.read(taught).values()

@@ -12,7 +12,7 @@ from tonnage.board.limit_rows import LimitRow
 from tonnage.board.node_rows import Lane
 from tonnage.board.page_state import GroupRow, Head
 from tonnage.board.pending_rows import NodesRefusing, PendingRow
-from tonnage.board.plan_summary import LeftOut, PlanSummary, Purchase
+from tonnage.board.plan_summary import LeftOut, PlanSummary, PurchaseRow
 from tonnage.board.removal_rows import RemovalRow, RemovalSummary
 
 RECORDS: tuple[type[msgspec.Struct], ...] = (
@@ -28,7 +28,7 @@ RECORDS: tuple[type[msgspec.Struct], ...] = (
     NodesRefusing,
     PendingRow,
     PlanSummary,
-    Purchase,
+    PurchaseRow,
     RemovalRow,
     RemovalSummary,
 )

@@ -18,7 +18,7 @@ from tonnage.autoscaler.scaledown import workloads
 from tonnage.groups import capacity_buffers
 from tonnage.objects.buffers import CapacityBuffer, PodTemplate
 from tonnage.objects.gangs import CoschedulingPodGroup, WorkloadPodGroup
-from tonnage.objects.provisioning import ProvisioningRequest
+from tonnage.objects.provisioning_requests import ProvisioningRequest
 from tonnage.providers import kwok
 
 

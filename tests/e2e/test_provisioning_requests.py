@@ -13,7 +13,7 @@ from tests.e2e.manifests import Manifest
 from tests.e2e.scale_up import DRIVER, Stage, group
 from tests.e2e.test_headroom import pod_template
 from tonnage.embedded.world.behaviour import Delay, DriverBehaviour
-from tonnage.objects.provisioning import ATOMIC_SCALE_UP, CHECK_CAPACITY
+from tonnage.objects.provisioning_requests import ATOMIC_SCALE_UP, CHECK_CAPACITY
 
 pytestmark = pytest.mark.patience(600)
 

@@ -13,7 +13,7 @@ from tonnage.objects.buffers import PodTemplate, PodTemplateReference
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Condition, ObjectMeta
 from tonnage.objects.pods import Pod, PodTemplateSpec
-from tonnage.objects.provisioning import (
+from tonnage.objects.provisioning_requests import (
     ATOMIC_SCALE_UP,
     CHECK_CAPACITY,
     CONSUME_ANNOTATION,

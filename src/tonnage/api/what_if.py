@@ -28,14 +28,14 @@ class Supposition(Record, frozen=True, kw_only=True, forbid_unknown_fields=True)
     replicas: dict[str, int] = {}
 
 
-class Supposed(NamedTuple):
+class SupposedDecision(NamedTuple):
     """The decision on the changed cluster, and what was assumed."""
 
     decision: Decision
     notes: tuple[str, ...]
 
 
-def suppose(inputs: Inputs, objects: Iterable[KubeObject], what: Supposition) -> Supposed:
+def suppose(inputs: Inputs, objects: Iterable[KubeObject], what: Supposition) -> SupposedDecision:
     """Decide on a copy. `inputs` are what decides now; of its cluster only the objects count."""
     held = list(objects)
     for pod, replicas in what.replicas.items():
@@ -52,7 +52,7 @@ def suppose(inputs: Inputs, objects: Iterable[KubeObject], what: Supposition) ->
     written = msgspec.structs.replace(inputs.written(), groups=groups, pending=None)
     end = time.monotonic() + (inputs.options.time_budget or math.inf)
     made = decision.decide(written.on(cluster), out_of_time=lambda: time.monotonic() >= end)
-    return Supposed(made, tuple(changed.notes))
+    return SupposedDecision(made, tuple(changed.notes))
 
 
 def _group(group: Group, inputs: Inputs, what: Supposition) -> Group:

@@ -22,10 +22,9 @@ from tonnage.groups.provisioning_requests import (
     RequestedRoom,
     RequestReading,
 )
-from tonnage.objects import provisioning
 from tonnage.objects.buffers import PodTemplate
 from tonnage.objects.meta import Condition
-from tonnage.objects.provisioning import ProvisioningRequest
+from tonnage.objects.provisioning_requests import ProvisioningRequest, consumed_by
 from tonnage.objects.timestamps import rfc3339
 from tonnage.scaleup import requested_room, underway
 from tonnage.scaleup.plan import Plan
@@ -150,7 +149,7 @@ class ProvisioningRequests:
             for record in snapshot.pods.values()
             if (record.node_name or record.key in bound)
             and record.meta.annotations
-            and (name := provisioning.consumed_by(record.meta))
+            and (name := consumed_by(record.meta))
         )
 
     async def _write(

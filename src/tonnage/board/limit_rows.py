@@ -35,7 +35,7 @@ class LimitRow(Record, frozen=True, kw_only=True, omit_defaults=False):
     disagree: bool
 
 
-class LimitReader:
+class LimitRowReader:
     """Reads rows anew only when nodes, CSINodes, lessons or limits of a plan are others."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from tonnage.board import history
 from tonnage.board.history import BoardHistory
-from tonnage.board.limit_rows import LimitReader
+from tonnage.board.limit_rows import LimitRowReader
 from tonnage.board.moment import Moment
 from tonnage.board.node_rows import NodeReader, NodeTable
 from tonnage.board.pending_rows import LOOKED_AT, PendingReader, PendingRow
@@ -81,7 +81,7 @@ class StateReader:
         self._nodes = NodeReader()
         self._pending = PendingReader(at_once=asked_at_once)
         self._removals = RemovalReader()
-        self._limits = LimitReader()
+        self._limits = LimitRowReader()
         self._history = BoardHistory()
         self._plan: Plan | None = None
         self._summary: PlanSummary | None = None

@@ -12,7 +12,7 @@ from tonnage.scaleup.plan import Plan
 SHOWN = 50
 
 
-class Purchase(Record, frozen=True, kw_only=True, omit_defaults=False):
+class PurchaseRow(Record, frozen=True, kw_only=True, omit_defaults=False):
     group: str
     nodes: int
     size: int
@@ -43,7 +43,7 @@ class PlanSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
     bound_cost: float | None = None
     gap: float = 0.0
     partial: bool = False
-    purchases: tuple[Purchase, ...] = ()
+    purchases: tuple[PurchaseRow, ...] = ()
     not_helped: tuple[LeftOut, ...] = ()
     warnings: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ def summary(plan: Plan, groups: Sequence[Group], *, before: Plan | None = None) 
         pods = [pod for node in one.nodes for pod in node.pods]
         price = group.price_per_hour if group is not None else None
         purchases.append(
-            Purchase(
+            PurchaseRow(
                 group=one.group,
                 nodes=one.delta,
                 size=one.delta + (group.target if group is not None else 0),

@@ -6,7 +6,7 @@ import msgspec
 
 from tonnage.api import Cluster
 from tonnage.cli import console, consolidation_table, progress_line, scale_down
-from tonnage.cli.scale_down import Supposed
+from tonnage.cli.scale_down import WhatIfs
 from tonnage.consolidation.plan import ConsolidationPlan
 from tonnage.errors import InputError
 from tonnage.objects.codec import collector_paused
@@ -16,7 +16,7 @@ from tonnage.objects.kinds import KubeObject
 def run(
     cluster: Cluster,
     objects: Sequence[KubeObject],
-    changes: Supposed,
+    changes: WhatIfs,
     *,
     now: float | None,
     form: console.Format,

@@ -18,7 +18,7 @@ IGNORE_BUDGET = "ignore-pdb"
 REMOVE_NODE = "remove-node"
 
 
-class Supposed(NamedTuple):
+class WhatIfs(NamedTuple):
     """What is taken to be otherwise: budgets that are not there, nodes that are to go."""
 
     ignored_budgets: tuple[str, ...]
@@ -27,7 +27,7 @@ class Supposed(NamedTuple):
     """Changes of the cluster itself."""
 
 
-def supposed(what_ifs: Iterable[str]) -> Supposed:
+def supposed(what_ifs: Iterable[str]) -> WhatIfs:
     """Sort changes by whom they are for."""
     budgets, nodes, rest = [], [], []
     for text in what_ifs:
@@ -38,13 +38,13 @@ def supposed(what_ifs: Iterable[str]) -> Supposed:
             nodes.append(value)
         else:
             rest.append(text)
-    return Supposed(tuple(budgets), tuple(nodes), tuple(rest))
+    return WhatIfs(tuple(budgets), tuple(nodes), tuple(rest))
 
 
 def run(
     cluster: Cluster,
     objects: Sequence[KubeObject],
-    changes: Supposed,
+    changes: WhatIfs,
     *,
     now: float | None,
     form: console.Format,
@@ -64,7 +64,7 @@ def run(
     return plan
 
 
-def check(objects: Iterable[KubeObject], changes: Supposed) -> None:
+def check(objects: Iterable[KubeObject], changes: WhatIfs) -> None:
     """Refuse what-ifs about what is not there."""
     budgets = {one.metadata.key for one in objects if isinstance(one, PodDisruptionBudget)}
     nodes = {one.metadata.name for one in objects if isinstance(one, Node)}

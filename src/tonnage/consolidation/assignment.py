@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tonnage.consolidation.problem import Problem
 
 
-class Placement(NamedTuple):
+class Repacking(NamedTuple):
     """Where items go: a bin that is there, or beyond those a new one, by its place in `new`."""
 
     where: dict[int, int]
@@ -118,7 +118,7 @@ class Assignment:
         else:
             self._lost[self.problem.bins[number].group] += by
 
-    def apply(self, placement: Placement, *, closed: Sequence[int]) -> None:
+    def apply(self, placement: Repacking, *, closed: Sequence[int]) -> None:
         """Carry out what was found: buy, move, close."""
         new = [self.buy(template) for template in placement.new]
         known = len(self.problem.bins)

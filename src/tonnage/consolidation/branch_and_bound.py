@@ -6,7 +6,7 @@ them and stay if they can: where one has to make room for another, that is found
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tonnage.consolidation.assignment import Assignment, Placement
+from tonnage.consolidation.assignment import Assignment, Repacking
 
 _LITTLE = 1e-9
 
@@ -20,7 +20,7 @@ def cheapest(
     below: float,
     steps: int,
     order: Sequence[int],
-) -> tuple[Placement | None, int]:
+) -> tuple[Repacking | None, int]:
     """Places for all items at less than `below`; `None` if there are none, or none was found.
 
     And how many steps that took.
@@ -59,7 +59,7 @@ class _Search:
         self._closed = closed
         self._below = below
         self.left = steps
-        self.best: Placement | None = None
+        self.best: Repacking | None = None
         self._chosen: list[int] = []
         self._new: list[int] = []
         self._free = state.free
@@ -121,7 +121,7 @@ class _Search:
             if spent < self._below - _LITTLE:
                 self._below = spent
                 where = dict(zip(self._items, self._chosen, strict=True))
-                self.best = Placement(where, list(self._new), spent)
+                self.best = Repacking(where, list(self._new), spent)
             return
         item = self._items[depth]
         for number, cost in self._choices(depth, item):

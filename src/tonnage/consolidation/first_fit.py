@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from tonnage.consolidation.assignment import Assignment, Placement
+from tonnage.consolidation.assignment import Assignment, Repacking
 
 
 def place(
@@ -13,7 +13,7 @@ def place(
     order: Sequence[int],
     templates: Sequence[int],
     below: float,
-) -> Placement | None:
+) -> Repacking | None:
     """Into open bins in the `order` given, then into new ones of these templates, the first that
     takes the pod; `None` if there is no place for one, or not for less than `below`.
     """
@@ -75,10 +75,10 @@ def place(
         for dimension, amount in needs:
             there[dimension] -= amount
         where[item] = chosen
-    return Placement(where, new, cost) if _within(state, new) else None
+    return Repacking(where, new, cost) if _within(state, new) else None
 
 
-def downsized(state: Assignment, placement: Placement) -> Placement:
+def downsized(state: Assignment, placement: Repacking) -> Repacking:
     """The same with each new node of the cheapest template that holds what is on it."""
     templates, items, kinds = state.problem.templates, state.problem.items, state.kinds
     first = len(state.free)
@@ -106,7 +106,7 @@ def downsized(state: Assignment, placement: Placement) -> Placement:
                 cost -= (templates[new[place]].price - one.price) * state.problem.hours
                 new[place] = other
         assert template >= 0
-    return Placement(placement.where, new, cost)
+    return Repacking(placement.where, new, cost)
 
 
 def _within(state: Assignment, new: Sequence[int]) -> bool:

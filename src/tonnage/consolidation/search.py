@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tonnage.consolidation import branch_and_bound, first_fit
-from tonnage.consolidation.assignment import Assignment, Placement
+from tonnage.consolidation.assignment import Assignment, Repacking
 from tonnage.consolidation.problem import Problem
 
 _ALL_AT_ONCE = 8
@@ -40,7 +40,7 @@ class Gain(NamedTuple):
 
     value: float
     closed: tuple[int, ...]
-    placement: Placement
+    placement: Repacking
 
 
 def solve(

@@ -28,13 +28,18 @@ from tonnage.objects import (
     meta,
     nodes,
     pods,
-    provisioning,
     scenarios,
     storage,
     volume_sources,
     workloads,
 )
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.provisioning_requests import (
+    CONSUME_ANNOTATION,
+    OLD_CONSUME_ANNOTATION,
+    ProvisioningRequestSpec,
+    ProvisioningRequestStatus,
+)
 
 KEPT_LABELS = frozenset(
     {
@@ -64,8 +69,8 @@ KEPT_ANNOTATIONS = frozenset(
 RENAMED_ANNOTATIONS = frozenset(
     {
         MIRROR_ANNOTATION,
-        provisioning.CONSUME_ANNOTATION,
-        provisioning.OLD_CONSUME_ANNOTATION,
+        CONSUME_ANNOTATION,
+        OLD_CONSUME_ANNOTATION,
         storage.CLASS_ANNOTATION,
         storage.SELECTED_NODE_ANNOTATION,
         "kubernetes.io/azure-file-resource-group",
@@ -390,9 +395,9 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
     **_fields(workloads.LeaseSpec, _kept, "acquire_time", "renew_time"),
     **_fields(buffers.PodTemplateReference, _name, "name"),
     **_fields(
-        provisioning.ProvisioningRequestSpec, _kept, "provisioning_class_name", "parameters"
+        ProvisioningRequestSpec, _kept, "provisioning_class_name", "parameters"
     ),
-    **_fields(provisioning.ProvisioningRequestStatus, _labels, "provisioning_class_details"),
+    **_fields(ProvisioningRequestStatus, _labels, "provisioning_class_details"),
     **_fields(buffers.ScalableReference, _kept, "api_group", "kind"),
     **_fields(buffers.ScalableReference, _name, "name"),
     **_fields(buffers.CapacityBufferSpec, _kept, "provisioning_strategy", "limits"),

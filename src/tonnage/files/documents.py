@@ -39,7 +39,7 @@ class DocumentPosition(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(part for part in parts if part)
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ObjectHead(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What must be known of an object before it can be decoded by its kind."""
 
     api_version: Any = None
@@ -47,7 +47,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     items: list[Any] | None = None
 
 
-Opened: TypeAlias = Head | list[Any] | None
+Opened: TypeAlias = ObjectHead | list[Any] | None
 """The head of an object, the items of a bare list, or `None` for a scalar."""
 
 
@@ -64,7 +64,7 @@ def opened(document: object) -> Opened:
     """Looks at a document's head. JSON is read to its very end, or it is `UnreadableError`."""
     if isinstance(document, dict):
         items = document.get("items")
-        return Head(
+        return ObjectHead(
             api_version=document.get("apiVersion"),
             kind=document.get("kind"),
             items=items if isinstance(items, list) else None,
@@ -80,8 +80,8 @@ def opened(document: object) -> Opened:
             except msgspec.ValidationError:
                 continue
             if isinstance(found, _Itemless):
-                return Head(api_version=found.api_version, kind=found.kind)
-            return cast(Head | list[Any], found)
+                return ObjectHead(api_version=found.api_version, kind=found.kind)
+            return cast(ObjectHead | list[Any], found)
         with contextlib.suppress(msgspec.ValidationError):
             msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -123,7 +123,7 @@ def shown(document: object) -> str:
         return "a number out of range"
 
 
-class _Listed(Head, frozen=True, kw_only=True, rename="camel"):
+class _Listed(ObjectHead, frozen=True, kw_only=True, rename="camel"):
     items: list[msgspec.Raw] | None = None
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.files import documents, jsontext
-from tonnage.files.documents import DocumentPosition, Head, Opened, UnreadableError
+from tonnage.files.documents import DocumentPosition, ObjectHead, Opened, UnreadableError
 from tonnage.files.loaded import FileProblem, Loaded, ScenarioOptions
 from tonnage.objects import codec, kinds, scenarios
 from tonnage.objects.codec import DecodeError
@@ -166,7 +166,7 @@ class ObjectCollector:
             self.refuse(place.inside(steps), message, cause=error)
 
     def _add_items(
-        self, opened: Head | list[Any], place: DocumentPosition, *, around: "_Around"
+        self, opened: ObjectHead | list[Any], place: DocumentPosition, *, around: "_Around"
     ) -> None:
         if around.depth >= DEEPEST_LIST:
             raise _RefusedError(
@@ -234,7 +234,7 @@ class ObjectCollector:
         if self._on_progress is not None and self._kept % _STRIDE == 0:
             self._on_progress(place.file, self._kept)
 
-    def _row(self, head: Head | None, document: object, *, around: "_Around") -> Kind | None:
+    def _row(self, head: ObjectHead | None, document: object, *, around: "_Around") -> Kind | None:
         """The registry's row for a document; `None` if it has none, and then it is counted."""
         if head is None:
             if documents.is_null(document):
@@ -311,7 +311,7 @@ _OUR_GROUP = scenarios.API_VERSION.partition("/")[0]
 _GROUPS = {row.group for row in kinds.ALL}
 
 
-def _is_list(head: Head) -> bool:
+def _is_list(head: ObjectHead) -> bool:
     """A `List`, or a `PodList` and the like; a kind may be called so and have no items."""
     kind = head.kind
     return kind == "List" or (

@@ -11,7 +11,11 @@ from tonnage.groups.headroom import MOST_CHUNKS, KeptRoom
 from tonnage.objects import timestamps
 from tonnage.objects.buffers import PodTemplate
 from tonnage.objects.meta import Condition, Record
-from tonnage.objects.provisioning import ATOMIC_SCALE_UP, CHECK_CAPACITY, ProvisioningRequest
+from tonnage.objects.provisioning_requests import (
+    ATOMIC_SCALE_UP,
+    CHECK_CAPACITY,
+    ProvisioningRequest,
+)
 
 BOOKED_FOR = 600.0
 """Seconds that room is kept for pods which have not come; upstream's number."""

@@ -40,14 +40,14 @@ class Word(Record, frozen=True, kw_only=True, omit_defaults=False):
     reason: str = ""
 
 
-class PodRow(Record, frozen=True, kw_only=True, omit_defaults=False):
+class PodComparison(Record, frozen=True, kw_only=True, omit_defaults=False):
     pod: str
     same: bool
     theirs: Word
     ours: Word
 
 
-class GroupRow(Record, frozen=True, kw_only=True, omit_defaults=False):
+class GroupComparison(Record, frozen=True, kw_only=True, omit_defaults=False):
     """Nodes that each asked for, or would have; `None` where the group is not known."""
 
     group: str
@@ -66,8 +66,8 @@ class DecisionComparison(Record, frozen=True, kw_only=True, omit_defaults=False)
     until: str
     decisions: int
     events: int
-    pods: tuple[PodRow, ...]
-    groups: tuple[GroupRow, ...]
+    pods: tuple[PodComparison, ...]
+    groups: tuple[GroupComparison, ...]
     warnings: tuple[str, ...] = ()
 
 
@@ -175,21 +175,21 @@ def _our_words(decisions: Sequence[LoggedDecision]) -> dict[str, Word]:
     return words
 
 
-def _pod_row(pod: str, theirs: Word, ours: Word) -> PodRow:
+def _pod_row(pod: str, theirs: Word, ours: Word) -> PodComparison:
     same = theirs.outcome == ours.outcome
     if same and theirs.outcome == BOUGHT:
         same = any(_is_same_group(one, other) for one in theirs.groups for other in ours.groups)
     # Who has room needs no event, so their silence agrees with ours.
     if (theirs.outcome, ours.outcome) == (NOTHING, FITS):
         same = True
-    return PodRow(pod=pod, same=same, theirs=theirs, ours=ours)
+    return PodComparison(pod=pod, same=same, theirs=theirs, ours=ours)
 
 
 def _group_rows(
     decisions: Sequence[LoggedDecision],
     events: Sequence[AutoscalerEvent],
     status: Mapping[str, Any],
-) -> Iterable[GroupRow]:
+) -> Iterable[GroupComparison]:
     ours: dict[str, int] = {}
     for decision in decisions:
         for limit in decision.plan.limits:
@@ -225,10 +225,10 @@ def _group_rows(
 
 def _group_row(
     group: str, theirs: int | None, ours: int | None, status: Mapping[str, Any]
-) -> GroupRow:
+) -> GroupComparison:
     health = status.get("health") or {}
     target = health.get("cloudProviderTarget")
-    return GroupRow(
+    return GroupComparison(
         group=group,
         same=(theirs or 0) == (ours or 0),
         theirs=theirs,

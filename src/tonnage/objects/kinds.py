@@ -14,7 +14,7 @@ from tonnage.objects import (
     gangs,
     nodes,
     pods,
-    provisioning,
+    provisioning_requests,
     scenarios,
     storage,
     workloads,
@@ -48,7 +48,7 @@ KubeObject: TypeAlias = (
     | evictions.EvictionRequest
     | gangs.WorkloadPodGroup
     | gangs.CoschedulingPodGroup
-    | provisioning.ProvisioningRequest
+    | provisioning_requests.ProvisioningRequest
     | scenarios.NodeGroup
     | scenarios.Scenario
 )
@@ -149,7 +149,7 @@ ALL: tuple[Kind, ...] = (
     _row(
         "autoscaling.x-k8s.io/v1",
         "provisioningrequests",
-        provisioning.ProvisioningRequest,
+        provisioning_requests.ProvisioningRequest,
         namespaced=True,
         optional=True,
     ),

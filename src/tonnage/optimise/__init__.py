@@ -2,9 +2,9 @@
 
 Begin with `problem` (classes of items, types of bins, limits, quotas, spreads; the solution with
 its bound) and `solver.solve`. `master` is the linear program over known patterns,
-`column_generation` prices new ones into it (`pricing`) and proves the lower bound; `rounding` makes
-whole bins of it; `enumeration` has every pattern where there are few. `effort` bounds the work,
-`highs` is the solver that comes with the extra `optimise`.
+`column_generation` prices new ones into it (`pricing_problem`) and proves the lower bound;
+`integer_packing` makes whole bins of it; `enumeration` has every pattern where there are few.
+`effort` bounds the work, `highs` is the solver that comes with the extra `optimise`.
 
     problem = PackingProblem(
         [ItemClass("db", number=7, demand=(2000, 4)), ItemClass("web", number=30, demand=(250, 0))],

@@ -4,7 +4,7 @@ import numpy as np
 
 from tonnage.optimise.effort import Effort
 from tonnage.optimise.master import Duals, Master, Relaxed
-from tonnage.optimise.pricing import Pricing
+from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import Counts, Numbers, PackingProblem, Pattern
 
 _AT_ONCE = 40
@@ -18,7 +18,7 @@ _STEADY = 0.6
 def generate(
     problem: PackingProblem,
     master: Master,
-    pricing: Pricing,
+    pricing: PricingProblem,
     effort: Effort,
     *,
     caps: Counts | None = None,
@@ -51,7 +51,7 @@ def _best(problem: PackingProblem, types: Counts, counts: Counts, gain: Numbers)
 class Proof:
     """A lower bound that rises with each round of exact pricing, until it meets the master."""
 
-    def __init__(self, problem: PackingProblem, master: Master, pricing: Pricing) -> None:
+    def __init__(self, problem: PackingProblem, master: Master, pricing: PricingProblem) -> None:
         self._problem = problem
         self._master = master
         self._pricing = pricing

@@ -13,7 +13,7 @@ from tonnage.groups.model import Purchase
 from tonnage.groups.options import Options
 from tonnage.groups.readiness import Readiness
 from tonnage.groups.templates import Templates
-from tonnage.objects import durations, provisioning, timestamps, volumes
+from tonnage.objects import durations, provisioning_requests, timestamps, volumes
 from tonnage.objects.phrases import listed
 from tonnage.scaleup import gangs, headroom, underway
 from tonnage.scaleup.gangs import Gang
@@ -130,7 +130,7 @@ def _unplaced(inputs: Inputs, without_node: Iterable[PodRecord]) -> Iterable[Pod
 
 
 def _takes_booked(record: PodRecord) -> bool:
-    return bool(record.meta.annotations and provisioning.consumed_by(record.meta))
+    return bool(record.meta.annotations and provisioning_requests.consumed_by(record.meta))
 
 
 def _surroundings(inputs: Inputs, wanted: frozenset[str]) -> tuple[Templates, Readiness]:

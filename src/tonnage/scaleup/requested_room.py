@@ -12,7 +12,7 @@ import msgspec
 from tonnage.groups.headroom import REQUEST, is_chunk, of_chunk
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.provisioning_requests import RequestedRoom
-from tonnage.objects import provisioning
+from tonnage.objects import provisioning_requests
 from tonnage.objects.gangs import PROVISIONING_GROUP, GangName
 from tonnage.scaleup import gang_plan, headroom, joint_choice, planner, pod_groups
 from tonnage.scaleup.assessment import Assessment
@@ -98,7 +98,7 @@ def with_consumers(plan: Plan, assessed: Assessment) -> Plan:
 
 
 def _takes_room(record: PodRecord) -> str:
-    name = provisioning.consumed_by(record.meta)
+    name = provisioning_requests.consumed_by(record.meta)
     return f"it takes room of ProvisioningRequest {record.meta.namespace}/{name}"
 
 

@@ -116,13 +116,13 @@ export interface PlanSummary {
   boundCost: number | null;
   gap: number;
   partial: boolean;
-  purchases: Purchase[];
+  purchases: PurchaseRow[];
   notHelped: LeftOut[];
   warnings: string[];
   differences: string[];
 }
 
-export interface Purchase {
+export interface PurchaseRow {
   group: string;
   nodes: number;
   size: number;

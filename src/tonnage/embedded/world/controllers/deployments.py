@@ -14,10 +14,10 @@ from tonnage.embedded.world.controllers.workload_records import (
     DEPLOYMENTS,
     REPLICA_SETS,
     DeploymentObject,
-    PodTemplate,
     ReplicaSetObject,
     ReplicaSetObjectSpec,
     RollingUpdate,
+    WholePodTemplate,
 )
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import OwnedPods
@@ -115,7 +115,7 @@ class Deployments:
                     match_labels={**selector.match_labels, HASH: hashed},
                     match_expressions=selector.match_expressions,
                 ),
-                template=PodTemplate(metadata=labelled, spec=template.spec),
+                template=WholePodTemplate(metadata=labelled, spec=template.spec),
             ),
         )
         try:

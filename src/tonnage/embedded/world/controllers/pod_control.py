@@ -10,7 +10,7 @@ from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.resources import Named, Resource
 from tonnage.embedded.world.controllers import workload_records
-from tonnage.embedded.world.controllers.workload_records import NewPod, PodTemplate, Tree
+from tonnage.embedded.world.controllers.workload_records import NewPod, Tree, WholePodTemplate
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.pods import Pod
 
@@ -28,7 +28,7 @@ def owner(resource: Resource[Any], meta: ObjectMeta) -> OwnerReference:
 
 
 def pod(
-    template: PodTemplate,
+    template: WholePodTemplate,
     owned_by: OwnerReference,
     *,
     namespace: str,
@@ -54,7 +54,7 @@ def pod(
     )
 
 
-def revision(template: PodTemplate) -> str:
+def revision(template: WholePodTemplate) -> str:
     """The same for the same template, and hardly ever for another."""
     text = msgspec.json.encode(template, order="deterministic")
     return hashlib.sha256(text).hexdigest()[:10]

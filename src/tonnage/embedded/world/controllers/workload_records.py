@@ -11,7 +11,7 @@ from tonnage.objects.meta import LabelSelector, ObjectMeta, Record
 Tree: TypeAlias = dict[str, Any]
 
 
-class PodTemplate(Record, frozen=True, kw_only=True):
+class WholePodTemplate(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: Tree = {}
 
@@ -29,7 +29,7 @@ class NewClaim(Record, frozen=True, kw_only=True):
 class ReplicaSetObjectSpec(Record, frozen=True, kw_only=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
+    template: WholePodTemplate = WholePodTemplate()
 
 
 class ReplicaSetObject(Record, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Strategy(Record, frozen=True, kw_only=True):
 class DeploymentObjectSpec(Record, frozen=True, kw_only=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
+    template: WholePodTemplate = WholePodTemplate()
     strategy: Strategy = Strategy()
 
 
@@ -70,7 +70,7 @@ class StatefulSetObjectSpec(Record, frozen=True, kw_only=True):
     replicas: int | None = None
     selector: LabelSelector | None = None
     service_name: str = ""
-    template: PodTemplate = PodTemplate()
+    template: WholePodTemplate = WholePodTemplate()
     volume_claim_templates: tuple[NewClaim, ...] = ()
     pod_management_policy: str = "OrderedReady"
     update_strategy: Strategy = Strategy()
@@ -85,7 +85,7 @@ class StatefulSetObject(Record, frozen=True, kw_only=True):
 
 class DaemonSetObjectSpec(Record, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
+    template: WholePodTemplate = WholePodTemplate()
 
 
 class DaemonSetObject(Record, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class JobObjectSpec(Record, frozen=True, kw_only=True):
     backoff_limit: int = 6
     suspend: bool = False
     ttl_seconds_after_finished: int | None = None
-    template: PodTemplate = PodTemplate()
+    template: WholePodTemplate = WholePodTemplate()
 
 
 class JobObject(Record, frozen=True, kw_only=True):

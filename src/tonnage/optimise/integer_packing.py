@@ -8,7 +8,7 @@ import numpy as np
 from tonnage.optimise import column_generation
 from tonnage.optimise.effort import Effort
 from tonnage.optimise.master import Master
-from tonnage.optimise.pricing import Pricing
+from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import Counts, EvenSpread, Numbers, PackingProblem, Pattern
 
 _WHOLE = 1e-6
@@ -21,7 +21,7 @@ class Dive:
         self,
         problem: PackingProblem,
         master: Master,
-        pricing: Pricing,
+        pricing: PricingProblem,
         effort: Effort,
         *,
         seed: int = 0,

@@ -24,7 +24,7 @@ class Best(NamedTuple):
     at_most: float
 
 
-class Pricing:
+class PricingProblem:
     """Fills single bins for the most value. Chance is seeded: the same asked again is the same."""
 
     def __init__(self, problem: PackingProblem, *, effort: Effort, seed: int = 0) -> None:
