@@ -3,7 +3,7 @@
 Begin with `problem` (classes of items, types of bins, limits, quotas, spreads; the solution with
 its bound) and `solver.solve`. `master` is the linear program over known patterns,
 `column_generation` prices new ones into it (`pricing_problem`) and proves the lower bound;
-`integer_packing` makes whole bins of it; `enumeration` has every pattern where there are few.
+`integer_solution` makes whole bins of it; `enumeration` has every pattern where there are few.
 `effort` bounds the work, `highs` is the solver that comes with the extra `optimise`.
 
     problem = PackingProblem(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tonnage.optimise import column_generation, enumeration, integer_packing
+from tonnage.optimise import column_generation, enumeration, integer_solution
 from tonnage.optimise.column_generation import Proof
 from tonnage.optimise.effort import Effort
-from tonnage.optimise.integer_packing import Dive
+from tonnage.optimise.integer_solution import Dive
 from tonnage.optimise.master import Master
 from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import Counts, PackingProblem, PackingSolution, Pattern
@@ -54,7 +54,7 @@ class _Search:
 
     def offer(self, bins: Sequence[Pattern]) -> bool:
         """Take the bins if they are better than the best so far."""
-        found = integer_packing.trimmed(self._problem, bins)
+        found = integer_solution.trimmed(self._problem, bins)
         cost = self._cost_of(found)
         if cost >= self._cost - _NEAR * abs(self._cost):
             return False
@@ -62,7 +62,7 @@ class _Search:
         return True
 
     def _cost_of(self, bins: Sequence[Pattern]) -> float:
-        left = int(integer_packing.missing(self._problem, bins).sum())
+        left = int(integer_solution.missing(self._problem, bins).sum())
         prices = sum(float(self._problem.prices[one.bin_type]) for one in bins)
         return prices + self._problem.penalty * left
 
@@ -126,7 +126,7 @@ class _Search:
         self._bound = max(self._bound, float(bound))
 
     def result(self) -> PackingSolution:
-        left = integer_packing.missing(self._problem, self._best)
+        left = integer_solution.missing(self._problem, self._best)
         cost = self._cost_of(self._best) - self._problem.penalty * int(left.sum())
         return PackingSolution(
             patterns=tuple(Counter(self._best).items()),
