@@ -176,7 +176,11 @@ def test_no_nodes_is_said_as_kube_scheduler_does(written: Written) -> None:
             "no pod 'kube-system-of-old/db-1' in the input; near matches: default/db-1",
             id="the right name in a wrong namespace",
         ),
-        pytest.param("zzz", "no pod 'zzz' in the input; there are 2", id="nothing like it"),
+        pytest.param(
+            "zzz",
+            "no pod 'zzz' in the input; there are 2: default/db-0, default/db-1",
+            id="nothing like it",
+        ),
     ],
 )
 def test_an_unknown_pod_is_one_line_and_code_2(

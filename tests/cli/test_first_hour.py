@@ -1,5 +1,6 @@
 """What a new user tries first: nothing is silent, and every error says what to do next."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 from tests.cli.conftest import Written
 from tests.docs.blocks import REPOSITORY
 from tonnage.cli.app import COMMANDS, program
+from tonnage.embedded.apiserver import kubeconfig
 from tonnage.testing import builders as make
 
 EXAMPLE = REPOSITORY / "examples" / "two-databases"
@@ -143,3 +145,66 @@ def test_the_help_of_plan_is_short_first_and_whole_on_request() -> None:
     for param in COMMANDS["plan"].load().params:
         assert param.opts[-1] in whole
         assert param.opts[-1] in re.sub(r"-\n\s*", "-", short)
+
+
+@pytest.mark.parametrize("command", ["slots", "plan", "doctor", "export -", "top", "rescue"])
+def test_the_token_of_an_embedded_cluster_is_in_no_error(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    kubeconfig.write(file, "http://127.0.0.1:1/very-secret-token")
+    result = run(*command.split(), "--kubeconfig", str(file), "--request-timeout", "100ms")
+    assert result.exit_code == 1
+    assert "server http://127.0.0.1:1/***: " in result.stderr
+    assert "very-secret-token" not in result.output
+
+
+@pytest.mark.parametrize("word", ["--color=always", "--color always"])
+def test_colours_may_be_asked_for_after_the_command(word: str) -> None:
+    slots = ["slots", "-f", str(EXAMPLE)]
+    coloured = run("--color", "always", *slots).stdout
+    assert "\x1b[" in coloured
+    assert run("slots", *word.split(), "-f", str(EXAMPLE)).stdout == coloured
+    assert run(*slots, *word.split()).stdout == coloured
+
+
+def test_a_colour_that_is_none_is_refused_after_the_command_too() -> None:
+    result = run("slots", "-f", str(EXAMPLE), "--color", "blue")
+    assert result.exit_code == 2
+    assert "Invalid value for '--color': 'blue' is not one of" in result.stderr
+
+
+def test_what_follows_two_dashes_is_not_an_option_of_ours() -> None:
+    assert "no pod '--color'" in run("explain", "-f", str(EXAMPLE), "--", "--color").stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--scale-down"], ["--consolidate"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("zzz", "; there are 4: aks-orders-1, aks-orders-2, aks-search-1 and 1 more"),
+        ("aks-orders-11", "; near matches: aks-orders-1, "),
+    ],
+)
+def test_a_node_that_is_not_there_is_answered_with_those_there_are(
+    name: str, hint: str, more: list[str]
+) -> None:
+    result = run("plan", "-f", str(EXAMPLE), "--what-if", f"remove-node={name}", *more)
+    assert result.exit_code == 2
+    assert hint in result.stderr
+
+
+def test_the_doctor_says_when_there_is_nothing_to_look_at(written: Written) -> None:
+    empty = written(make.namespace("default"))
+    assert run("doctor", "-f", empty).stdout == (
+        "Nothing to look at: no node, no pod, no volume and no CSI driver.\n"
+    )
+    document = run("doctor", "-f", empty, "-o", "json")
+    assert json.loads(document.stdout)["findings"] == []
+    assert "note: Nothing to look at" in document.stderr
+
+
+@pytest.mark.parametrize("option", ["--scale-down", "--consolidate"])
+def test_nodes_that_nobody_can_remove_are_called_so(option: str) -> None:
+    result = run("plan", *WITHOUT_GROUPS, option)
+    assert result.exit_code == 2
+    assert "no NodeGroup in the input, so no node can be removed: give --discover" in result.stderr
+    assert "buy" not in result.stderr

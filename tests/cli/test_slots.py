@@ -117,7 +117,10 @@ def test_nodes_and_drivers_narrow_down_rows_and_totals(written: Written) -> None
     ("option", "complaint"),
     [
         (("--node", "n11"), "no node 'n11' in the input; near matches: n1"),
-        (("--driver", "c"), "no driver 'c' in the input"),
+        (
+            ("--driver", "c"),
+            "no driver 'c' in the input; there are 2: a.example.com, b.example.com",
+        ),
     ],
 )
 def test_an_unknown_node_or_driver_is_code_2(

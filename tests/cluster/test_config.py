@@ -382,3 +382,27 @@ def test_a_file_that_is_no_yaml_is_named(tmp_path: Path) -> None:
 def test_a_list_of_files_of_which_none_exists_is_named() -> None:
     with pytest.raises(InputError, match="KUBECONFIG=/no/a:/no/b: none of these files exists"):
         config.find(environ={"KUBECONFIG": "/no/a:/no/b"})
+
+
+@pytest.mark.parametrize(
+    ("server", "shown"),
+    [
+        ("https://api.example.com:6443", "https://api.example.com:6443"),
+        ("http://127.0.0.1:8001/the-token", "http://127.0.0.1:8001/***"),
+        ("http://[::1]:8001/the-token/", "http://[::1]:8001/***"),
+        ("https://me:password@api", "https://***@api"),
+        ("https://api?key=secret", "https://api/***"),
+        ("api:6443/the-token", "api:6443/***"),
+    ],
+)
+def test_a_server_is_named_without_what_may_be_a_secret(server: str, shown: str) -> None:
+    endpoint = config.Endpoint(server=server, proxy="http://me:password@proxy:3128")
+    assert endpoint.shown == shown
+    quoted = f"502, url='{server}', proxy='http://me:password@proxy:3128'"
+    assert endpoint.without_secrets(quoted) == f"502, url='{shown}', proxy='http://***@proxy:3128'"
+
+
+def test_a_server_that_is_none_is_not_quoted_with_its_path(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path / "config", cluster={"server": "tcp://h/the-token"})
+    with pytest.raises(InputError, match=r"not 'tcp://h/\*\*\*'"):
+        load(file)

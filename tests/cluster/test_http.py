@@ -18,6 +18,7 @@ from tests.cluster.apiserver import ApiServer, answer, pod
 from tonnage.cluster import errors
 from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.config import Access, Endpoint, Source, User
+from tonnage.cluster.http import HttpTransport
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.testing.clock import VirtualClock
@@ -269,6 +270,21 @@ async def test_a_server_may_live_under_a_path(clock: VirtualClock) -> None:
         server.script("GET", path, answer(lambda: web.json_response({"metadata": {"name": "n1"}})))
         endpoint = Endpoint(server=f"{server.url}/k8s/clusters/c1")
         assert await ask(server, clock, Access(endpoint=endpoint)) == "n1"
+
+
+async def test_a_failure_names_the_server_without_the_token_in_its_path(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        transport = HttpTransport(
+            Access(endpoint=Endpoint(server=f"{server.url}/secret-token")), clock=clock, environ={}
+        )
+        with pytest.raises(errors.ConnectionFailed) as refused:
+            async with transport.websocket("/portforward", query=[], protocols=[]):
+                pass
+        await transport.close()
+    assert f"{server.url}/***" in str(refused.value)
+    assert "secret-token" not in str(refused.value)
 
 
 async def test_redirects_are_not_followed(clock: VirtualClock) -> None:

@@ -23,7 +23,7 @@ from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace
-from tonnage.objects.phrases import near_keys
+from tonnage.objects.phrases import alternatives
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import StorageClass
 from tonnage.objects.volumes import VolumeUse
@@ -496,12 +496,9 @@ class Cluster:
             if isinstance(obj, Pod) and obj.status.phase in FINISHED and pod in (key, name):
                 phase = obj.status.phase
                 return f"pod {key} has finished ({phase}): there is nothing left to schedule"
-        keys = list(self._snapshot.pods)
-        if not keys:
+        if not self._snapshot.pods:
             return f"no pod {pod!r}: there are no pods in the input"
-        near = near_keys(pod, keys)
-        hint = f"; near matches: {', '.join(near)}" if near else f"; there are {len(keys):,}"
-        return f"no pod {pod!r} in the input{hint}"
+        return f"no pod {pod!r} in the input; {alternatives(pod, self._snapshot.pods)}"
 
 
 def _missing_namespaces(objects: Iterable[KubeObject]) -> list[Namespace]:

@@ -163,6 +163,10 @@ class Program(LazyGroup):
             sys.exit(EXIT_INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The root's own options count wherever they stand, as those of kubectl do."""
+        return super().parse_args(ctx, _color_first(args))
+
     def invoke(self, ctx: click.Context) -> None:
         try:
             super().invoke(ctx)
@@ -195,7 +199,8 @@ class Program(LazyGroup):
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="Colours: auto on a terminal, unless NO_COLOR is set or TERM is dumb.",
+    help="Colours: auto on a terminal, unless NO_COLOR is set or TERM is dumb. Before or after the "
+    "command.",
 )
 @click.pass_context
 def program(ctx: click.Context, color: str) -> None:
@@ -207,6 +212,22 @@ def program(ctx: click.Context, color: str) -> None:
 def main() -> None:
     """Run the command line and exit."""
     program(prog_name="tonnage")
+
+
+def _color_first(args: Sequence[str]) -> list[str]:
+    """The arguments with `--color` and its value before the command."""
+    end = args.index("--") if "--" in args else len(args)
+    first: list[str] = []
+    rest: list[str] = []
+    words = iter(args[:end])
+    for word in words:
+        if word == "--color":
+            first += [word, *(value for value in [next(words, None)] if value is not None)]
+        elif word.startswith("--color="):
+            first.append(word)
+        else:
+            rest.append(word)
+    return [*first, *rest, *args[end:]]
 
 
 def _sentence(message: str) -> str:

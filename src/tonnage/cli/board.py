@@ -224,7 +224,7 @@ class _Page:
                 )
             except ClusterError as error:
                 raise cluster_errors.explained(error, live.access) from error
-            feed = _feed(live.access.context or live.access.endpoint.server, "live", decides=False)
+            feed = _feed(live.access.context or live.access.endpoint.shown, "live", decides=False)
             watched = WatchedCluster(
                 connection,
                 feed,

@@ -14,8 +14,8 @@ _HTML = re.compile(r"<(!doctype|html|head|body)", re.IGNORECASE)
 def explained(error: ClusterError, access: "Access") -> ClusterError:
     """The same failure with the context, the server and the next step."""
     context = f"context {access.context}, " if access.context else ""
-    where = f"{context}server {access.endpoint.server}"
-    text = str(error).removeprefix(f"{access.endpoint.server}: ")
+    where = f"{context}server {access.endpoint.shown}"
+    text = access.endpoint.without_secrets(str(error)).removeprefix(f"{access.endpoint.shown}: ")
     hint = _hint(error, text)
     if _HTML.search(text):
         text = text.partition("<")[0].rstrip(": ")

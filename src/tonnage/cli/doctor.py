@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FOUND = 1
 """The exit code when something is wrong with the cluster, not with the question."""
+NOTHING_TO_LOOK_AT = "Nothing to look at: no node, no pod, no volume and no CSI driver."
 
 
 @click.group(invoke_without_command=True)
@@ -90,7 +91,10 @@ def doctor(
     from tonnage.doctor import inspection
 
     findings = inspection.inspect(evidence)
-    _print_findings(findings, form)
+    if evidence.nothing_to_look_at and not findings:
+        _print_nothing(form)
+    else:
+        _print_findings(findings, form)
     severities = {"error": {"error"}, "warning": {"error", "warning"}, "never": set()}[fail_on]
     if any(one.severity in severities for one in findings):
         ctx.exit(FOUND)
@@ -200,6 +204,15 @@ def _print_findings(findings: "list[Finding]", form: console.Format) -> None:
     )
     console.echo()
     console.echo('Meaning and remedy of each: "tonnage doctor explain CODE".')
+
+
+def _print_nothing(form: console.Format) -> None:
+    """No finding on nothing is no good news."""
+    if form in ("json", "yaml"):
+        _print_findings([], form)
+        console.note(NOTHING_TO_LOOK_AT)
+    else:
+        console.echo(NOTHING_TO_LOOK_AT)
 
 
 def _print_preview(found: "Preview", form: console.Format) -> None:

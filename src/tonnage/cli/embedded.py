@@ -94,6 +94,7 @@ async def _serve(server: "ApiServer", port: int, kubeconfig: Path | None, token:
 
 
 def _tell(url: str, kubeconfig: Path | None) -> None:
+    from tonnage.cluster.config import masked
     from tonnage.embedded.apiserver import kubeconfig as kubeconfigs
 
     if kubeconfig is not None:
@@ -101,7 +102,7 @@ def _tell(url: str, kubeconfig: Path | None) -> None:
             kubeconfigs.write(kubeconfig, url)
         except OSError as error:
             raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
-    console.echo(f"The embedded cluster listens on {url}; Ctrl-C ends it.", err=True)
+    console.echo(f"The embedded cluster listens on {masked(url)}; Ctrl-C ends it.", err=True)
     if kubeconfig is None:
         console.print_lines(kubeconfigs.text(url))
     else:

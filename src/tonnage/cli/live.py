@@ -151,7 +151,7 @@ class _Reading:
             self._access, environ=self._environ, patience=self._patience
         ) as connection:
             client = connection.client
-            with progress_line.shown(f"asking {self._access.endpoint.server}"):
+            with progress_line.shown(f"asking {self._access.endpoint.shown}"):
                 self.version = self._modelled(await client.version())
             for kind, consequence in kinds.items():
                 await self._kind(client, resources.of(kind), consequence, into=self.objects)
@@ -201,7 +201,7 @@ class _Reading:
 
     def _problem(self, one: Unreadable) -> FileProblem:
         return FileProblem(
-            file=self._access.context or self._access.endpoint.server,
+            file=self._access.context or self._access.endpoint.shown,
             position="",
             object="",
             field="",

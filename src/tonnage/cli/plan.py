@@ -208,7 +208,7 @@ def plan(
         loaded = group_discovery.with_discovered(
             loaded, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
         )
-    _refuse_without_groups(loaded.objects)
+    _refuse_without_groups(loaded.objects, fewer=fewer)
     cluster = plan_settings.cluster_of(
         loaded,
         settings,
@@ -262,12 +262,13 @@ def _memory(cluster: "Cluster", now: float) -> "TemplateMemory":
     return assessment.assess(cluster.inputs(now=now)).templates.memory
 
 
-def _refuse_without_groups(objects: "Iterable[KubeObject]") -> None:
+def _refuse_without_groups(objects: "Iterable[KubeObject]", *, fewer: bool) -> None:
     from tonnage.objects.scenarios import API_VERSION, NodeGroup
 
     if not any(isinstance(one, NodeGroup) for one in objects):
+        so = "no node can be removed" if fewer else "there is nothing to buy"
         raise InputError(
-            "no NodeGroup in the input, so there is nothing to buy: give --discover, which finds "
+            f"no NodeGroup in the input, so {so}: give --discover, which finds "
             "groups by labels of nodes, or --node-groups FILE with such groups (apiVersion: "
             f"{API_VERSION}, kind: NodeGroup, with spec.maxSize and spec.template or spec.nodes), "
             "which tonnage groups discover writes"

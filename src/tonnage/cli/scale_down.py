@@ -11,6 +11,7 @@ from tonnage.errors import InputError
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
+from tonnage.objects.phrases import alternatives
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.scaledown.plan import ScaleDownPlan
 
@@ -72,8 +73,10 @@ def check(objects: Iterable[KubeObject], changes: WhatIfs) -> None:
         if name not in budgets:
             raise InputError(
                 f"what-if {IGNORE_BUDGET}={name}: no such PodDisruptionBudget;"
-                f" expected one of {', '.join(sorted(budgets)[:5]) or 'those that are there: none'}"
+                f" {alternatives(name, budgets)}"
             )
     for name in changes.wanted:
         if name not in nodes:
-            raise InputError(f"what-if {REMOVE_NODE}={name}: no such node")
+            raise InputError(
+                f"what-if {REMOVE_NODE}={name}: no such node; {alternatives(name, nodes)}"
+            )

@@ -1,6 +1,5 @@
 """`tonnage slots`: volume attach slots of nodes, used and free; `slots_by` adds them up."""
 
-import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -8,6 +7,7 @@ import click
 
 from tonnage.cli import cluster_source, console, selection, slots_by, watch
 from tonnage.errors import InputError
+from tonnage.objects.phrases import alternatives
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster, DriverTotal, SlotReport, SlotUse
@@ -143,9 +143,7 @@ def _refuse_unknown(what: str, asked: Iterable[str], known: Iterable[str]) -> No
     names = list(known)
     for name in asked:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=3)
-            hint = f"; near matches: {', '.join(near)}" if near else ""
-            raise InputError(f"no {what} {name!r} in the input{hint}")
+            raise InputError(f"no {what} {name!r} in the input; {alternatives(name, names)}")
 
 
 def _print_document(report: "SlotReport", form: console.Format) -> None:

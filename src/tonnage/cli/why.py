@@ -8,7 +8,7 @@ import click
 from tonnage.cli import cluster_source, console, decision_files, why_node, why_replay, why_source
 from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import InputError
-from tonnage.objects.phrases import near_keys
+from tonnage.objects.phrases import alternatives
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.report import LoggedDecision
@@ -260,8 +260,7 @@ def _find(pod: str, decisions: "Iterable[LoggedDecision]", *, namespace: str, wh
         raise InputError(f"pod {pod!r}: which of {', '.join(sorted(found))}?")
     if not known:
         raise InputError(f"{where}: no decision yet; only the replica that leads has some")
-    near = near_keys(key, known)
-    hint = f"near matches: {', '.join(near)}" if near else f"there are {len(known):,}"
+    hint = alternatives(key, known)
     raise InputError(f"{where}: nothing was decided about pod {key!r}; {hint}")
 
 

@@ -1,10 +1,10 @@
 """`tonnage why node/NAME`: whether a node goes, since when it could, and what keeps it."""
 
-import difflib
 from typing import TYPE_CHECKING
 
 from tonnage.cli import console, why_source
 from tonnage.errors import InputError
+from tonnage.objects.phrases import alternatives
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.consolidation.report import ConsolidationDocument
@@ -45,9 +45,7 @@ def why(
     if found is None:
         known = [one.decision.node for one in told.nodes]
         held = f"; nothing was decided: {told.held}" if told.held else ""
-        near = difflib.get_close_matches(name, known, n=3)
-        hint = f"near matches: {', '.join(near)}" if near else f"there are {len(known):,}"
-        raise InputError(f"{where}: no node {name!r}; {hint}{held}")
+        raise InputError(f"{where}: no node {name!r}; {alternatives(name, known)}{held}")
     if form in ("json", "yaml"):
         console.print_document(
             "Why", form=form, node=name, time=told.time, held=told.held, coolDown=told.cool_down,

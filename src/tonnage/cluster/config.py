@@ -6,6 +6,7 @@ with a file is an `InputError` that names the file and the field.
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -24,6 +25,8 @@ EXEC_GROUP = "client.authentication.k8s.io"
 EXEC_VERSIONS = (f"{EXEC_GROUP}/v1", f"{EXEC_GROUP}/v1beta1")
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
+_ADDRESS = re.compile(r"(\w+://)?(?:([^/?#]*)@)?([^/?#]*)(.*)", re.DOTALL)
+
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """An API server and how to know that it is the right one."""
@@ -33,6 +36,17 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
     server_name: str = ""
     proxy: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The server as messages and logs may name it."""
+        return masked(self.server)
+
+    def without_secrets(self, text: str) -> str:
+        """What a library said, which may quote the addresses as they are."""
+        for url in filter(None, (self.server, self.proxy)):
+            text = text.replace(url, masked(url))
+        return text
 
 
 class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +108,18 @@ def find(
     return in_cluster(environ=environ)
 
 
+def masked(url: str) -> str:
+    """An address without what may be a secret in it: the user and whatever follows the host.
+
+    The embedded cluster's token is the first step of the path; proxies have passwords.
+    """
+    parts = _ADDRESS.fullmatch(url)
+    if parts is None:
+        return "***"
+    scheme, user, host, rest = parts.groups()
+    return f"{scheme or ''}{'***@' if user else ''}{host}{'/***' if rest.strip('/') else ''}"
+
+
 def from_files(paths: list[Path], *, context: str | None = None) -> Access:
     """The access a context of the merged files describes: the current one unless named."""
     merged = kubeconfig.merge(paths)
@@ -150,10 +176,10 @@ def _endpoint(cluster: kubeconfig.KubeconfigEntry[kubeconfig.KubeconfigCluster])
     value = cluster.value
     parts = urlsplit(value.server)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise cluster.wrong("server", f"expected https://HOST:PORT, not {value.server!r}")
+        raise cluster.wrong("server", f"expected https://HOST:PORT, not {masked(value.server)!r}")
     if value.proxy_url and urlsplit(value.proxy_url).scheme != "http":
         raise cluster.wrong(
-            "proxy-url", f"only http:// proxies are supported, not {value.proxy_url!r}"
+            "proxy-url", f"only http:// proxies are supported, not {masked(value.proxy_url)!r}"
         )
     authority = _source(
         cluster,

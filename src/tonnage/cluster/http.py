@@ -167,14 +167,14 @@ class HttpTransport:
                 _load_certificate(context, identity)
         except (ssl.SSLError, ValueError) as error:
             raise CredentialsFailed(
-                f"{self._endpoint.server}: the certificate authority, or the client certificate"
+                f"{self._endpoint.shown}: the certificate authority, or the client certificate"
                 f" and key, are not usable PEM: {error}"
             ) from error
         return context
 
     def _lost(self, error: Exception) -> ConnectionFailed:
-        why = str(error) or type(error).__name__
-        return ConnectionFailed(f"{self._endpoint.server}: {why}")
+        why = self._endpoint.without_secrets(str(error)) or type(error).__name__
+        return ConnectionFailed(f"{self._endpoint.shown}: {why}")
 
 
 def _load_certificate(context: ssl.SSLContext, identity: auth.Identity) -> None:

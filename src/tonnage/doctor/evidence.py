@@ -10,6 +10,7 @@ from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import Template
 from tonnage.groups.options import Options
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.nodes import Namespace
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import CSIDriver
 from tonnage.rules import opt_in
@@ -25,6 +26,8 @@ KINDS_BESIDE = frozenset(
     {"Deployment", "ClusterRole", "ClusterRoleBinding", "KubeSchedulerConfiguration"}
 )
 """What is looked at beside objects that have to do with scheduling."""
+
+_ROLES = ("ClusterRole", "ClusterRoleBinding")
 
 
 class Evidence:
@@ -48,6 +51,12 @@ class Evidence:
     def of(self, kind: type[T]) -> list[T]:
         """The objects of a kind."""
         return [obj for obj in self.objects if isinstance(obj, kind)]
+
+    @property
+    def nothing_to_look_at(self) -> bool:
+        """Whether there is nothing a check could find fault with: roles exist in every cluster."""
+        programs = any(one.get("kind") not in _ROLES for one in self.beside)
+        return not programs and all(isinstance(one, Namespace) for one in self.objects)
 
     def documents(self, kind: str) -> list[dict[str, Any]]:
         return [one for one in self.beside if one.get("kind") == kind]

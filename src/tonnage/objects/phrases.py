@@ -15,6 +15,20 @@ def listed(names: Sequence[str], *, most: int = 3) -> str:
     return ", ".join(names[:most]) + more
 
 
+def alternatives(asked: str, known: Iterable[str]) -> str:
+    """What may have been meant: `near matches: a, b`, else `there are 5: a, b, c and 2 more`.
+
+    Names of pods come as `namespace/name`.
+    """
+    names = sorted(known)
+    near = near_keys(asked, names) if all("/" in name for name in names) else _near(asked, names)
+    if near:
+        return f"near matches: {', '.join(near)}"
+    if not names:
+        return "there are none"
+    return f"there {'is' if len(names) == 1 else 'are'} {len(names):,}: {listed(names)}"
+
+
 def near_keys(asked: str, keys: Iterable[str]) -> list[str]:
     """Keys of objects that may have been meant; a name alone is held against names.
 
@@ -26,5 +40,9 @@ def near_keys(asked: str, keys: Iterable[str]) -> list[str]:
         name = key.partition("/")[2]
         by_part.setdefault(key if "/" in asked else name, []).append(key)
         by_name.setdefault(name, []).append(key)
-    near = [key for part in difflib.get_close_matches(asked, by_part, n=3) for key in by_part[part]]
+    near = [key for part in _near(asked, list(by_part)) for key in by_part[part]]
     return (near or by_name.get(asked.partition("/")[2], []))[:5]
+
+
+def _near(asked: str, names: Sequence[str]) -> list[str]:
+    return difflib.get_close_matches(asked, names, n=3)

@@ -4,7 +4,6 @@ Each change gives the objects as they would be then, and says what it had to ass
 is decided here; the plan of the changed objects is made like any other.
 """
 
-import difflib
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
@@ -16,7 +15,7 @@ from tonnage.objects import intree, volumes
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace, Node
-from tonnage.objects.phrases import counted, listed
+from tonnage.objects.phrases import alternatives, counted, listed
 from tonnage.objects.pods import FINISHED, Pod, PodStatus
 from tonnage.objects.scenarios import NodeGroup, NodeGroupSpec
 from tonnage.objects.storage import (
@@ -186,7 +185,10 @@ def _set_limit(before: Changed, change: SetLimit) -> Changed:
         known = _mentioned(before.objects).union(
             *(drivers.by_name(one) for one in csinodes.values())
         )
-        raise InputError(f"{said}: no driver {change.driver!r} in the input{_near(change, known)}")
+        raise InputError(
+            f"{said}: no driver {change.driver!r} in the input;"
+            f" {alternatives(change.driver, known)}"
+        )
     on_nodes = on_groups = 0
     after: list[KubeObject] = []
     for one in before.objects:
@@ -256,7 +258,8 @@ def _remove_node(before: Changed, change: RemoveNode) -> Changed:
     names = {node.metadata.name for node in nodes}
     if change.node not in names:
         raise InputError(
-            f"what-if remove-node={change.node}: no such node in the input{_near(change, names)}"
+            f"what-if remove-node={change.node}: no such node in the input;"
+            f" {alternatives(change.node, names)}"
         )
     declared = [one for one in before.objects if isinstance(one, NodeGroup)]
     owner = next(
@@ -408,9 +411,3 @@ def _waiting(pod: Pod) -> Pod:
 
 def _key(one: KubeObject) -> tuple[type, str, str]:
     return type(one), one.metadata.namespace, one.metadata.name
-
-
-def _near(change: SetLimit | RemoveNode, known: Iterable[str]) -> str:
-    name = change.driver if isinstance(change, SetLimit) else change.node
-    near = difflib.get_close_matches(name, sorted(known), n=3)
-    return f"; near matches: {', '.join(near)}" if near else ""

@@ -1,6 +1,7 @@
 """`tonnage embedded`, as a program of its own."""
 
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -28,7 +29,7 @@ def started(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as running:
         assert running.stderr is not None
-        assert "listens on http://127.0.0.1:" in running.stderr.readline()
+        assert re.search(r"listens on http://127\.0\.0\.1:\d+(/\*{3})?;", running.stderr.readline())
         try:
             yield running
         finally:
