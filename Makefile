@@ -20,6 +20,7 @@ demo: $(READY) ## show in a minute what Tonnage is for, on an embedded cluster
 
 test: $(READY) ## run all tests, with ruff, mypy and the import contracts among them
 	@$(BIN)/python tools/chromium > /dev/null || true # without a browser its tests are skipped, and say so
+	@$(BIN)/python tools/tsc > /dev/null || true # likewise without a TypeScript compiler
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadgroup $(ARGS) # one more than cores: tests also wait
 
 explore: $(READY) ## play seeds of the race explorer on all cores (SEEDS=0..499)
