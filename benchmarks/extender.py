@@ -35,6 +35,7 @@ from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.metrics import ExtenderMetrics
 from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.verbs import Verbs
+from tonnage.service.booked_room import BookedRoom
 from tonnage.service.certificates import Certificates
 from tonnage.service.live_cluster import LiveCluster
 from tonnage.service.status_server import StatusServer
@@ -187,6 +188,22 @@ class _Standing(NamedTuple):
     snapshot: Snapshot
 
 
+class _NothingBooked:
+    """No ProvisioningRequests."""
+
+    def refresh(self, _: object) -> bool:
+        return False
+
+    def concerns(self, _: object) -> bool:
+        return False
+
+    def taken_by(self, _: object) -> None:
+        pass
+
+    def changed(self) -> None:
+        pass
+
+
 def _serve(snapshot: Snapshot, files: _Files, port: Connection) -> None:
     asyncio.run(_serving(snapshot, files, port))
 
@@ -204,6 +221,7 @@ async def _serving(snapshot: Snapshot, files: _Files, port: Connection) -> None:
         withheld=str,
         clock=clock,
         metrics=ExtenderMetrics(reservations),
+        booked=cast(BookedRoom, _NothingBooked()),
     )
     server = StatusServer(
         "localhost:0",

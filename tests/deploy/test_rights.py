@@ -1,5 +1,7 @@
 """The shipped roles grant what the code uses, and nothing else."""
 
+import pytest
+
 from tests.deploy.manifests import Right, of_kind, rights
 from tests.deploy.usage import (
     BASE,
@@ -57,6 +59,17 @@ def test_the_component_for_gangs_lets_pod_groups_be_read_and_nothing_else() -> N
 def test_the_component_for_provisioning_requests_grants_what_they_use_and_no_more() -> None:
     followed = rights_to_follow((ProvisioningRequest, PodTemplate))
     assert set(rights("provisioning-requests")) == rights_used(PROVISIONING) | followed
+
+
+@pytest.mark.parametrize("who", ["scheduler", "extender"])
+def test_who_schedules_may_read_bookings_and_change_nothing_of_them(who: str) -> None:
+    part = f"{who}/bookings"
+    assert set(rights(part)) == rights_to_follow((ProvisioningRequest, PodTemplate))
+    (binding,) = of_kind("ClusterRoleBinding", part)
+    (role,) = of_kind("ClusterRole", part)
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [one["name"] for one in binding["subjects"]] == [f"tonnage-{who}"]
+    assert not set(rights(part)) & set(rights(who))
 
 
 def test_nothing_is_granted_by_asterisk() -> None:

@@ -106,6 +106,14 @@ def test_rights_of_a_part_come_with_its_setting(setting: str, part: str) -> None
     assert rights(made, "tonnage") == expected
 
 
+@pytest.mark.parametrize("who", ["scheduler", "extender"])
+def test_rights_to_bookings_come_with_the_setting(who: str) -> None:
+    values = {"enabled": True, "config": {"provisioningRequests": True}}
+    account = f"tonnage-{who}"
+    expected = rights([*documents(who), *documents(f"{who}/bookings")], account)
+    assert rights(render({who: values}), account) == expected
+
+
 def test_a_dry_run_may_only_read() -> None:
     made = render({"autoscaler": {"provider": "declarative", "dryRun": True}})
     assert {verb for *_, verb in rights(made, "tonnage")} <= {"get", "list", "watch"}

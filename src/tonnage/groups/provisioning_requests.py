@@ -75,6 +75,12 @@ def condition(request: ProvisioningRequest, type_: str) -> Condition | None:
     return next((one for one in found if one.status == "True"), None)
 
 
+def booked_until(request: ProvisioningRequest) -> float:
+    """When the booking of a request that is provisioned ends, in seconds since 1970."""
+    provisioned = condition(request, PROVISIONED)
+    return _moment(provisioned.last_transition_time if provisioned else None) + BOOKED_FOR
+
+
 def _read(
     request: ProvisioningRequest,
     find_template: Callable[[str, str], PodTemplate | None],
@@ -85,7 +91,7 @@ def _read(
     if condition(request, FAILED) or condition(request, BOOKING_EXPIRED):
         return RequestReading(request)
     provisioned = condition(request, PROVISIONED)
-    if provisioned is not None and now >= _moment(provisioned.last_transition_time) + BOOKED_FOR:
+    if provisioned is not None and now >= booked_until(request):
         return RequestReading(request, ending=_ended(
             BOOKING_EXPIRED, "CapacityReservationTimeExpired",
             f"{BOOKED_FOR:.0f} s are over: the room is no longer kept",

@@ -47,6 +47,7 @@ class Cause(StrEnum):
     SLOT_POOL_EXHAUSTED = "SlotPoolExhausted"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     SLOTS_RESERVED = "SlotsReserved"
+    ROOM_BOOKED = "RoomBooked"
     LIMIT_UNKNOWN = "LimitUnknown"
     VOLUME_AFFINITY_MISMATCH = "VolumeAffinityMismatch"
     NO_VOLUME_TO_BIND = "NoVolumeToBind"
@@ -142,6 +143,8 @@ _TEXTS: dict[Cause, str] = {
     Cause.SLOT_POOL_EXHAUSTED: "node(s) have too few slots left in pool {pool}",
     # Ours: what rules of your own count.
     Cause.INSUFFICIENT_CAPACITY: "node(s) have too little left of {resource}",
+    # Ours: kube-scheduler does not know of ProvisioningRequests.
+    Cause.ROOM_BOOKED: "node(s) have only room that ProvisioningRequests have booked",
     # These two the extender alone gives; to users of kube-scheduler they are the same trouble.
     Cause.SLOTS_RESERVED: "node(s) exceed max volume count",
     Cause.LIMIT_UNKNOWN: "{driver} CSI driver is not installed on the node",

@@ -14,6 +14,7 @@ from tonnage.groups import headroom
 from tonnage.groups.headroom import KeptRoom, SlotHeadroom
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import Template
+from tonnage.groups.provisioning_requests import RequestedRoom
 from tonnage.objects import intree
 from tonnage.objects.labels import ZONE
 from tonnage.objects.meta import ObjectMeta
@@ -165,6 +166,17 @@ def pods_of_room(
         elif isinstance(one, PersistentVolumeClaim):
             snapshot.put_claim(_waiting(snapshot, one))
     return pods
+
+
+def pods_of_request(snapshot: Snapshot, room: RequestedRoom) -> list[PodRecord]:
+    """The pods that room is requested for; their claims are taken in."""
+    return [
+        snapshot.record_of(pod)
+        for one in room.sets
+        for pod in pods_of_room(
+            snapshot, one, kind=headroom.REQUEST, priority=one.template.spec.priority or 0
+        )
+    ]
 
 
 def _with_own_claims(

@@ -29,7 +29,7 @@ from tonnage.scaleup.plan import (
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.request import GangRequest, Request
 from tonnage.snapshot import storage_ledger
-from tonnage.snapshot.snapshot import PodRecord, Snapshot
+from tonnage.snapshot.snapshot import PodRecord
 
 _BOOKED, _ASKED = -1, 2
 """Ranks: before all pods that wait, and after them."""
@@ -76,7 +76,7 @@ def booked_pods(inputs: Inputs) -> list[PodGroup]:
         group
         for room in inputs.requested
         if room.booked
-        for group in pod_groups.group(snapshot, _records(snapshot, room))
+        for group in pod_groups.group(snapshot, headroom.pods_of_request(snapshot, room))
     ]
 
 
@@ -108,7 +108,7 @@ def _name(room: RequestedRoom) -> GangName:
 
 def _gang_request(request: Request, inputs: Inputs, room: RequestedRoom) -> GangRequest:
     snapshot = request.snapshot
-    records = _records(snapshot, room)
+    records = headroom.pods_of_request(snapshot, room)
     tracked = () if inputs.options.as_upstream else storage_ledger.tracked(snapshot.storage)
     rank = _BOOKED if room.booked else _ASKED
     groups = [
@@ -117,16 +117,6 @@ def _gang_request(request: Request, inputs: Inputs, room: RequestedRoom) -> Gang
     ]
     gang = Gang(_name(room), len(records), 0, tuple(records))
     return GangRequest(gang, groups, gang_plan.shape_of(groups))
-
-
-def _records(snapshot: Snapshot, room: RequestedRoom) -> list[PodRecord]:
-    return [
-        snapshot.record_of(pod)
-        for one in room.sets
-        for pod in headroom.pods_of_room(
-            snapshot, one, kind=REQUEST, priority=one.template.spec.priority or 0
-        )
-    ]
 
 
 def _has_room(request: Request, asked: GangRequest) -> bool:

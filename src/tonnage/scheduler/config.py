@@ -23,7 +23,8 @@ class SchedulerConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     `batch` is how many waiting pods are looked at in one go, `parallelism` how many calls to the
     API server are under way at once. Without `count_pledged_storage` each claim alone is held
-    against what drivers published last, as kube-scheduler does.
+    against what drivers published last, as kube-scheduler does. With `provisioning_requests` room
+    that a ProvisioningRequest has booked is left to the pods that take it.
     """
 
     api_version: str = API_VERSION
@@ -35,6 +36,7 @@ class SchedulerConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=T
     bind_timeout: float = 600.0
     preemption: bool = True
     count_pledged_storage: bool = True
+    provisioning_requests: bool = False
     batch: int = 1024
     parallelism: int = 64
     legacy_attach_limits: bool = False

@@ -7,7 +7,7 @@ state of the cluster. Binding goes on beside it; until the server confirms, a de
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
@@ -40,8 +40,8 @@ from tonnage.scheduler.preemptor import Preemptor
 from tonnage.scheduler.queue import QueuedPod, QueuePace, SchedulingQueue
 from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.scheduler.scheduler_cache import SchedulerCache
+from tonnage.service.booked_room import PROVISIONING_REQUESTS, BookedRoom
 from tonnage.service.config_file import ConfigFile
-from tonnage.service.live_cluster import Trust
 from tonnage.service.wanted_kinds import WantedKinds
 from tonnage.snapshot.reservations import Source
 from tonnage.snapshot.snapshot import PodRecord
@@ -91,9 +91,17 @@ class Scheduler:
         self._preemptor = Preemptor(
             client, world, clock=clock, recorder=recorder, name=name, metrics=metrics, rng=self._rng
         )
+        kinds = WantedKinds(client, clock=clock, changed=self._kinds_changed)
+        self.booked = BookedRoom(
+            world,
+            world.reservations,
+            kinds,
+            clock=clock,
+            wanted=lambda: config.current.provisioning_requests,
+        )
         self._gangs = GangPlacer(
             world,
-            WantedKinds(client, clock=clock, changed=self._pod_groups_changed),
+            kinds,
             is_ours=lambda record: self._is_waiting(record.key),
         )
         self._woken = asyncio.Event()
@@ -106,6 +114,7 @@ class Scheduler:
     async def run(self) -> None:
         """Until cancelled. What an earlier run left unfinished is decided anew."""
         self._world.start_over()
+        self.booked.changed()
         self._preemptor.start_over()
         self.queue.clear()
         for pod in self._pods:
@@ -134,6 +143,8 @@ class Scheduler:
         )
         if self._world.claim_space.lapse(started):
             self._wake(ClusterEvent(EventKind.CAPACITY_UPDATED, None))
+        if self.booked.refresh(features):
+            self._wake_by((PROVISIONING_REQUESTS, GANG_SCHEDULING), lambda *_: True)
         taken = self.queue.pop(config.batch, now=started)
         if not taken:
             return 0
@@ -147,6 +158,7 @@ class Scheduler:
             self._world,
             features,
             config.weights,
+            booked=self.booked,
             rng=self._rng,
             together=self._together,
         )
@@ -218,10 +230,10 @@ class Scheduler:
         if now - self._looked_at >= _LOOK_AGAIN:
             self._looked_at = now
             self._config.check()
-            trust: Trust = self._world.trust()
-            if trust.hold and trust.hold != self.hold:
-                _log.info("not scheduling", extra={"reason": trust.hold})
-            self.hold = trust.hold
+            hold = self._world.trust().hold or self.booked.unknown()
+            if hold and hold != self.hold:
+                _log.info("not scheduling", extra={"reason": hold})
+            self.hold = hold
         return bool(self.hold) or not self._leading()
 
     async def _pause(self) -> None:
@@ -271,8 +283,9 @@ class Scheduler:
         pod = self._world.pod(key)
         return pod is not None and self._is_ours(pod) and self.queue.get(key) is not None
 
-    def _pod_groups_changed(self) -> None:
-        """Gangs may need fewer pods now, or are known at last."""
+    def _kinds_changed(self) -> None:
+        """Gangs may need fewer pods now, or are known at last; something may be booked or not."""
+        self.booked.changed()
         now = self._clock.monotonic()
         for key in self._gangs.held:
             if self.queue.get(key) is not None:
@@ -333,7 +346,7 @@ class Scheduler:
 
         def worth(by: str, waiting: QueuedPod) -> bool:
             record = snapshot.pods.get(waiting.key)
-            if by == GANG_SCHEDULING:
+            if by in (GANG_SCHEDULING, PROVISIONING_REQUESTS):
                 return True
             return record is None or queueing_hints.worth_another_try(
                 happening, by, record, snapshot, features
@@ -343,6 +356,12 @@ class Scheduler:
         if self._gangs.held and happening.event is not EventKind.POD_ADDED:
             # Whatever helps one pod may be what the last of a gang lacks.
             cured = (*cured, GANG_SCHEDULING)
+        if len(self.booked) and happening.event is not EventKind.POD_ADDED:
+            # What is booked may find its room elsewhere.
+            cured = (*cured, PROVISIONING_REQUESTS)
+        self._wake_by(cured, worth)
+
+    def _wake_by(self, cured: Iterable[str], worth: Callable[[str, QueuedPod], bool]) -> None:
         if self.queue.wake(cured, worth, now=self._clock.monotonic()):
             self._woken.set()
 

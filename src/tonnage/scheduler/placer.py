@@ -20,6 +20,7 @@ from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scheduler import node_scores, volumes
 from tonnage.scheduler.config import Weights
 from tonnage.scheduler.scheduler_cache import SchedulerCache, VolumeChoice
+from tonnage.service.booked_room import BookedRoom
 from tonnage.snapshot.imagined import Footprint
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
@@ -64,9 +65,11 @@ class Placer:
         weights: Weights,
         *,
         rng: np.random.Generator,
+        booked: BookedRoom | None = None,
         together: bool = True,
     ) -> None:
         self._world = world
+        self._booked = booked
         self._features = features
         self._weights = weights
         self._rng = rng
@@ -111,7 +114,7 @@ class Placer:
 
     def _one_by_one(self, group: PodGroup) -> Iterator[PlacedPod | RefusedPod]:
         for number, record in enumerate(group.members):
-            verdicts = pipeline.evaluate(self._snapshot, record, self._features)
+            verdicts = self._evaluate(record)
             rows = np.flatnonzero(verdicts.fits)
             if not len(rows):
                 # Nothing has changed for the others, who are the same to every filter.
@@ -124,7 +127,7 @@ class Placer:
         step = 0
         while left:
             sample = left[0]
-            verdicts = pipeline.evaluate(self._snapshot, sample, self._features)
+            verdicts = self._evaluate(sample)
             rows = np.flatnonzero(verdicts.fits)
             if not len(rows):
                 yield from self._refuse(verdicts, left)
@@ -138,6 +141,11 @@ class Placer:
             counts = node_scores.share_out(scores, room, min(step, len(left)), self._rng)
             for row in np.repeat(rows, counts).tolist():
                 yield self._assume(left.popleft(), row)
+
+    def _evaluate(self, record: PodRecord) -> Verdicts:
+        if self._booked is not None:
+            return self._booked.evaluate(record, self._features)
+        return pipeline.evaluate(self._snapshot, record, self._features)
 
     def _best(self, record: PodRecord, rows: Ints) -> int:
         nominated = self._snapshot.nodes.get(record.nominated)
@@ -158,13 +166,18 @@ class Placer:
     def _promised(self, rows: Ints) -> Bools:
         """Rows with room set aside for others: there the filters must be asked pod by pod."""
         nodes = self._snapshot.nodes
-        promised = [nodes[name].row for name in self._snapshot.nominated_pods if name in nodes]
+        names = set(self._snapshot.nominated_pods)
+        if self._booked is not None:
+            names |= self._booked.nodes()
+        promised = [nodes[name].row for name in names if name in nodes]
         return np.isin(rows, promised)
 
     def _assume(self, record: PodRecord, row: int) -> PlacedPod:
         choice = volumes.choose(self._snapshot, record, row, self._features)
         node = self._snapshot.name_of(row)
         self._world.assume(record, node, choice)
+        if self._booked is not None:
+            self._booked.taken_by(record)
         ledger, one = self._snapshot.storage_ledger, np.ones(1, dtype=np.int64)
         for claim in choice.provision:
             ledger.take(np.array([row]), one, {claim.class_name: size_of(claim)})

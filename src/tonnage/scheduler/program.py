@@ -130,7 +130,7 @@ class SchedulerProgram:
         return {
             "leading": self.leadership.leading(),
             "hold": self.scheduler.hold,
-            "problems": list(self.world.trust().problems),
+            "problems": [*self.world.trust().problems, *self.scheduler.booked.problems()],
             "queues": {
                 place.value: count for place, count in self.scheduler.queue.counts().items()
             },

@@ -4,6 +4,7 @@ Between a decision and the change that shows it, something is taken and looks fr
 what, for whom, since when, and how that is known (`Source`). It counts
 
 - as a pod on its node, where one node is known: `place` puts it there, and every rule sees it;
+- as so many pods that are only thought of, by what one of them takes (`footprint`);
 - as amounts on rows, where a pod may be on any of several nodes: `on_rows` is their sum;
 - as amounts on one node by name, for what only a ledger counts: `amounts`.
 
@@ -21,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tonnage.objects.pods import FINISHED, Pod
+from tonnage.snapshot import imagined
+from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Ints
 from tonnage.snapshot.snapshot import Snapshot
@@ -41,6 +44,8 @@ class Source(IntEnum):
     """A pod is sent away, and its successor is to have a place on the node."""
     BOUGHT = 6
     """A node was bought for the pod, and is not there yet."""
+    BOOKED = 7
+    """A ProvisioningRequest has the room until its pods come, or its time is over."""
 
 
 class Share(NamedTuple):
@@ -58,7 +63,7 @@ class Reservation(NamedTuple):
     on a node of the `group` that is still to come.
     `until` is `None` for as long as something else proves it. `uid`, if there is one, tells the pod
     from another of its name. `pod` is what goes on the node in `place`: the pod itself, or one that
-    stands for a pod to come.
+    stands for a pod to come. With a `footprint` it is so many of those instead (`pods`).
     """
 
     holder: str
@@ -71,6 +76,8 @@ class Reservation(NamedTuple):
     pod: PodRecord | None = None
     shares: tuple[Share, ...] = ()
     amounts: Mapping[str, int] = MappingProxyType({})
+    footprint: Footprint | None = None
+    pods: int = 1
 
 
 class Reservations:
@@ -158,15 +165,23 @@ class Reservations:
         self._held.clear()
         self._sums.clear()
 
-    def place(self, snapshot: Snapshot) -> None:
+    def place(
+        self, snapshot: Snapshot, *, only: Callable[[Reservation], bool] = lambda _: True
+    ) -> None:
         """Put pods on the nodes that are known for them; meant for a trial.
 
         Whether they fit is not asked: who promised that has, and knew more. A pod that changed
-        since, or whose node is gone, is left where it is.
+        since, or whose node is gone, is left where it is. `only` says which entries are meant.
         """
-        for entry in self:
-            pod = entry.pod
-            if pod is not None and entry.node in snapshot.nodes:
+        for entry in filter(only, self):
+            pod, node = entry.pod, snapshot.nodes.get(entry.node)
+            if node is None:
+                continue
+            if entry.footprint is not None:
+                imagined.place(
+                    snapshot, entry.footprint, np.array([node.row]), np.array([entry.pods])
+                )
+            elif pod is not None:
                 known = snapshot.pods.get(pod.key)
                 if known is None or known is pod:
                     snapshot.place(pod, entry.node)

@@ -38,6 +38,8 @@ class ExtenderConfig(Record, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     feature_gates: dict[str, bool] = {}
     pools: tuple[SlotPool, ...] = ()
     """Slots that several drivers share, as in the autoscaler's configuration."""
+    provisioning_requests: bool = False
+    """Whether room that ProvisioningRequests have booked is left to the pods that take it."""
     cache_check_interval: float = 3600.0
 
     def __post_init__(self) -> None:

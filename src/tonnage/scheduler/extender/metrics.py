@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from tonnage.snapshot.reservations import Reservations
+from tonnage.snapshot.reservations import Reservations, Source
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -54,7 +54,12 @@ class ExtenderMetrics:
             "tonnage_extender_reservations",
             "Pods on their way that hold slots.",
             registry=self.registry,
-        ).set_function(lambda: len(reservations))
+        ).set_function(lambda: sum(one.source is not Source.BOOKED for one in reservations))
+        Gauge(
+            "tonnage_extender_booked_pods",
+            "Pods that ProvisioningRequests have booked room for, on nodes that are there.",
+            registry=self.registry,
+        ).set_function(lambda: sum(one.pods for one in reservations.of(Source.BOOKED)))
 
     def answered(self, verb: str, result: str, seconds: float) -> None:
         self._answers.labels(verb, result).inc()

@@ -25,6 +25,7 @@ from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.pools import LivePools
 from tonnage.scheduler.extender.verbs import Verbs
 from tonnage.service import cache_metrics, connections, lifecycle
+from tonnage.service.booked_room import BookedRoom
 from tonnage.service.cache_metrics import CacheCollector
 from tonnage.service.certificates import Certificates
 from tonnage.service.config_file import ConfigFile
@@ -33,6 +34,7 @@ from tonnage.service.http_questions import LARGEST_BODY, Reply, error_reply
 from tonnage.service.live_cluster import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, LiveCluster
 from tonnage.service.status_server import StatusServer
 from tonnage.service.steady_time import SteadyTime
+from tonnage.service.wanted_kinds import WantedKinds
 from tonnage.snapshot.reservations import Reservations
 
 _log = logging.getLogger(__name__)
@@ -75,6 +77,7 @@ class ExtenderProgram:
         self._clock = clock
         self._version = server_version
         self._trusted_since: float | None = None
+        self._problems: tuple[str, ...] = ()
         self._rebuilt_at = clock.monotonic()
         self.standing = LiveCluster(
             client,
@@ -86,6 +89,14 @@ class ExtenderProgram:
         )
         self.standing.mirror.check_interval = lambda: config.current.cache_check_interval
         self.reservations = Reservations()
+        self._kinds = WantedKinds(client, clock=clock, changed=self._kinds_changed)
+        self.booked = BookedRoom(
+            self.standing,
+            self.reservations,
+            self._kinds,
+            clock=clock,
+            wanted=lambda: config.current.provisioning_requests,
+        )
         self.metrics = ExtenderMetrics(self.reservations)
         time = SteadyTime(clock)
         newcomers = Newcomers(time.now, window=lambda: config.current.registration_window)
@@ -98,6 +109,7 @@ class ExtenderProgram:
             withheld=self.withheld,
             clock=clock,
             metrics=self.metrics,
+            booked=self.booked,
             refresh=LivePools(self.standing, lambda: config.current.pools).keep,
         )
         self._inflight = InFlight(
@@ -135,6 +147,7 @@ class ExtenderProgram:
         async with (
             self.server.listening(),
             self.debug.listening(),
+            self._kinds,
             lifecycle.beside(
                 self.standing.mirror.run(), self._look_around(), self._spare_the_collector()
             ),
@@ -175,6 +188,8 @@ class ExtenderProgram:
             return trust.hold
         needed = {kind.__name__ for kind in NEEDED}
         blocked = [obstacle for obstacle in trust.obstacles if obstacle.kind in needed]
+        if not blocked:
+            return self.booked.unknown()
         return "; ".join(f"{one.kind} objects cannot be read: {one.message}" for one in blocked)
 
     async def _simulate(self, body: bytes) -> Reply:
@@ -190,7 +205,10 @@ class ExtenderProgram:
             if self._certificates is not None:
                 self._certificates.check()
             self._settle()
+            self._tell_problems()
             self.withheld()
+            if not self._distrust():
+                self.booked.refresh(self.features())
             await self._clock.sleep(_LOOK_EVERY)
 
     async def _spare_the_collector(self) -> None:
@@ -203,6 +221,17 @@ class ExtenderProgram:
         gc.collect()
         gc.freeze()
 
+    def _kinds_changed(self) -> None:
+        self.booked.changed()
+        self.verbs.something_happened()
+
+    def _tell_problems(self) -> None:
+        problems = tuple(self.booked.problems())
+        for problem in problems:
+            if problem not in self._problems:
+                _log.warning(problem)
+        self._problems = problems
+
     def _settle(self) -> None:
         before = self.standing.snapshot
         now = self._clock.monotonic()
@@ -213,6 +242,7 @@ class ExtenderProgram:
             self._rebuilt_at = now
             # Rows have other numbers now: forget who was on the way, and wait until they are there.
             self.reservations.clear()
+            self.booked.changed()
             self._trusted_since = None
 
 

@@ -3,19 +3,21 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from tonnage.clock import Clock
 from tonnage.objects import validation, volumes
 from tonnage.objects.pods import Pod
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask
-from tonnage.scheduler.extender import node_verdicts, wire
+from tonnage.scheduler.extender import booked_nodes, node_verdicts, wire
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.lag import Lag
 from tonnage.scheduler.extender.metrics import ExtenderMetrics
 from tonnage.scheduler.extender.newcomers import Newcomers
 from tonnage.scheduler.extender.node_verdicts import Judgement
 from tonnage.scheduler.extender.wire import FilterRequest, FilterResult, HostPriority
+from tonnage.service.booked_room import BookedRoom
 from tonnage.service.http_questions import Reply, error_reply
 from tonnage.service.live_cluster import LiveCluster
 from tonnage.snapshot.records import PodRecord
@@ -47,6 +49,7 @@ class Verbs:
         withheld: Callable[[], str],
         clock: Clock,
         metrics: ExtenderMetrics,
+        booked: BookedRoom,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
         """`withheld` says why nothing can be answered from the caches now, if so.
@@ -61,8 +64,9 @@ class Verbs:
         self._withheld = withheld
         self._clock = clock
         self._metrics = metrics
+        self._booked = booked
         self._lag = Lag(clock)
-        self.refresh = refresh
+        self._refresh = refresh
         self._news = asyncio.Event()
         self._warned: dict[str, float] = {}
 
@@ -71,6 +75,11 @@ class Verbs:
         if not self._news.is_set():
             self._news.set()
             self._news = asyncio.Event()
+
+    def refresh(self) -> None:
+        """Bring up to date what the snapshot is asked beside."""
+        self._refresh()
+        self._booked.refresh(self._features())
 
     async def filter(self, body: bytes) -> Reply:
         started = self._clock.monotonic()
@@ -114,17 +123,21 @@ class Verbs:
         if config.unknown_limits == "hold" and ask.slots.problem is None:
             drivers = {use.driver for use in (*ask.slots.uses, *ask.slots.migrated)}
             registering = self._newcomers.registering(ask.snapshot, sorted(drivers))
-        return node_verdicts.judge(
+        question = partial(
+            node_verdicts.judge,
             ask,
-            names,
             reservations=self._reservations,
             registering=registering,
             fresh_since=self._clock.monotonic() - config.settle_wait,
         )
+        found = question(names)
+        if found.passing and self._booked.concerns(ask.pod):
+            return booked_nodes.left_alone(ask, found, self._booked, self._reservations, question)
+        return found
 
     async def _filter(self, question: FilterRequest) -> FilterResult:
         pod, names = question
-        if not volumes.of_pod(pod):
+        if not volumes.of_pod(pod) and not self._may_be_booked():
             # Nothing of the cluster has to be known for these, so they never have to wait for it.
             return FilterResult(node_names=names)
         started, lag = self._clock.monotonic(), self._lag.allowed()
@@ -132,7 +145,10 @@ class Verbs:
             withheld = self._withheld()
             if withheld:
                 return FilterResult(error=withheld)
-            self._metrics.expired(len(self._reservations.expire(self._clock.monotonic())))
+            expired = self._reservations.expire(self._clock.monotonic())
+            self._metrics.expired(len(expired))
+            if expired:
+                self._booked.changed()
             known = self._waiting(pod)
             found = self._judge_again(known, names) if known is not None else None
             patience = lag if found and not found.unsettled else self._config().settle_wait
@@ -146,12 +162,22 @@ class Verbs:
             self._lag.spend(self._clock.monotonic() - started)
         if found.shares:
             self._hold(known, found)
+            self._booked.taken_by(known)
         self._tell(known.key, found)
         return FilterResult(
             node_names=found.passing,
             failed_nodes=found.failed,
             failed_and_unresolvable_nodes=found.unresolvable,
         )
+
+    def _may_be_booked(self) -> bool:
+        """Whether a pod without volumes has to leave room to others."""
+        if not self._config().provisioning_requests:
+            return False
+        if not self._withheld():
+            self._booked.refresh(self._features())
+            return len(self._booked) > 0
+        return True
 
     def _hold(self, known: PodRecord, found: Judgement) -> None:
         now = self._clock.monotonic()
@@ -162,7 +188,8 @@ class Verbs:
 
     def _judge_again(self, known: PodRecord, names: list[str]) -> Judgement:
         # The scheduler asks again, so whatever it did with the answer before is over.
-        self._reservations.release(known.key)
+        if self._reservations.release(known.key):
+            self._booked.taken_by(known)
         return self.judge(self._ask(known), names)
 
     def _ask(self, record: PodRecord) -> Ask:
