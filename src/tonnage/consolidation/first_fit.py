@@ -5,12 +5,37 @@ from collections.abc import Collection, Sequence
 from tonnage.consolidation.assignment import Assignment, Repacking
 
 
+class BinOrder:
+    """Bins in the order in which they are tried, while no open one gains room.
+
+    Remembers for each kind how many of the first bins are of no use to it for good, so that those
+    who come later need not try them again.
+    """
+
+    def __init__(self, state: Assignment, bins: Sequence[int]) -> None:
+        self._state = state
+        self.bins = bins
+        self._useless: dict[int, int] = {}
+
+    def first(self, kind: int) -> int:
+        """The position of the first bin that might take the kind, whoever is to close."""
+        position = self._useless.get(kind, 0)
+        state = self._state
+        while position < len(self.bins):
+            number = self.bins[position]
+            if state.open[number] and state.suits(kind, number) and state.fits(kind, number):
+                break
+            position += 1
+        self._useless[kind] = position
+        return position
+
+
 def place(
     state: Assignment,
     moving: Sequence[int],
     *,
     closed: Collection[int],
-    order: Sequence[int],
+    order: BinOrder,
     templates: Sequence[int],
     below: float,
 ) -> Repacking | None:
@@ -23,42 +48,46 @@ def place(
     first = len(state.free)
     where: dict[int, int] = {}
     cost = 0.0
-    usable = [number for number in order if state.open[number] and number not in closed]
+    bins, is_open = order.bins, state.open
     resume: dict[int, int] = {}
-    candidates: dict[int, list[int]] = {}
+    resume_new: dict[int, int] = {}
     room = [state.room(template) for template in range(len(state.problem.templates))]
     for item in sorted(moving, key=lambda one: -kinds[items[one].kind].size):
         one = items[item]
         kind = kinds[one.kind]
-        known = candidates.get(one.kind)
-        if known is None:
-            known = [number for number in usable if state.suits(one.kind, number)]
-            candidates[one.kind] = known
-        position = resume.get(one.kind, 0)
         needs = kind.needs
+        position = resume.get(one.kind)
+        if position is None:
+            position = order.first(one.kind)
         chosen = -1
-        while position < len(known):
-            there = free.get(known[position]) or state.free[known[position]]
-            if all(there[dimension] >= amount for dimension, amount in needs):
-                chosen = known[position]
+        while position < len(bins):
+            number = bins[position]
+            if (
+                is_open[number]
+                and _has_room(free.get(number) or state.free[number], needs)
+                and number not in closed
+                and state.suits(one.kind, number)
+            ):
+                chosen = number
                 break
             position += 1
         resume[one.kind] = position
         if chosen < 0:
-            for number, template in enumerate(new, first):
-                there = free[number]
-                if kind.templates[template] and all(
-                    there[dimension] >= amount for dimension, amount in needs
-                ):
-                    chosen = number
+            # Who was passed by once has not gained room since.
+            at = resume_new.get(one.kind, 0)
+            while at < len(new):
+                if kind.templates[new[at]] and _has_room(free[first + at], needs):
+                    chosen = first + at
                     break
+                at += 1
+            resume_new[one.kind] = at
         if chosen < 0:
             for template in templates:
                 fresh = state.problem.templates[template]
                 if (
                     kind.templates[template]
                     and room[template] > 0
-                    and all(fresh.free[dimension] >= amount for dimension, amount in needs)
+                    and _has_room(fresh.free, needs)
                 ):
                     room[template] -= 1
                     chosen = first + len(new)
@@ -107,6 +136,13 @@ def downsized(state: Assignment, placement: Repacking) -> Repacking:
                 new[place] = other
         assert template >= 0
     return Repacking(placement.where, new, cost)
+
+
+def _has_room(free: Sequence[int], needs: Sequence[tuple[int, int]]) -> bool:
+    for dimension, amount in needs:  # noqa: SIM110 - the inmost loop: a generator costs double.
+        if free[dimension] < amount:
+            return False
+    return True
 
 
 def _within(state: Assignment, new: Sequence[int]) -> bool:

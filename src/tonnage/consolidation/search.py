@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tonnage.consolidation import branch_and_bound, first_fit
 from tonnage.consolidation.assignment import Assignment, Repacking
+from tonnage.consolidation.first_fit import BinOrder
 from tonnage.consolidation.problem import Problem
 
 _ALL_AT_ONCE = 8
@@ -77,8 +78,8 @@ class _Search:
         candidates = [number for number in state.bins if state.may_go(number)]
         candidates.sort(key=lambda number: self._cost(number) / max(state.price(number), _LITTLE))
         last = set(candidates)
-        order = self._fullest_first([number for number in state.bins if number not in last])
-        order += reversed(candidates)
+        bins = self._fullest_first([number for number in state.bins if number not in last])
+        order = BinOrder(state, [*bins, *reversed(candidates)])
         for number in candidates:
             if self._out_of_time():
                 return
@@ -120,28 +121,29 @@ class _Search:
             orders += [
                 [number for number in everybody if self._group(number) == group] for group in groups
             ]
+        rest = BinOrder(state, self._fullest_first(state.bins))
         for order in orders:
             for count in _counts(len(order)):
                 if self._out_of_time():
                     return
                 closed = tuple(order[:count])
                 if state.within_spare(closed):
-                    yield from self._replaced(closed)
+                    yield from self._replaced(closed, rest)
 
-    def _replaced(self, closed: Sequence[int]) -> Iterator[Gain]:
+    def _replaced(self, closed: Sequence[int], rest: BinOrder) -> Iterator[Gain]:
         """These nodes gone, with each template tried alone and the cheapest for each pod."""
         state = self._state
         hours = state.problem.hours
         price = sum(state.price(number) for number in closed) * hours
         items = sorted(item for number in closed for item in state.members[number])
-        rest = self._fullest_first([number for number in state.bins if number not in set(closed)])
+        gone = frozenset(closed)
         templates = range(len(state.problem.templates))
         by_worth = sorted(templates, key=self._price_of_a_share)
         for choice in ([one] for one in templates):
             found = first_fit.place(
                 state,
                 items,
-                closed=closed,
+                closed=gone,
                 order=rest,
                 templates=[*choice, *(one for one in by_worth if one not in choice)],
                 below=float("inf"),
