@@ -46,6 +46,7 @@ LISTED = {
     "tonnage why shop/orders-3 --replay": _LEADER,
     "tonnage why shop/orders-3": _LEADER,
     "tonnage why node/worker-7": _LEADER,
+    "tonnage why node/worker-7 --replay": _LEADER,
     "tonnage migrate --from karpenter --instance-types types.json --write moving/": (
         "needs NodePools of Karpenter; tests/migration has some"
     ),

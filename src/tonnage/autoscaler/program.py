@@ -10,6 +10,7 @@ from typing import Any
 
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation import report as consolidation
+from tonnage.autoscaler.consolidation.recordings import RecordedConsolidation
 from tonnage.autoscaler.loop import NO_GROUPS, Autoscaler
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.scaledown.report import ScaleDownDocument, document
@@ -128,6 +129,7 @@ class AutoscalerProgram:
             "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
             "/debug/scale-down": self.scale_down,
             "/debug/consolidation": self.consolidation,
+            "/debug/recorded-consolidations": self.recorded_consolidations,
             "/debug/snapshot": self.snapshot,
             "/debug/leader": lambda: self.leadership.document,
         }
@@ -202,6 +204,11 @@ class AutoscalerProgram:
             if last is not None
             else consolidation.ConsolidationReport()
         )
+
+    def recorded_consolidations(self) -> list[RecordedConsolidation]:
+        """The newest decisions about replacing nodes, with what they came from."""
+        last = self.autoscaler.report
+        return list(last.scale_down.consolidation.recorded) if last is not None else []
 
     def scale_down(self) -> ScaleDownDocument:
         """What was last decided about each node, for `tonnage why`."""

@@ -7,6 +7,7 @@ is a fault worth a report.
 
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -18,8 +19,11 @@ from tonnage.groups.inputs import WrittenInputs
 from tonnage.objects import codec, kinds
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.scenarios import Scenario
+from tonnage.rules.features import Features
 from tonnage.scaleup import decision
 from tonnage.scaleup.plan import Plan
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 _A_BREATH = 200
 """Objects written before others may go on; a few milliseconds."""
@@ -36,35 +40,61 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     async def packed(self, *, max_bytes: int, breathe: Callable[[], Awaitable[None]]) -> bytes:
         """All of it in at most so many bytes, or nothing if it takes more."""
-        packer = zlib.compressobj(_FAST)
-        found = bytearray()
-        for number, piece in enumerate(self._pieces()):
-            found += packer.compress(piece)
-            if len(found) > max_bytes:
-                return b""
-            if number % _A_BREATH == 0:
-                await breathe()
-        found += packer.flush()
-        return bytes(found) if len(found) <= max_bytes else b""
-
-    def _pieces(self) -> Iterator[bytes]:
-        yield msgspec.json.encode(self.inputs) + b"\n"
-        major, minor = self.inputs.features.version
-        scenario = ScenarioOptions(kubernetes_version=f"{major}.{minor}")
-        loaded = Loaded(objects=list(self.objects), scenario=scenario)
-        yield from scenario_writer.pieces(loaded, name="decision", taken_at="")
+        return await pack(
+            self.inputs,
+            self.objects,
+            features=self.inputs.features,
+            max_bytes=max_bytes,
+            breathe=breathe,
+        )
 
 
-def unpacked(data: bytes) -> Recording:
+async def pack(
+    head: msgspec.Struct,
+    objects: Sequence[KubeObject],
+    *,
+    features: Features,
+    max_bytes: int,
+    breathe: Callable[[], Awaitable[None]],
+) -> bytes:
+    """A head and the objects in at most so many bytes, or nothing if it takes more."""
+    packer = zlib.compressobj(_FAST)
+    found = bytearray()
+    for number, piece in enumerate(_pieces(head, objects, features)):
+        found += packer.compress(piece)
+        if len(found) > max_bytes:
+            return b""
+        if number % _A_BREATH == 0:
+            await breathe()
+    found += packer.flush()
+    return bytes(found) if len(found) <= max_bytes else b""
+
+
+def _pieces(
+    head: msgspec.Struct, objects: Sequence[KubeObject], features: Features
+) -> Iterator[bytes]:
+    yield msgspec.json.encode(head) + b"\n"
+    major, minor = features.version
+    scenario = ScenarioOptions(kubernetes_version=f"{major}.{minor}")
+    loaded = Loaded(objects=list(objects), scenario=scenario)
+    yield from scenario_writer.pieces(loaded, name="decision", taken_at="")
+
+
+def unpack(data: bytes, head: type[T]) -> tuple[T, list[KubeObject]]:
     """What was packed; `InputError` if it was not by us."""
     try:
         first, _, second = zlib.decompress(data).partition(b"\n")
-        inputs = msgspec.json.decode(first, type=WrittenInputs)
+        found = msgspec.json.decode(first, type=head)
         scenario = msgspec.json.decode(second, type=Scenario)
     except (zlib.error, msgspec.DecodeError) as error:
         raise InputError(f"the recording of the decision cannot be read: {error}") from None
     with codec.collector_paused():
-        objects = list(_decoded(scenario.spec.objects))
+        return found, list(decoded(scenario.spec.objects))
+
+
+def unpacked(data: bytes) -> Recording:
+    """What was packed; `InputError` if it was not by us."""
+    inputs, objects = unpack(data, WrittenInputs)
     return Recording(inputs=inputs, objects=objects)
 
 
@@ -80,7 +110,8 @@ class _Head(msgspec.Struct, rename="camel"):
     kind: str
 
 
-def _decoded(objects: Iterable[msgspec.Raw]) -> Iterator[KubeObject]:
+def decoded(objects: Iterable[msgspec.Raw]) -> Iterator[KubeObject]:
+    """Objects of their manifests."""
     for raw in objects:
         head = msgspec.json.decode(raw, type=_Head)
         row = kinds.by_kind(head.api_version, head.kind)

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import cluster_source, console, decision_files, why_node, why_replay, why_source
+from tonnage.cli import (
+    cluster_source,
+    console,
+    decision_files,
+    why_node,
+    why_node_replay,
+    why_replay,
+    why_source,
+)
 from tonnage.cli.decision_files import DEFAULT_URL
 from tonnage.errors import InputError
 from tonnage.objects.phrases import alternatives
@@ -56,8 +64,8 @@ _RECORDED_PATH = "/debug/recorded-decisions"
 @click.option(
     "--replay",
     is_flag=True,
-    help="Make the newest decision about the pod again, here, from what it came from, and say "
-    "whether the answer is the same; exit code 1 if not.",
+    help="Make the newest decision about the pod, or of consolidation about the node, again, here, "
+    "from what it came from, and say whether the answer is the same; exit code 1 if not.",
 )
 @console.output_option
 @click.pass_context
@@ -90,12 +98,22 @@ def why(
       tonnage why shop/orders-3 -f decisions.jsonl.1 -f decisions.jsonl -o json
       tonnage why shop/orders-3 --replay
       tonnage why node/worker-7
+      tonnage why node/worker-7 --replay
     """
     if why_node.is_node(pod):
-        if files or replay:
-            raise InputError(
-                "node/NAME: only the running autoscaler knows: expected no -f, no --replay"
+        if replay:
+            same = why_node_replay.replay(
+                pod.removeprefix(why_node.PREFIX),
+                files,
+                url=url,
+                kubeconfig=kubeconfig,
+                context=context,
+                namespace=autoscaler_namespace,
+                form=form,
             )
+            ctx.exit(0 if same else 1)
+        if files:
+            raise InputError("node/NAME: only the running autoscaler knows: expected no -f")
         why_node.why(
             pod.removeprefix(why_node.PREFIX),
             url=url,

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tonnage.autoscaler.report import LoggedDecision
+    from tonnage.consolidation.plan import ConsolidationPlan
     from tonnage.scaleup.plan import Plan
 
 
@@ -16,8 +17,8 @@ class Replay(NamedTuple):
     """Both answers; `doubts` say why they might differ without anything being wrong."""
 
     time: str
-    then: "Plan"
-    now: "Plan"
+    then: "Plan | ConsolidationPlan"
+    now: "Plan | ConsolidationPlan"
     doubts: tuple[str, ...]
 
     @property
@@ -78,6 +79,12 @@ def show(found: Replay) -> None:
         console.echo(f"  {doubt}")
 
 
-def _summary(plan: "Plan") -> str:
-    bought = ", ".join(f"{one.group} +{one.delta}" for one in plan.scale_ups) or "nothing bought"
-    return f"{bought}; {len(plan.all_on_existing)} fit, {len(plan.not_helped)} left out"
+def _summary(plan: "Plan | ConsolidationPlan") -> str:
+    from tonnage.consolidation.plan import ConsolidationPlan
+
+    if isinstance(plan, ConsolidationPlan):
+        bought = sum(len(one.nodes) for one in plan.buys)
+        going = len(plan.going)
+        return f"{going} go, {bought} bought, {len(plan.moves)} moves, saves {plan.saves_per_hour}"
+    told = ", ".join(f"{one.group} +{one.delta}" for one in plan.scale_ups) or "nothing bought"
+    return f"{told}; {len(plan.all_on_existing)} fit, {len(plan.not_helped)} left out"

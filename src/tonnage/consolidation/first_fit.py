@@ -84,11 +84,7 @@ def place(
         if chosen < 0:
             for template in templates:
                 fresh = state.problem.templates[template]
-                if (
-                    kind.templates[template]
-                    and room[template] > 0
-                    and _has_room(fresh.free, needs)
-                ):
+                if kind.templates[template] and room[template] > 0 and _has_room(fresh.free, needs):
                     room[template] -= 1
                     chosen = first + len(new)
                     new.append(template)

@@ -449,8 +449,10 @@ class _DecisionRound:
         """Whether the node's pods find a place when it is the only one to go."""
         if facts.is_empty:
             return True
+        # Pods that are only counted need not leave first: their own node is asked in no case.
+        by_name = self._options.as_upstream or self._cache.kinds_on(facts).by_name
         with self._snapshot.trial():
-            relocation = self._relocation(self._usable.copy(), by_name=True)
+            relocation = self._relocation(self._usable.copy(), by_name=by_name)
             rows = np.arange(len(self._usable))
             return relocation.remove(facts, rows, as_listed=True) is not None
 

@@ -6,7 +6,7 @@ once more by then.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -15,9 +15,11 @@ from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.memory import ConsolidationMemory, StepUnderWay
 from tonnage.autoscaler.consolidation.metrics import ConsolidationMetrics
+from tonnage.autoscaler.consolidation.recordings import ConsolidationRecorder
 from tonnage.autoscaler.consolidation.report import ConsolidationReport
 from tonnage.autoscaler.consolidation.volume_times import VolumeTimes
 from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.scaledown.coming_pods import ComingPod
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.scaledown.windows import Reason
 from tonnage.autoscaler.world import ClusterView
@@ -29,6 +31,7 @@ from tonnage.consolidation.plan import ConsolidationPlan, ConsolidationStep, Pod
 from tonnage.consolidation.state import ConsolidationState
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import READY, Readiness
+from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.phrases import counted, listed
 from tonnage.scaledown.inputs import ScaleDownInputs
@@ -55,6 +58,10 @@ class ConsolidationRound(NamedTuple):
     unsettled: frozenset[str]
     """Sets of replicas that are not all ready."""
     buy: Callable[[Plan], Awaitable[bool]]
+    objects: Callable[[], Sequence[KubeObject]]
+    """All that is known of the cluster, for who wants to decide the same elsewhere."""
+    coming: Sequence[ComingPod] = ()
+    """The pods for which places are taken in the inputs."""
 
     @property
     def readiness(self) -> Readiness:
@@ -83,6 +90,7 @@ class Consolidator:
         self._worker = worker
         self._metrics = ConsolidationMetrics(registry)
         self._times = VolumeTimes(world, now=now)
+        self._recorder = ConsolidationRecorder(clock)
         self._under_way: StepUnderWay | None = None
         self._worth_since: dict[str, float] = {}
         self._pays_back: dict[str, float] = {}
@@ -149,7 +157,7 @@ class Consolidator:
         self._metrics.take(plan)
         going = {node.node for node in plan.going}
         self._worth_since = {name: self._worth_since.get(name, now) for name in sorted(going)}
-        self.report = ConsolidationReport(True, "", plan)
+        self.report = ConsolidationReport(True, "", plan, recorded=self._recorder.last)
         return await self._begin(plan, asked, config, now)
 
     def _basis(self, config: AutoscalerConfig) -> int:
@@ -394,9 +402,15 @@ class Consolidator:
             only=only,
             already_going=len(asked.inputs.state.removing),
         )
+        count = self._world.size
+        objects = self._recorder.look(asked.objects, count=count, config=config)
         with self._world.frozen():
-            return await self._worker(
+            plan = await self._worker(
                 lambda: decision.decide(
                     question, out_of_time=lambda: self._clock.monotonic() >= end
                 )
             )
+        await self._recorder.keep(
+            question, plan, objects, asked.coming, config=config, now=self._now(), count=count
+        )
+        return plan

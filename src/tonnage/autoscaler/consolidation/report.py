@@ -1,8 +1,10 @@
 """What a round of consolidation came to, for status and whoever asks about a node."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tonnage.autoscaler.consolidation.memory import StepUnderWay
+from tonnage.autoscaler.consolidation.recordings import RecordedConsolidation
 from tonnage.consolidation.plan import ConsolidatedNode, ConsolidationPlan
 from tonnage.objects.meta import Record
 from tonnage.objects.timestamps import rfc3339
@@ -18,6 +20,8 @@ class ConsolidationReport(NamedTuple):
     held: str = ""
     plan: ConsolidationPlan | None = None
     under_way: StepUnderWay | None = None
+    recorded: Collection[RecordedConsolidation] = ()
+    """The newest decisions with what they came from."""
 
 
 class ConsolidationDocument(Record, frozen=True, kw_only=True, omit_defaults=False):

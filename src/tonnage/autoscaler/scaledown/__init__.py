@@ -12,7 +12,9 @@ evictions   evictions as budgets allow, one replica of a set at a time
 detachment  waiting for volumes to leave
 deletion_batch  deletions of a group in one call
 places      places of evicted pods, held for those that come in their stead
+coming_pods pods that are to come in these places
 drain_priority  who is evicted first
+removal_units   nodes that go together
 removals    what is under way, as it is written down
 report      a round as data
 status      what operators read

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.scaledown import coming_pods
+from tonnage.autoscaler.scaledown.coming_pods import ComingPod
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
@@ -23,7 +23,7 @@ from tonnage.cluster.watch_events import Change, EventType
 from tonnage.errors import ClusterError
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.snapshot.reservations import Reservation, Source
+from tonnage.snapshot.reservations import Reservation
 
 HELD = 900.0
 """Seconds that a place is kept for a pod that has yet to come: the one before may take its time."""
@@ -35,9 +35,6 @@ NOMINATED = 120.0
 """Seconds after which a pod that could not get its place is free to be helped otherwise."""
 
 _ATTEMPTS = 3
-
-_SUCCESSOR = ":next"
-"""What the pod to come is known by until it has a name of its own; no pod is called so."""
 
 _log = logging.getLogger(__name__)
 
@@ -95,29 +92,21 @@ class HeldPlaces:
 
         A pod that takes none any more, because its successor has come, is not among them.
         """
+        return (one.reservation(self._world.snapshot) for one in self.coming(removals))
+
+    def coming(self, removals: Iterable[NodeRemoval]) -> Iterator[ComingPod]:
+        """The pods that these places are for."""
         now, leaving = self._now(), set()
         for removal in removals:
             for key, node in removal.moves.items():
                 pod = self._world.pod(key)
                 if pod is not None and pod.spec.node_name == removal.node:
                     leaving.add(pod.metadata.uid)
-                    yield self._reservation(pod, node, since=now)
+                    yield ComingPod(coming_pods.successor(pod), node, now)
         for places in self._held.values():
             for place in places:
                 if place.evicted not in leaving:
-                    yield self._reservation(place.pod, place.node, since=now)
-
-    def _reservation(self, pod: Pod, node: str, *, since: float) -> Reservation:
-        replace = msgspec.structs.replace
-        meta = replace(
-            pod.metadata,
-            name=f"{pod.metadata.name}{_SUCCESSOR}",
-            uid=f"{pod.metadata.uid}{_SUCCESSOR}",
-            deletion_timestamp=None,
-        )
-        to_come = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=""))
-        record = self._world.snapshot.record_of(to_come)
-        return Reservation(record.key, Source.MOVING, since, node=node, uid=meta.uid, pod=record)
+                    yield ComingPod(coming_pods.successor(place.pod), place.node, now)
 
     def restore(self, nominated: Mapping[str, float]) -> None:
         self.nominated = dict(nominated)

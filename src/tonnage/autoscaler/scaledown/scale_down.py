@@ -14,7 +14,7 @@ from tonnage.autoscaler.consolidation.consolidator import ConsolidationRound, Co
 from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import Done
-from tonnage.autoscaler.scaledown import windows
+from tonnage.autoscaler.scaledown import removal_units, windows
 from tonnage.autoscaler.scaledown.decision import Decider
 from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.autoscaler.scaledown.metrics import NO_DELAY, RemovalMetrics
@@ -32,6 +32,7 @@ from tonnage.cluster.client import Client
 from tonnage.cluster.records import InvolvedObject
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import UNREADY
+from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import StatefulSet
@@ -293,12 +294,19 @@ class ScaleDown:
                 busy=booked or self._is_busy(situation),
                 unsettled=self._workloads.unsettled(),
                 buy=lambda plan: self._buy(plan, situation.provided, config, now=self._now()),
+                objects=self._objects,
+                coming=tuple(self._places.coming(self._remover.removals.values())),
             ),
             config,
         )
         for removal in found:
             if removal.node not in self._remover.removals:
                 self._remover.start([removal], config)
+
+    def _objects(self) -> list[KubeObject]:
+        """All that is known; the world's own have the StatefulSets."""
+        more = self._workloads.objects()
+        return [*self._world.objects(), *(one for one in more if not isinstance(one, StatefulSet))]
 
     def _is_busy(self, situation: Situation) -> bool:
         """Whether nothing new may begin: nodes are bought, or pods about to get their place.
@@ -344,12 +352,13 @@ class ScaleDown:
         going = [one for one in plan.going if one.group in groups and there.get(one.node)]
         if not going:
             return
-        first = min(map(_begins, going))
+        first = min(map(removal_units.begins, going))
         running = self._remover.removals.values()
         room = config.max_scale_down_parallelism - len(running)
         drains = config.max_drain_parallelism - sum(one.drain for one in running)
         unsettled = self._workloads.unsettled()
-        for unit in _units([one for one in going if _begins(one) == first], groups):
+        beginning = [one for one in going if removal_units.begins(one) == first]
+        for unit in removal_units.units(beginning, groups):
             removals = [self._removal(one, assessed, groups, now=now) for one in unit]
             draining = sum(removal.drain for removal in removals)
             # Where all have to go or none, the first may go beyond what is allowed at once.
@@ -473,25 +482,3 @@ class ScaleDown:
     def _watch(self) -> None:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.ensure_future(self._workloads.mirror.run())
-
-
-def _begins(one: NodeDecision) -> int:
-    """The wave in which the first of its pods is evicted, or an empty node goes."""
-    return min((move.wave for move in one.moves), default=one.wave or 1)
-
-
-def _units(going: Sequence[NodeDecision], groups: dict[str, Group]) -> Iterator[list[NodeDecision]]:
-    """Nodes that go together: all of a group that has all or none, and else each alone.
-
-    Empty ones come first.
-    """
-    whole: dict[str, list[NodeDecision]] = {}
-    single: list[NodeDecision] = []
-    for one in going:
-        if one.group is not None and groups[one.group].all_or_nothing:
-            whole.setdefault(one.group, []).append(one)
-        else:
-            single.append(one)
-    yield from whole.values()
-    for action in (Action.DELETE, Action.DRAIN):
-        yield from ([one] for one in single if one.action is action)
