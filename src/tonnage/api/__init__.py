@@ -3,7 +3,8 @@
 The command line asks through here too, so that both give the same answers.
 """
 
-from tonnage.api.cluster import Cluster, Explanation, load, read
+from tonnage.api.cluster import Cluster, Explanation, load
+from tonnage.api.cluster_objects import read
 from tonnage.api.overview import NodeReasons, Overview
 from tonnage.api.slots import DriverTotal, SlotReport, SlotUse
 from tonnage.api.stranded_capacity import SlotShare, StrandingReport

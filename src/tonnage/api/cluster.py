@@ -3,7 +3,8 @@
 import copy
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -12,6 +13,7 @@ import msgspec
 
 from tonnage import files
 from tonnage.api import missing_classes, overview, slots, stranded_capacity
+from tonnage.api.cluster_objects import read
 from tonnage.api.overview import Overview
 from tonnage.errors import InputError
 from tonnage.groups.cluster_state import ClusterState
@@ -21,8 +23,6 @@ from tonnage.groups.options import Options, now_of
 from tonnage.groups.options import of as options_of
 from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
-from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.nodes import Namespace
 from tonnage.objects.phrases import alternatives
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import StorageClass
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from tonnage.scaledown.plan import ScaleDownPlan
     from tonnage.scaledown.state import ScaleDownState
     from tonnage.scaleup.decision import Decision
-
-NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,33 +89,6 @@ def load(
         max_pd_vols=max_pd_vols,
         count_returning_volumes_once=count_returning_volumes_once,
         enforce_opt_in=enforce_opt_in,
-    )
-
-
-def read(
-    paths: Sequence[str | Path] | str | Path,
-    *,
-    lenient: bool = False,
-    beside: frozenset[str] = frozenset(),
-) -> files.Loaded:
-    """The objects in files, with what every real cluster has beside them.
-
-    Pods live in namespaces, and a dump without Namespace objects does not mean there are none:
-    those are added with the one label the API server gives them, and noted.
-    """
-    given = [paths] if isinstance(paths, str | Path) else paths
-    return with_namespaces(files.load(given, lenient=lenient, beside=beside))
-
-
-def with_namespaces(loaded: files.Loaded) -> files.Loaded:
-    """The same with the namespaces that pods live in, if objects for them are missing."""
-    assumed = _missing_namespaces(loaded.objects)
-    if not assumed:
-        return loaded
-    names = ", ".join(one.metadata.name for one in assumed)
-    note = f"no Namespace object for {names}: assumed, with no label but {NAMESPACE_LABEL}"
-    return msgspec.structs.replace(
-        loaded, objects=[*loaded.objects, *assumed], notes=[*loaded.notes, note]
     )
 
 
@@ -255,15 +226,11 @@ class Cluster:
         A pod that runs already is asked as if it were still pending: it is taken off its node,
         and its volumes with it, for as long as the question takes.
         """
-        snapshot = self._snapshot
-        record = snapshot.pods[self.find(pod)]
+        record = self._snapshot.pods[self.find(pod)]
         if not record.node_name:
             return self._explained(record, node="")
-        with snapshot.trial():
-            for attachment in self._attachments_of(record):
-                snapshot.drop_attachment(attachment)
-            snapshot.drop_pod(record.meta.namespace, record.meta.name)
-            return self._explained(record.moved_to(""), node=record.node_name)
+        with self._taken_off(record) as taken:
+            return self._explained(taken, node=record.node_name)
 
     def plan(
         self, options: Mapping[str, object] | None = None, *, now: float | None = None
@@ -412,11 +379,8 @@ class Cluster:
         of = partial(overview.overview, snapshot, features=self.features, pods=tuple(pods))
         if not record.node_name:
             return of(record, node="")
-        with snapshot.trial():
-            for attachment in self._attachments_of(record):
-                snapshot.drop_attachment(attachment)
-            snapshot.drop_pod(record.meta.namespace, record.meta.name)
-            return of(record.moved_to(""), node=record.node_name)
+        with self._taken_off(record) as taken:
+            return of(taken, node=record.node_name)
 
     @property
     def node_labels(self) -> Mapping[str, Mapping[str, str]]:
@@ -477,6 +441,16 @@ class Cluster:
             pod=record.key, node=node, summary=verdicts.summary(), verdicts=tuple(verdicts)
         )
 
+    @contextmanager
+    def _taken_off(self, record: PodRecord) -> Iterator[PodRecord]:
+        """The pod as if it were still pending: off its node, and its volumes with it."""
+        snapshot = self._snapshot
+        with snapshot.trial():
+            for attachment in self._attachments_of(record):
+                snapshot.drop_attachment(attachment)
+            snapshot.drop_pod(record.meta.namespace, record.meta.name)
+            yield record.moved_to("")
+
     def _attachments_of(self, record: PodRecord) -> list[str]:
         """Attachments to the pod's node that are there for its volumes."""
         uses = {*record.slots.uses, *record.slots.migrated}
@@ -499,19 +473,3 @@ class Cluster:
         if not self._snapshot.pods:
             return f"no pod {pod!r}: there are no pods in the input"
         return f"no pod {pod!r} in the input; {alternatives(pod, self._snapshot.pods)}"
-
-
-def _missing_namespaces(objects: Iterable[KubeObject]) -> list[Namespace]:
-    """Namespaces that pods live in and that are not among the objects."""
-    lived_in: dict[str, None] = {}
-    given = set()
-    for obj in objects:
-        if isinstance(obj, Pod):
-            lived_in[obj.metadata.namespace] = None
-        elif isinstance(obj, Namespace):
-            given.add(obj.metadata.name)
-    return [
-        Namespace(metadata=ObjectMeta(name=name, labels={NAMESPACE_LABEL: name}))
-        for name in lived_in
-        if name not in given
-    ]

@@ -4,7 +4,6 @@ No awaiting stands between looking and deciding, and what is decided on stands s
 plan is made from one state of the cluster.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.decision_recorder import DecisionRecorder
 from tonnage.autoscaler.decisions import DecisionLog
 from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.lost_nodes import LostNodes
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.planner import Planner
 from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
@@ -26,7 +26,8 @@ from tonnage.autoscaler.report import RoundReport
 from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
 from tonnage.autoscaler.scaledown.scale_down import ScaleDown, Situation
 from tonnage.autoscaler.startup_taints import StartupTaintRemover
-from tonnage.autoscaler.state import State, StateStore
+from tonnage.autoscaler.state import State
+from tonnage.autoscaler.state_writer import StateWriter
 from tonnage.autoscaler.status_writer import StatusWriter
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
@@ -38,7 +39,6 @@ from tonnage.errors import ClusterError, ProviderError, TonnageError
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.options import policy_of
 from tonnage.groups.registry import GroupObservation, Observation, Registry, restored
-from tonnage.objects.nodes import Node
 from tonnage.providers.protocol import Provider
 from tonnage.rules.features import Features
 from tonnage.scaleup import requested_room
@@ -94,8 +94,14 @@ class Autoscaler:
         self._reader = ProviderReader(provider, clock=clock)
         self._actuator = Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run)
         self._taint_remover = StartupTaintRemover(world, self._actuator, client=client, clock=clock)
-        self._store = StateStore(client, namespace=namespace)
+        self._state = StateWriter(
+            client,
+            namespace=namespace,
+            state=self._current_state,
+            recall=lambda stored: self._assessor.recall(stored.memory.lessons),
+        )
         self._kinds = WantedKinds(client, clock=clock, changed=world.batch.call)
+        self._lost_nodes = LostNodes(world, clock=clock)
         self._assessor = Assessor(world, kinds=self._kinds, now=self._time.now)
         self._planner = Planner(world, clock=clock, worker=worker)
         self._recorder = DecisionRecorder(world, clock=clock)
@@ -115,11 +121,7 @@ class Autoscaler:
         )
         self._requests = ProvisioningRequests(client, world, self._kinds, self._actuator)
         self._buffers = BufferWatch(client, world, self._actuator, clock=clock)
-        self._saving = asyncio.Lock()
         self._problems: list[str] = []
-        self._state_refused: errors.Forbidden | None = None
-        self._nodeless_since: float | None = None
-        """Since when there are machines and no nodes."""
         self.active_at = self.succeeded_at = clock.monotonic()
         self.failure: Exception | None = None
         """What ended the last round before its time."""
@@ -203,8 +205,8 @@ class Autoscaler:
         self._metrics.configuration(self._config.problem)
         config = self._config.current
         features = self._features(config)
-        problems = (self._config.problem, self.decisions.problem, self._store.problem)
-        self._problems = list(filter(None, problems))
+        known = (self._config.problem, self.decisions.problem, self._state.problem)
+        self._problems = list(filter(None, known))
         self._problems.extend(self._silenced())
         self._actuator.done = []
         self._recorder.forget()
@@ -224,7 +226,11 @@ class Autoscaler:
         )
         # The world went on meanwhile; from here to the plan it stands still.
         trust = self._world.trust(csi_aware=config.csi_aware)
-        hold = trust.hold or self._unbelievable(provided, config)
+        hold = trust.hold
+        if not hold:
+            after = config.patience.max_node_provision_time
+            hold, problems = self._lost_nodes.look(provided, after=after)
+            self._problems.extend(problems)
         if hold:
             await self._finish(self._held(hold, trust, provided), config)
             return True
@@ -419,60 +425,18 @@ class Autoscaler:
         config = self._config.current
         if config.write_status_configmap and not self._actuator.dry_run:
             await self._status.begin(config)
-        try:
-            self._begin(await self._store.load())
-        except ClusterError as error:
-            _log.warning("stored state not read", extra={"error": str(error)})
-            self._begin(State(memory=self._assessor.memory))
+        self._begin(await self._state.load() or State(memory=self._assessor.memory))
 
     async def _save(self) -> None:
-        if self._actuator.dry_run:
-            return
-        try:
-            # Removals write down where they are, too.
-            async with self._saving:
-                await self._store.save(
-                    State(
-                        registry=self._registry.state,
-                        memory=self._assessor.memory,
-                        scale_down=self._scale_down.memory,
-                    )
-                )
-            self._state_refused = None
-            self._store.problem = ""
-        except errors.Conflict as error:
-            stored = await self._store.forget()
-            if stored is not None:
-                self._assessor.recall(stored.memory.lessons)
-            raise NotLeadingError(
-                f"the stored state was changed by somebody else: {error}"
-            ) from error
-        except ClusterError as error:
-            self._state_refused = error if isinstance(error, errors.Forbidden) else None
-            problem = f"state not stored, a restart would lose it: {error}"
-            if problem != self._store.problem:
-                self._problems.append(problem)
-                self._store.problem = problem
-            _log.warning("state not stored", extra={"error": str(error)})
+        if not self._actuator.dry_run:
+            self._problems.extend(filter(None, [await self._state.save()]))
 
-    def _unbelievable(self, provided: ProviderState, config: AutoscalerConfig) -> str:
-        """No node is known, though the provider has machines that nodes should have come from.
-
-        That they are all lost is believed in the end, unless pods are known to have nodes. Without
-        that, a cluster whose first machines come to nothing would never get another.
-        """
-        running = sum(one.running for machines in provided.machines.values() for one in machines)
-        if len(self._world.cache(Node)) or not running:
-            self._nodeless_since = None
-            return ""
-        if self._nodeless_since is None:
-            self._nodeless_since = self._clock.monotonic()
-        found = f"no node is known, and the provider has {running} machines running"
-        seconds = self._clock.monotonic() - self._nodeless_since
-        if seconds < config.patience.max_node_provision_time or self._world.pods_by_node:
-            return found
-        self._problems.append(f"{found} for {seconds:.0f} s: they are taken to be lost")
-        return ""
+    def _current_state(self) -> State:
+        return State(
+            registry=self._registry.state,
+            memory=self._assessor.memory,
+            scale_down=self._scale_down.memory,
+        )
 
     def _silenced(self) -> Iterator[str]:
         """What could not be told when something was last said."""
@@ -482,7 +446,7 @@ class Autoscaler:
             yield f"the status ConfigMap is not written: {self._status.refused.right}"
 
     def _refused(self) -> tuple[errors.Forbidden, ...]:
-        found = (self._actuator.refused, self._status.refused, self._state_refused)
+        found = (self._actuator.refused, self._status.refused, self._state.refused)
         return tuple(one for one in found if one is not None)
 
     def _held(self, hold: str, trust: Trust, provided: ProviderState | None = None) -> RoundReport:
@@ -514,16 +478,8 @@ class Autoscaler:
             "identity": self._identity,
             "dryRun": self._actuator.dry_run,
             "configProblem": self._config.problem,
-            "optInEnforcedBy": self._enforcer(),
+            "optInEnforcedBy": self._world.opt_in_enforcer(self._config.current.enforcement),
         }
-
-    def _enforcer(self) -> str:
-        """Who keeps pods off nodes that lack a driver which opted in."""
-        config = self._config.current
-        seen = self._world.enforces_opt_in if config.enforcement == "auto" else ""
-        if seen:
-            return f"Tonnage: {seen}"
-        return "Tonnage: enforceOptIn" if config.enforcement == "always" else "kube-scheduler"
 
     async def _pause(self) -> None:
         """Until a pod finds no node, and a moment longer for its siblings; or the scan interval."""

@@ -30,6 +30,7 @@ from tonnage.objects.storage import (
 from tonnage.objects.workloads import DaemonSet, StatefulSet
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
+from tonnage.rules.opt_in import Enforcement
 from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
 from tonnage.snapshot.snapshot import PodRecord
 
@@ -103,6 +104,13 @@ class ClusterView(LiveCluster):
     def enforces_opt_in(self) -> str:
         """What shows that our extender or scheduler enforces the opt-in; empty if nothing does."""
         return opt_in.annotated(self.cache(CSIDriver)) or next(iter(self._enforcers.values()), "")
+
+    def opt_in_enforcer(self, enforcement: Enforcement) -> str:
+        """Who keeps pods off nodes that lack a driver which opted in."""
+        seen = self.enforces_opt_in if enforcement == "auto" else ""
+        if seen:
+            return f"Tonnage: {seen}"
+        return "Tonnage: enforceOptIn" if enforcement == "always" else "kube-scheduler"
 
     @property
     def size(self) -> int:

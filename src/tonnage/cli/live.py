@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tonnage.api.cluster import with_namespaces
+from tonnage.api.cluster_objects import with_namespaces
 from tonnage.cli import cluster_access, cluster_call, cluster_errors, console, progress_line
 from tonnage.cluster import errors, resources
 from tonnage.cluster.client import Client, Listing

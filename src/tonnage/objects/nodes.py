@@ -4,6 +4,9 @@ import msgspec
 
 from tonnage.objects.meta import Condition, ObjectMeta, Record, ResourceList
 
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The one label that the API server gives every namespace."""
+
 
 class Taint(Record, frozen=True, kw_only=True):
     key: str = ""
@@ -33,3 +36,8 @@ class Node(Record, frozen=True, kw_only=True):
 
 class Namespace(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
+
+    @staticmethod
+    def bare(name: str) -> "Namespace":
+        """As the API server would have made it."""
+        return Namespace(metadata=ObjectMeta(name=name, labels={NAMESPACE_NAME: name}))

@@ -55,6 +55,24 @@ def choosy_first(groups: Sequence[PodGroup], shares: Shares) -> list[PodGroup]:
 
 ALL = (by_size, by_scarcest, by_total, choosy_first)
 
+_TRIED_UP_TO = 400
+"""Groups; of more the first order is taken."""
+
+
+def best(
+    groups: Sequence[PodGroup], shares: Shares, worth: Callable[[list[PodGroup]], tuple[int, int]]
+) -> list[PodGroup]:
+    """The order of least worth among all; of those that are no different, only one is asked."""
+    if len(groups) > _TRIED_UP_TO:
+        return by_rank(by_size(groups, shares))
+    tried = {
+        tuple(map(id, ordered)): ordered
+        for order in ALL
+        if (ordered := by_rank(order(groups, shares)))
+    }
+    different = list(tried.values())
+    return different[0] if len(different) == 1 else min(different, key=worth)
+
 
 ExistingOrder: TypeAlias = Callable[[PodGroup], tuple[int, ...]]
 """By what pods of one priority are sorted that fill the nodes there are."""

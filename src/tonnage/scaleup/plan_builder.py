@@ -35,8 +35,6 @@ from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools
 from tonnage.snapshot.snapshot import PodRecord
 
-_ORDERS_TRIED_UP_TO = 400
-
 
 class PlanBuilder:
     """Keeps the snapshot, the pods left and the purchases of a plan in the making in step."""
@@ -340,24 +338,13 @@ class PlanBuilder:
 
     def _best_order(self, candidate: Candidate, groups: list[PodGroup]) -> list[PodGroup]:
         """The order that helps most pods with fewest nodes."""
-        if len(groups) > _ORDERS_TRIED_UP_TO:
-            return orders.by_rank(orders.by_size(groups, self._candidates.shares(candidate)))
-        tried = {
-            tuple(id(group) for group in ordered): ordered
-            for order in orders.ALL
-            if (ordered := orders.by_rank(order(groups, self._candidates.shares(candidate))))
-        }
-        if len(tried) == 1:
-            return next(iter(tried.values()))
-        best: tuple[tuple[int, int], list[PodGroup]] | None = None
-        for ordered in tried.values():
+
+        def worth(order: list[PodGroup]) -> tuple[int, int]:
             with self._snapshot.trial():
-                packed = self._pack(candidate, ordered)
-            worth = (-packed.pod_count, len(packed.used_rows))
-            if best is None or worth < best[0]:
-                best = (worth, ordered)
-        assert best is not None
-        return best[1]
+                packed = self._pack(candidate, order)
+            return -packed.pod_count, len(packed.used_rows)
+
+        return orders.best(groups, self._candidates.shares(candidate), worth)
 
     def _balanced(self, candidate: Candidate, packed: packing.Packing) -> dict[str, int] | None:
         """How the purchase is split over similar groups; `None` if it is not."""

@@ -34,7 +34,6 @@ from tonnage.objects.storage import (
 from tonnage.scaleup import replicas
 
 FORMS = ("add-pods=FILE", "limit=DRIVER:N", "remove-node=NAME", "opt-in=DRIVER")
-NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 class AddPods(NamedTuple):
@@ -143,7 +142,7 @@ def _add_pods(before: Changed, change: AddPods) -> Changed:
             f"{_why_no_pods(change, finished)}"
         )
     for name in namespaces:
-        missing = Namespace(metadata=ObjectMeta(name=name, labels={NAMESPACE_LABEL: name}))
+        missing = Namespace.bare(name)
         found.setdefault(_key(missing), missing)
     notes = [
         text

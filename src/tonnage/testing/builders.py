@@ -22,7 +22,7 @@ from tonnage.objects.meta import (
     Quantity,
     ResourceList,
 )
-from tonnage.objects.nodes import Namespace, Node, NodeSpec, NodeStatus, Taint
+from tonnage.objects.nodes import NAMESPACE_NAME, Namespace, Node, NodeSpec, NodeStatus, Taint
 from tonnage.objects.pods import (
     Affinity,
     Container,
@@ -225,9 +225,7 @@ def node(
 def namespace(name: str, labels: Mapping[str, str] | None = None) -> Namespace:
     """A namespace, with the label every one of them has."""
     return Namespace(
-        metadata=ObjectMeta(
-            name=name, labels={"kubernetes.io/metadata.name": name, **(labels or {})}
-        )
+        metadata=ObjectMeta(name=name, labels={NAMESPACE_NAME: name, **(labels or {})})
     )
 
 

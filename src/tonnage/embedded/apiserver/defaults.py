@@ -9,6 +9,7 @@ from typing import Any
 from tonnage.embedded.apiserver.kinds import definition_spec
 from tonnage.embedded.apiserver.refusals import Tree, forbidden
 from tonnage.embedded.apiserver.store import ObjectStore
+from tonnage.objects.nodes import NAMESPACE_NAME
 
 _STATUS_GIVEN = frozenset({"nodes"})
 """Kinds whose creator may bring a status along: a kubelet registers with one."""
@@ -99,7 +100,7 @@ def _volume(_: ObjectStore, tree: Tree) -> None:
 
 def _namespace(_: ObjectStore, tree: Tree) -> None:
     meta = tree["metadata"]
-    labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
+    labels = {**(meta.get("labels") or {}), NAMESPACE_NAME: meta["name"]}
     tree["metadata"] = {**meta, "labels": labels}
     tree["spec"] = {"finalizers": ["kubernetes"]}
     tree["status"] = {"phase": "Active"}
