@@ -11,6 +11,21 @@ settings.register_profile("tonnage", deadline=None, derandomize=True)
 settings.load_profile("tonnage")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep tests of one `xdist_group` in one process.
+
+    pytest-xdist 3.8 writes the group where pytest 9.1 and older kept a test's name; here it is
+    written where pytest keeps it now.
+    """
+    if not getattr(config.option, "loadgroup", False):
+        return
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        if group is not None and not item.nodeid.endswith(f"@{group.args[0]}"):
+            item._id = type(item._id).parse(f"{item.nodeid}@{group.args[0]}")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say why tests were skipped, a line for each reason; by itself `-q` only counts them."""
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
