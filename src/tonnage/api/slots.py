@@ -12,6 +12,8 @@ import msgspec
 
 from tonnage.api import notebook
 from tonnage.objects import limit_keys
+from tonnage.objects.meta import Record
+from tonnage.objects.scenarios import API_VERSION
 from tonnage.objects.volumes import VolumeProblem, VolumeUse
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import NOWHERE, NodeRecord, Snapshot
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 State: TypeAlias = Literal["limited", "unlimited", "unknown"]
 
 
-class SlotUse(msgspec.Struct, frozen=True, kw_only=True):
+class SlotUse(Record, frozen=True, kw_only=True, omit_defaults=False):
     """The slots of one driver on one node.
 
     `used` are volumes of pods on the node; `held` those that are attached without a pod there:
@@ -32,29 +34,23 @@ class SlotUse(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     driver: str
     state: State
-    limit: int | None = None
-    used: int = 0
-    held: int = 0
-    held_volumes: tuple[str, ...] = ()
-
-    @property
-    def free(self) -> int | None:
-        """Slots left; `None` where no limit is known."""
-        return None if self.limit is None else max(0, self.limit - self.used - self.held)
-
-    @property
-    def over(self) -> int:
-        """By how many the limit is exceeded."""
-        return 0 if self.limit is None else max(0, self.used + self.held - self.limit)
+    limit: int | None
+    used: int
+    held: int
+    free: int | None
+    """Slots left; `None` where no limit is known."""
+    over: int
+    """By how many the limit is exceeded."""
+    held_volumes: tuple[str, ...]
 
 
-class DriverTotal(msgspec.Struct, frozen=True, kw_only=True):
+class DriverTotal(Record, frozen=True, kw_only=True, omit_defaults=False):
     """All slots of one driver. `limit`, `free` and `over` are of the nodes that have a limit."""
 
     driver: str
     nodes: int
-    unlimited: int
-    unknown: int
+    unlimited: int = msgspec.field(name="unlimitedNodes")
+    unknown: int = msgspec.field(name="unknownNodes")
     limit: int
     used: int
     held: int
@@ -62,29 +58,20 @@ class DriverTotal(msgspec.Struct, frozen=True, kw_only=True):
     over: int
 
 
-class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
+class SlotReport(Record, frozen=True, kw_only=True, omit_defaults=False):
     """Nodes in the order they came, drivers by name."""
 
+    api_version: str = API_VERSION
+    kind: str = "SlotReport"
     slots: tuple[SlotUse, ...]
     totals: tuple[DriverTotal, ...]
-    without_csinode: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    without_csinode: tuple[str, ...] = msgspec.field(name="nodesWithoutCSINode")
+    warnings: tuple[str, ...]
 
     def records(self) -> list[dict[str, Any]]:
         """A row for each node and driver."""
-        return [
-            {
-                "node": one.node,
-                "driver": one.driver,
-                "state": one.state,
-                "limit": one.limit,
-                "used": one.used,
-                "held": one.held,
-                "free": one.free,
-                "over": one.over,
-            }
-            for one in self.slots
-        ]
+        rows = map(msgspec.structs.asdict, self.slots)
+        return [{key: row[key] for key in row if key != "held_volumes"} for row in rows]
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The same as a DataFrame; needs the extra `pandas`."""
@@ -159,13 +146,16 @@ def _slots_of(
         published = limit != UNLIMITED and _publishes(snapshot, node, driver.name)
         if listed or used or held or published:
             without_number: State = "unlimited" if listed else "unknown"
+            known = limit != UNLIMITED
             yield SlotUse(
                 node=node.name,
                 driver=driver.name,
-                state=without_number if limit == UNLIMITED else "limited",
-                limit=None if limit == UNLIMITED else limit,
+                state="limited" if known else without_number,
+                limit=limit if known else None,
                 used=used,
                 held=held,
+                free=max(0, limit - used - held) if known else None,
+                over=max(0, used + held - limit) if known else 0,
                 held_volumes=tuple(sorted(held_volumes.get((row, driver.name), ()))),
             )
 

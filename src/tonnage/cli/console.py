@@ -4,7 +4,7 @@ Everything that commands print goes through here, because here, and nowhere else
 cluster or a file is made harmless to a terminal.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
 import click
@@ -43,9 +43,12 @@ def print_document(kind: str, *, form: Format, **fields: object) -> None:
     print_record({"apiVersion": API_VERSION, "kind": kind, **fields}, form=form)
 
 
-def print_record(record: Mapping[str, object], *, form: Format) -> None:
+def print_record(record: object, *, form: Format) -> None:
     """The same for one that says itself what it is; version and kind come first."""
-    document = {"apiVersion": record["apiVersion"], "kind": record["kind"], **record}
+    import msgspec
+
+    fields = msgspec.to_builtins(record)
+    document = {"apiVersion": fields["apiVersion"], "kind": fields["kind"], **fields}
     if form == "yaml":
         import yaml
 
@@ -55,8 +58,6 @@ def print_record(record: Mapping[str, object], *, form: Format) -> None:
         text = yaml.dump(document, Dumper=dumper, sort_keys=False, width=1000, allow_unicode=False)
         click.echo(text, nl=False)
     else:
-        import msgspec
-
         print_json(msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from tonnage.api import Cluster
 from tonnage.cli import console, consolidation_table, progress_line, scale_down
 from tonnage.cli.scale_down import WhatIfs
@@ -31,7 +29,7 @@ def run(
     with progress_line.shown("deciding"), collector_paused():
         plan = cluster.consolidate(now=now, ignored_budgets=changes.ignored_budgets)
     if form in ("json", "yaml"):
-        console.print_record(msgspec.to_builtins(plan), form=form)
+        console.print_record(plan, form=form)
     else:
         consolidation_table.print_plan(plan, wide=form == "wide")
         for warning in plan.warnings:

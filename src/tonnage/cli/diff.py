@@ -53,9 +53,7 @@ def diff(
     if form == "table":
         diff_table.print_diff(found)
     else:
-        import msgspec
-
-        console.print_record(msgspec.to_builtins(found), form=form)
+        console.print_record(found, form=form)
     sys.stdout.flush()
     ctx.exit(1 if _fails(found, fail_on) else 0)
 

@@ -10,7 +10,7 @@ from tonnage.cli import cluster_source, console
 if TYPE_CHECKING:
     from tonnage.doctor.evidence import Evidence
     from tonnage.doctor.findings import Finding
-    from tonnage.doctor.preview import Preview
+    from tonnage.doctor.preview import OptInPreview
 
 FOUND = 1
 """The exit code when something is wrong with the cluster, not with the question."""
@@ -179,20 +179,7 @@ def _driver(preview: str | None) -> str | None:
 
 def _print_findings(findings: "list[Finding]", form: console.Format) -> None:
     if form in ("json", "yaml"):
-        console.print_document(
-            "FindingList",
-            form=form,
-            findings=[
-                {
-                    "code": one.code,
-                    "severity": one.severity,
-                    "object": one.object,
-                    "message": one.message,
-                    "facts": one.facts,
-                }
-                for one in findings
-            ],
-        )
+        console.print_document("FindingList", form=form, findings=findings)
         return
     if not findings:
         console.echo("No findings.")
@@ -215,21 +202,9 @@ def _print_nothing(form: console.Format) -> None:
         console.echo(NOTHING_TO_LOOK_AT)
 
 
-def _print_preview(found: "Preview", form: console.Format) -> None:
+def _print_preview(found: "OptInPreview", form: console.Format) -> None:
     if form in ("json", "yaml"):
-        console.print_document(
-            "OptInPreview",
-            form=form,
-            driver=found.driver,
-            optedInAlready=found.opted_in_already,
-            nodes=list(found.nodes),
-            waiting=[
-                {"pod": one.pod, "fitsNow": one.fits_now, "fitsThen": one.fits_then}
-                for one in found.waiting
-            ],
-            running=list(found.running),
-            groups=list(found.groups),
-        )
+        console.print_record(found, form=form)
         return
     if found.opted_in_already:
         console.echo(f"{found.driver} has opted in already.")

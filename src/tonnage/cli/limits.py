@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
+import msgspec
 
 from tonnage.cli import console, limits_learned
 from tonnage.errors import InputError
@@ -114,17 +115,7 @@ def show(
         found += answers
         if not answers:
             unknown.append(catalogue.why_unknown(instance_type, driver))
-    rows: list[Row] = [
-        {
-            "instanceType": limit.instance_type,
-            "driver": limit.driver,
-            "count": limit.count,
-            "formula": limit.formula,
-            "source": limit.source,
-            "date": limit.date,
-        }
-        for limit in found
-    ]
+    rows: list[Row] = msgspec.to_builtins(found)
     _print("LimitList", ("TYPE", "DRIVER", "LIMIT", "FORMULA", "SOURCE", "DATE"), rows, form=form)
     if unknown:
         # A driver that is not known is the same line for every type.

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from tonnage.api.slots import DriverTotal, SlotReport
 from tonnage.consolidation.plan import ConsolidationPlan
 from tonnage.doctor.codes import FindingCode
-from tonnage.doctor.preview import AffectedPod
+from tonnage.doctor.findings import Finding
+from tonnage.doctor.preview import OptInPreview
 from tonnage.groups.catalogue import CatalogueLimit
 from tonnage.groups.catalogue.denser import DenserType
 from tonnage.migration.comparison import DecisionComparison
@@ -75,45 +77,12 @@ class PlanWithCost(Plan, frozen=True, kw_only=True):
     cost_per_hour: float | None
 
 
-class SlotFields(Record, frozen=True, kw_only=True):
-    """`state` is limited, unlimited or unknown; only a limited driver has limit and free."""
-
-    node: str
-    driver: str
-    state: str
-    limit: int | None
-    used: int
-    held: int
-    free: int | None
-    over: int
-    held_volumes: tuple[str, ...]
-
-
-class SlotTotal(Record, frozen=True, kw_only=True):
-    driver: str
-    nodes: int
-    unlimited_nodes: int
-    unknown_nodes: int
-    limit: int
-    used: int
-    held: int
-    free: int
-    over: int
-
-
-class SlotReportDocument(Document, frozen=True, kw_only=True):
-    slots: tuple[SlotFields, ...]
-    totals: tuple[SlotTotal, ...]
-    nodes_without_csinode: tuple[str, ...] = msgspec.field(name="nodesWithoutCSINode")
-    warnings: tuple[str, ...]
-
-
 class NewNodeLimit(Record, frozen=True, kw_only=True):
     count: int | None
     source: str
 
 
-class SlotShareFields(SlotTotal, frozen=True, kw_only=True):
+class SlotShareFields(DriverTotal, frozen=True, kw_only=True):
     """`group` or `type`, by what was asked for."""
 
     group: str = ""
@@ -132,29 +101,12 @@ class StrandingReportDocument(Document, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class FindingFields(Record, frozen=True, kw_only=True):
-    code: str
-    severity: str
-    object: str
-    message: str
-    facts: dict[str, Any]
-
-
 class FindingList(Document, frozen=True, kw_only=True):
-    findings: tuple[FindingFields, ...]
+    findings: tuple[Finding, ...]
 
 
 class FindingCodeList(Document, frozen=True, kw_only=True):
     codes: tuple[FindingCode, ...]
-
-
-class OptInPreview(Document, frozen=True, kw_only=True):
-    driver: str
-    opted_in_already: bool
-    nodes: tuple[str, ...]
-    waiting: tuple[AffectedPod, ...]
-    running: tuple[str, ...]
-    groups: tuple[str, ...]
 
 
 class StuckPod(Record, frozen=True, kw_only=True):
@@ -268,7 +220,7 @@ PRINTED: dict[str, tuple[str, type[Record]]] = {
     "ConsolidationPlan": ("plan --consolidate", ConsolidationPlan),
     "PlanDiff": ("diff", PlanDiff),
     "Explanation": ("explain", ExplanationDocument),
-    "SlotReport": ("slots", SlotReportDocument),
+    "SlotReport": ("slots", SlotReport),
     "StrandingReport": ("slots --by group", StrandingReportDocument),
     "SizeAdvice": ("advise", SizeAdviceDocument),
     "FindingList": ("doctor", FindingList),

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from tonnage.api import Cluster
 from tonnage.cli import console, progress_line, scale_down_table
 from tonnage.errors import InputError
@@ -57,7 +55,7 @@ def run(
             now=now, ignored_budgets=changes.ignored_budgets, wanted=changes.wanted
         )
     if form in ("json", "yaml"):
-        console.print_record(msgspec.to_builtins(plan), form=form)
+        console.print_record(plan, form=form)
     else:
         scale_down_table.print_plan(plan, wide=form == "wide")
         for warning in plan.warnings:

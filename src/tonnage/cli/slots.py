@@ -90,7 +90,7 @@ def slots(
     if order:
         report = _sorted(report, order)
     if form in ("json", "yaml"):
-        _print_document(report, form)
+        console.print_record(report, form=form)
         return
     if report.slots:
         _print_tables(report, wide=form == "wide")
@@ -144,43 +144,6 @@ def _refuse_unknown(what: str, asked: Iterable[str], known: Iterable[str]) -> No
     for name in asked:
         if name not in names:
             raise InputError(f"no {what} {name!r} in the input; {alternatives(name, names)}")
-
-
-def _print_document(report: "SlotReport", form: console.Format) -> None:
-    console.print_document(
-        "SlotReport",
-        form=form,
-        slots=[
-            {
-                "node": one.node,
-                "driver": one.driver,
-                "state": one.state,
-                "limit": one.limit,
-                "used": one.used,
-                "held": one.held,
-                "free": one.free,
-                "over": one.over,
-                "heldVolumes": list(one.held_volumes),
-            }
-            for one in report.slots
-        ],
-        totals=[
-            {
-                "driver": one.driver,
-                "nodes": one.nodes,
-                "unlimitedNodes": one.unlimited,
-                "unknownNodes": one.unknown,
-                "limit": one.limit,
-                "used": one.used,
-                "held": one.held,
-                "free": one.free,
-                "over": one.over,
-            }
-            for one in report.totals
-        ],
-        nodesWithoutCSINode=list(report.without_csinode),
-        warnings=list(report.warnings),
-    )
 
 
 def _print_tables(report: "SlotReport", *, wide: bool) -> None:

@@ -51,29 +51,18 @@ def over(by: int) -> str:
 
 
 def _document(one: "SlotShare", by: str) -> dict[str, object]:
-    total = one.total
+    import msgspec
+
+    new_node = one.new_node
     return {
         **({by: one.name} if by != "driver" else {}),
-        "driver": total.driver,
-        "nodes": total.nodes,
-        "unlimitedNodes": total.unlimited,
-        "unknownNodes": total.unknown,
-        "limit": total.limit,
-        "used": total.used,
-        "held": total.held,
-        "free": total.free,
-        "over": total.over,
+        **msgspec.to_builtins(one.total),
         "sources": list(one.sources),
-        "newNode": None
-        if one.new_node is None
-        else {"count": one.new_node.count, "source": one.new_node.source},
+        "newNode": new_node and {"count": new_node.count, "source": new_node.source},
         "fullNodes": list(one.full_nodes),
         "strandedCPU": f"{one.stranded_cpu}m",
         "strandedMemory": one.stranded_memory,
-        "denserTypes": [
-            {"instanceType": other.instance_type, "count": other.count, "cpus": other.cpus}
-            for other in one.denser
-        ],
+        "denserTypes": msgspec.to_builtins(one.denser),
     }
 
 

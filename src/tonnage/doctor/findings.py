@@ -8,7 +8,7 @@ Severity: TypeAlias = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
-class Finding(Record, frozen=True, kw_only=True):
+class Finding(Record, frozen=True, kw_only=True, omit_defaults=False):
     """`object` is `Kind name`, or `Kind namespace/name`; `code` is one of `codes.ALL`."""
 
     code: str

@@ -5,6 +5,7 @@ from tonnage.errors import InputError
 from tonnage.groups import drivers
 from tonnage.objects import volumes
 from tonnage.objects.meta import Record
+from tonnage.objects.scenarios import API_VERSION
 from tonnage.objects.storage import CSIDriver, CSINode, StorageClass
 from tonnage.rules import pipeline
 from tonnage.scaleup import decision
@@ -19,7 +20,7 @@ class AffectedPod(Record, frozen=True, kw_only=True):
     fits_then: int
 
 
-class Preview(Record, frozen=True, kw_only=True):
+class OptInPreview(Record, frozen=True, kw_only=True, omit_defaults=False):
     """What opting in would change.
 
     `nodes` lack the driver, or have no CSINode at all, and would take no pod with its volumes.
@@ -27,6 +28,8 @@ class Preview(Record, frozen=True, kw_only=True):
     they stay, and could not come back. `groups` could not grow for such pods.
     """
 
+    api_version: str = API_VERSION
+    kind: str = "OptInPreview"
     driver: str
     opted_in_already: bool
     nodes: tuple[str, ...]
@@ -36,7 +39,7 @@ class Preview(Record, frozen=True, kw_only=True):
     groups: tuple[str, ...]
 
 
-def opting_in(evidence: Evidence, driver: str) -> Preview:
+def opting_in(evidence: Evidence, driver: str) -> OptInPreview:
     """Compare the cluster as it is with the one in which the driver opted in and is heeded."""
     known = {one.metadata.name for one in evidence.of(CSIDriver)}
     named = known.union(
@@ -59,7 +62,7 @@ def opting_in(evidence: Evidence, driver: str) -> Preview:
     users = [record for record in snapshot.pods.values() if _uses(snapshot, record, driver)]
     bare = set(lacking)
     waiting = sorted((user for user in users if user.pending), key=lambda one: one.order)
-    return Preview(
+    return OptInPreview(
         driver=driver,
         opted_in_already=any(one.metadata.name == driver for one in evidence.opted_in),
         nodes=tuple(lacking),
