@@ -1,3 +1,7 @@
+import logging
+
+import pytest
+
 from tests.autoscaler.harness import (
     CLAIMS,
     DRIVER,
@@ -35,6 +39,27 @@ async def test_a_hundred_pods_with_a_claim_each_get_ten_nodes_in_one_request(
             await until(lambda: bool(cloud.asked), clock=clock)
             await clock.sleep(60)
             assert cloud.asked == [("increase", "g", 10)]
+
+
+async def test_a_purchase_is_one_line_of_the_log_and_its_pods_are_for_debugging(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "tonnage.autoscaler")
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        async with autoscaling(server, cloud, clock):
+            put_databases(server, 30)
+            await until(lambda: bool(cloud.asked), clock=clock)
+            await clock.sleep(60)
+    told = [vars(one) for one in caplog.records if {"deed", "scale_ups"} & vars(one).keys()]
+    usual = [fields for fields in told if fields["levelno"] >= logging.INFO]
+    assert [(fields["message"], fields["nodes"]) for fields in usual] == [
+        ("asking the provider", 3)
+    ]
+    assert "db-1" not in str(usual)
+    (closer,) = [fields for fields in told if fields["levelno"] == logging.DEBUG]
+    assert len(closer["pods"]) == 30
 
 
 async def test_a_pod_that_finds_no_node_is_decided_on_within_a_second(clock: VirtualClock) -> None:

@@ -34,9 +34,10 @@ class GuardedServer(ApiServer):
 class EmbeddedCluster:
     """`kubeconfig` leads to `server`."""
 
-    def __init__(self, server: GuardedServer, kubeconfig: Path) -> None:
+    def __init__(self, server: GuardedServer, kubeconfig: Path, *, port: int) -> None:
         self.server = server
         self.kubeconfig = str(kubeconfig)
+        self.address = f"127.0.0.1:{port}"
 
     def create(self, collection: str, obj: dict[str, Any]) -> None:
         headers = (("Content-Type", "application/json"),)
@@ -58,7 +59,7 @@ def embedded_cluster(directory: Path) -> Iterator[EmbeddedCluster]:
     path = directory / "kubeconfig"
     path.write_text(kubeconfig.text(front.url))
     try:
-        yield EmbeddedCluster(server, path)
+        yield EmbeddedCluster(server, path, port=front.port)
     finally:
         asyncio.run_coroutine_threadsafe(front.close(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)

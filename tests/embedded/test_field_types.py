@@ -1,14 +1,31 @@
 """What people send over HTTP: types of fields, and fields that nobody knows."""
 
 import json
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.cli.embeddedserver import embedded_cluster
+from tests.cli.embeddedserver import EmbeddedCluster, embedded_cluster
 from tonnage.embedded.apiserver import field_types
 from tonnage.embedded.apiserver.refusals import ApiRefusal
+
+
+class Answer(NamedTuple):
+    status: int
+    told: str
+
+
+def sent(cluster: EmbeddedCluster, path: str, tree: dict[str, Any]) -> Answer:
+    """What the server says to a POST that comes over HTTP."""
+    connection = HTTPConnection(cluster.address)
+    try:
+        connection.request("POST", path, json.dumps(tree), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return Answer(response.status, json.loads(response.read()).get("message", ""))
+    finally:
+        connection.close()
 
 
 def check(tree: dict[str, Any], *, strict: bool = False) -> None:
@@ -72,3 +89,22 @@ def test_every_pod_has_a_security_context_and_policies_are_kept(tmp_path: Path) 
             "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
             {"metadata": {"name": "x"}, "spec": {"validations": [{"expression": "true"}]}},
         )
+
+
+@pytest.mark.parametrize("query", ["", "?fieldValidation=Strict", "?fieldValidation=Warn"])
+def test_types_of_what_is_sent_over_http_are_checked(query: str, tmp_path: Path) -> None:
+    with embedded_cluster(tmp_path) as cluster:
+        wrong = {"metadata": {"name": "n"}, "status": {"nodeInfo": {"kernelVersion": 6.1}}}
+        answer = sent(cluster, f"/api/v1/nodes{query}", {"kind": "Node", **wrong})
+    assert (answer.status, "status.nodeInfo.kernelVersion" in answer.told) == (400, True)
+
+
+def test_unknown_fields_sent_over_http_are_refused_where_kubectl_asks_for_it(
+    tmp_path: Path,
+) -> None:
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [], "contaners": []}}
+    path = "/api/v1/namespaces/default/pods"
+    with embedded_cluster(tmp_path) as cluster:
+        strict = sent(cluster, f"{path}?fieldValidation=Strict", pod)
+        assert (strict.status, 'unknown field "spec.contaners"' in strict.told) == (400, True)
+        assert "unknown field" not in sent(cluster, path, pod).told

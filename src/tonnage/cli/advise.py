@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_source, console, durations
+from tonnage.cli import cluster_source, console, durations, progress_line
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def advise(cluster: "Cluster", prices: str | None, seconds: float, form: console
       tonnage advise -f cluster.json -o json
     """
     now = time.time()
-    found = cluster.right_size(_prices(cluster, prices), now=now, seconds=seconds)
+    with progress_line.shown("deciding"):
+        found = cluster.right_size(_prices(cluster, prices), now=now, seconds=seconds)
     stranded = cluster.slots_by("group", now=now)
     if form in ("json", "yaml"):
         _print_document(found, stranded, form)

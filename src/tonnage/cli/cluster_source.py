@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import completion, console, durations, watch
+from tonnage.cli import completion, console, durations, progress_line, watch
 from tonnage.errors import InputError
 from tonnage.objects.phrases import listed
 
@@ -214,7 +214,9 @@ def read(
     for path in beside if not documents else ():
         group_files.check(path, lenient=lenient)
     if filenames:
-        loaded = api.read((*filenames, *beside), lenient=lenient, beside=documents)
+        # Reading a live cluster says itself what it is at; two lines would overwrite each other.
+        with progress_line.shown("reading"):
+            loaded = api.read((*filenames, *beside), lenient=lenient, beside=documents)
     else:
         loaded = _live(kubeconfig, context, workloads=workloads, documents=bool(documents))
         if beside:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_source, console
+from tonnage.cli import cluster_source, console, progress_line
 
 if TYPE_CHECKING:
     from tonnage.doctor.evidence import Evidence
@@ -90,7 +90,8 @@ def doctor(
         return
     from tonnage.doctor import inspection
 
-    findings = inspection.inspect(evidence)
+    with progress_line.shown("inspecting"):
+        findings = inspection.inspect(evidence)
     if evidence.nothing_to_look_at and not findings:
         _print_nothing(form)
     else:

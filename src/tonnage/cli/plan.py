@@ -1,6 +1,5 @@
 """`tonnage plan`: which node groups to grow for the pending pods, and who is left out."""
 
-import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -194,16 +193,14 @@ def plan(
         whatif.parse(one, read=_reader(lenient=lenient))
         for one in (supposed.rest if fewer else what_ifs)
     ]
-    # Reading a live cluster says itself what it is at; two lines would overwrite each other.
-    with progress_line.shown("reading") if filenames else contextlib.nullcontext():
-        loaded = cluster_source.read(
-            filenames,
-            lenient=lenient,
-            kubeconfig=kubeconfig,
-            context=context,
-            beside=node_groups,
-            workloads=fewer,
-        )
+    loaded = cluster_source.read(
+        filenames,
+        lenient=lenient,
+        kubeconfig=kubeconfig,
+        context=context,
+        beside=node_groups,
+        workloads=fewer,
+    )
     if discover or wanted.source or wanted.label:
         loaded = group_discovery.with_discovered(
             loaded, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
