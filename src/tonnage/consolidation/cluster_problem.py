@@ -1,7 +1,7 @@
 """The cluster as a question in whole numbers: which nodes may go, what could be bought instead."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from tonnage.consolidation.move_costs import MoveCost, MoveCosts
@@ -77,12 +77,14 @@ def build(
     state: ConsolidationState,
     *,
     kept: Mapping[str, Stay],
+    begun: Collection[str] = (),
 ) -> ClusterProblem:
     """Works on a trial of the snapshot that the caller opened: templates and a copy of each stay.
 
-    `kept` are nodes that stay anyway, with the reason.
+    `kept` are nodes that stay anyway, with the reason; `begun` those of a step that was begun,
+    whatever their age.
     """
-    return _Builder(inputs, facts, state, kept).build()
+    return _Builder(inputs, facts, state, kept, begun).build()
 
 
 class _Builder:
@@ -92,8 +94,10 @@ class _Builder:
         facts: Mapping[str, NodeFacts],
         state: ConsolidationState,
         kept: Mapping[str, Stay],
+        begun: Collection[str],
     ) -> None:
         self._inputs = inputs
+        self._begun = begun
         self._options = inputs.options.consolidation
         self._snapshot = inputs.snapshot
         self._facts = facts
@@ -311,6 +315,8 @@ class _Builder:
             return Stay(KeepCode.ALL_OR_NOTHING.value)
         if not self._has_price(group):
             return Stay(NO_PRICE, f"group {group.id} has no price")
+        if name in self._begun:
+            return None
         born = _born(facts)
         if born is not None and inputs.now - born < self._options.min_age:
             return Stay(TOO_YOUNG, until=born + self._options.min_age)

@@ -1,5 +1,6 @@
 """From a cluster to a consolidation plan: what is bought, what goes, in which order, and why."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -121,7 +122,11 @@ class _Round:
             }
         self._zones = cache.zones(inputs, anew=True)
         self._built: ClusterProblem = cluster_problem.build(
-            inputs, self._facts, question.state, kept={**stay, **kept}
+            inputs,
+            self._facts,
+            question.state,
+            kept={**stay, **kept},
+            begun=question.only or frozenset(),
         )
 
     def _waited_for(self) -> set[str]:
@@ -159,6 +164,9 @@ class _Round:
                 if number < len(problem.bins)
             }
             return None
+        accepted = self._with_detours(state, accepted, planned)
+        if self.failed:
+            return None
         refused += self._too_dear(problem, [*accepted, *(step for step, _ in refused)])
         names = self._names(state, accepted, planned)
         if not self._holds(state, planned, names):
@@ -184,6 +192,30 @@ class _Round:
             for number in step.new:
                 state.close(number)
         return accepted, refused
+
+    def _with_detours(
+        self, state: Assignment, accepted: Sequence[StepDraft], planned: WavePlan
+    ) -> list[StepDraft]:
+        """Steps with what it costs that pods move twice, and that a spare node is there for an
+        hour; one that is not worth that is `failed`."""
+        times = Counter(move.item for move in planned.moves)
+        items = state.problem.items
+        spares = {
+            move.item: state.price(move.target)
+            for move in planned.moves
+            if move.target in planned.spares
+        }
+        found = []
+        for step in accepted:
+            more = sum(items[item].cost * (times[item] - 1) for item in step.moving)
+            more += sum(spares.get(item, 0.0) for item in step.moving)
+            dearer = step._replace(cost=step.cost + more) if more else step
+            found.append(dearer)
+            code = steps.refusal(dearer, self._options) if more else None
+            if code is not None and self._question.only is None:
+                names = (self._built.facts[number].name for number in step.going)
+                self.failed |= {name: Stay(code, "with the stops on the way") for name in names}
+        return found
 
     def _too_dear(
         self, problem: Problem, known: Sequence[StepDraft]
@@ -266,6 +298,7 @@ class _Round:
     ) -> ConsolidationPlan:
         problem, built = state.problem, self._built
         spares = set(planned.spares)
+        step_of = {item: number for number, step in enumerate(accepted, 1) for item in step.moving}
         moves = tuple(
             PodMove(
                 pod=problem.items[move.item].pod,
@@ -275,6 +308,7 @@ class _Round:
                 detach=volumes_of(self._snapshot, built.pods[move.item].record),
                 seconds=built.costs[move.item].seconds,
                 cost=money(built.costs[move.item].money),
+                step=step_of[move.item],
             )
             for move in planned.moves
         )

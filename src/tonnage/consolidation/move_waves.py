@@ -120,11 +120,13 @@ class _Waves:
         return set(left[: max(self._at_once(False), 1)])
 
     def _detour(self, wave: int) -> bool:
-        """Let a pod of a circle stop elsewhere; false if there is nowhere it could."""
-        active = self._active()
+        """Let a pod of a circle stop elsewhere; false if there is nowhere it could.
+
+        Nobody waits for a place on a node that goes, so that its pods are in no circle.
+        """
         for item in self._waiting:
             source = self._where[item]
-            if source in self._closed and source not in active:
+            if source in self._closed:
                 continue
             stop = self._stop_for(item)
             if stop is not None:

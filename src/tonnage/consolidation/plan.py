@@ -19,7 +19,10 @@ class NodePurchase(_AllFields, frozen=True, kw_only=True):
 
 
 class PodMove(_AllFields, frozen=True, kw_only=True):
-    """A pod that moves: how long it is away, what that costs, and the volumes that go along."""
+    """A pod that moves: how long it is away, what that costs, and the volumes that go along.
+
+    `step` is the number of the step that it is part of, from 1 on.
+    """
 
     pod: str
     source: str
@@ -28,6 +31,7 @@ class PodMove(_AllFields, frozen=True, kw_only=True):
     detach: tuple[str, ...] = ()
     seconds: float = 0.0
     cost: str = "0"
+    step: int = 0
 
 
 class ConsolidationStep(_AllFields, frozen=True, kw_only=True):

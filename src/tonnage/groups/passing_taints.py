@@ -7,6 +7,7 @@ from tonnage.objects.nodes import Taint
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 DELETION_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
+MAKING_ROOM = "tonnage.dev/making-room"
 NOT_READY = "node.kubernetes.io/not-ready"
 DISK_PRESSURE = "node.kubernetes.io/disk-pressure"
 NETWORK_UNAVAILABLE = "node.kubernetes.io/network-unavailable"
@@ -15,6 +16,7 @@ _CONDITIONS = frozenset(
     {
         TO_BE_DELETED,
         DELETION_CANDIDATE,
+        MAKING_ROOM,
         NOT_READY,
         DISK_PRESSURE,
         NETWORK_UNAVAILABLE,

@@ -9,13 +9,21 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.consolidation.memory import ConsolidationMemory, StepUnderWay
+from tonnage.autoscaler.consolidation import preparation
+from tonnage.autoscaler.consolidation.memory import (
+    ConsolidationMemory,
+    PodRelocation,
+    StepUnderWay,
+)
 from tonnage.autoscaler.consolidation.metrics import ConsolidationMetrics
+from tonnage.autoscaler.consolidation.preparation import StepPreparation
 from tonnage.autoscaler.consolidation.recordings import ConsolidationRecorder
+from tonnage.autoscaler.consolidation.relocator import RelocationContext, Relocator
 from tonnage.autoscaler.consolidation.report import ConsolidationReport
 from tonnage.autoscaler.consolidation.volume_times import VolumeTimes
 from tonnage.autoscaler.event_reasons import EventReason
@@ -44,8 +52,6 @@ _log = logging.getLogger(__name__)
 _IDLE = 300.0
 """Seconds for which nothing is worth replacing while no pod and no node changes: some nodes are
 only too young, or have yet to pay back."""
-
-_TARGETS_OF_OTHERS = "pods on nodes that stay would have to make room"
 
 
 class ConsolidationRound(NamedTuple):
@@ -81,8 +87,10 @@ class Consolidator:
         registry: CollectorRegistry,
         about: Callable[[], InvolvedObject],
         worker: Worker,
+        relocator: Relocator,
     ) -> None:
         self._world = world
+        self._relocator = relocator
         self._actuator = actuator
         self._clock = clock
         self._now = now
@@ -116,8 +124,11 @@ class Consolidator:
         self._pays_back = dict(memory.pays_back)
         self._times.restore(memory.volume_seconds)
 
-    def forget(self) -> None:
+    async def forget(self) -> None:
         """It is turned off: what was begun is left to scale-down."""
+        if self._under_way is not None:
+            await self._relocator.stop()
+        await self._relocator.attend()
         self._under_way, self._worth_since = None, {}
         self.report = ConsolidationReport()
 
@@ -125,6 +136,7 @@ class Consolidator:
         """The nodes that go now, each with the places of its pods."""
         now = self._now()
         self._pays_back = {name: until for name, until in self._pays_back.items() if until > now}
+        await self._relocator.attend()
         try:
             return await self._decided(asked, config, now)
         except Exception as error:
@@ -173,25 +185,25 @@ class Consolidator:
         config: AutoscalerConfig,
         now: float,
     ) -> list[NodeRemoval]:
-        """Begin all steps that need nothing bought, or else the first that does."""
+        """Begin all steps that need nothing first, or else the first that does."""
         removals: list[NodeRemoval] = []
-        buying: list[ConsolidationStep] = []
-        for step in plan.steps:
-            why = self._why_not_yet(plan, step, asked, config, now)
+        preparing: list[StepPreparation] = []
+        for number, step in enumerate(plan.steps, 1):
+            why = self._why_not_yet(step, asked, config, now)
+            first = preparation.of(plan, number, self._world.pod)
             if why:
                 self.report = self.report._replace(held=why)
-            elif step.buys:
-                buying.append(step)
+            elif first is not None:
+                preparing.append(first)
             else:
                 found = self._first_wave(plan, asked, now, nodes=step.nodes)
                 removals += self._start(step, found, now)
-        if not removals and buying:
-            await self._buy(buying[0], asked, config, now)
+        if not removals and preparing:
+            await self._prepare(preparing[0], asked, config, now)
         return removals
 
     def _why_not_yet(
         self,
-        plan: ConsolidationPlan,
         step: ConsolidationStep,
         asked: ConsolidationRound,
         config: AutoscalerConfig,
@@ -203,12 +215,6 @@ class Consolidator:
         reason: Reason = "consolidation" if step.moves else "empty"
         if reason not in asked.allowed:
             return f"no window is open for {reason}"
-        going = {node.node for node in plan.going}
-        if any(one.spare for one in plan.buys) or any(
-            move.source not in going for move in plan.moves
-        ):
-            # Whoever makes room for others would have to be moved first.
-            return _TARGETS_OF_OTHERS
         return ""
 
     def _first_wave(
@@ -277,25 +283,19 @@ class Consolidator:
             return []
         return removals
 
-    async def _buy(
+    async def _prepare(
         self,
-        step: ConsolidationStep,
+        first: StepPreparation,
         asked: ConsolidationRound,
         config: AutoscalerConfig,
         now: float,
     ) -> None:
-        """Ask for what a step needs, and remember for whom."""
-        bought = {one.group: len(one.nodes) for one in step.buys}
-        names = listed(list(step.nodes))
-        reason = f"consolidation: replaces {names}, saves {step.saves_per_hour} an hour"
-        self._tell(
-            f"Consolidation: buying {', '.join(f'{n} of {group}' for group, n in bought.items())}"
-            f" to replace {counted(len(step.nodes), 'node')}: {names}; saves {step.saves_per_hour}"
-            f" an hour, the moves pay back in {step.pays_back_in:.0f} s"
-        )
-        deltas = tuple(GroupDelta(group=group, delta=count) for group, count in bought.items())
-        made = Plan(steps=(Step(chosen=deltas[0].group, scale_ups=deltas, pods=(), reason=reason),))
-        if not await asked.buy(made) or self._actuator.dry_run:
+        """Ask for what a step needs, spare nodes included, and remember for whom."""
+        step, bought = first.step, first.bought
+        self._tell(first.told)
+        if bought and not await self._buy(step, bought, asked):
+            return
+        if self._actuator.dry_run:
             return
         self._under_way = StepUnderWay(
             nodes=step.nodes,
@@ -305,8 +305,20 @@ class Consolidator:
             until=now + 2 * config.max_node_provision_time,
             saves_per_hour=float(step.saves_per_hour),
             pays_back_in=step.pays_back_in,
+            relocations=first.relocations,
+            planned=first.planned,
+            spares=first.spares,
         )
         self.report = self.report._replace(under_way=self._under_way)
+
+    async def _buy(
+        self, step: ConsolidationStep, bought: Mapping[str, int], asked: ConsolidationRound
+    ) -> bool:
+        names = listed(list(step.nodes))
+        reason = f"consolidation: replaces {names}, saves {step.saves_per_hour} an hour"
+        deltas = tuple(GroupDelta(group=group, delta=count) for group, count in bought.items())
+        made = Plan(steps=(Step(chosen=deltas[0].group, scale_ups=deltas, pods=(), reason=reason),))
+        return await asked.buy(made)
 
     async def _go_on(
         self, asked: ConsolidationRound, config: AutoscalerConfig, now: float
@@ -315,7 +327,7 @@ class Consolidator:
         step = self._under_way
         assert step is not None
         removing = asked.inputs.state.removing
-        left = [name for name in step.nodes if self._world.cache(Node).get(name) is not None]
+        left = [name for name in step.going if self._world.cache(Node).get(name) is not None]
         if not left:
             self._tell(
                 f"Consolidation: {counted(len(step.nodes), 'node')} replaced,"
@@ -331,9 +343,14 @@ class Consolidator:
             if now > step.until:
                 self._give_up("the new nodes are not ready")
             return []
+        step = self._named(step, new, asked)
         for name in new:
-            until = step.since + step.pays_back_in
-            self._pays_back[name] = max(self._pays_back.get(name, 0.0), until)
+            if name not in step.going:
+                until = step.since + step.pays_back_in
+                self._pays_back[name] = max(self._pays_back.get(name, 0.0), until)
+        if step.relocations:
+            self._make_room(step, asked, config)
+            return []
         waiting = frozenset(name for name in left if name not in removing)
         if not waiting:
             return []
@@ -348,10 +365,57 @@ class Consolidator:
                 ", ".join(f"{name}: {codes.get(name, 'gone')}" for name in sorted(waiting))
             )
             return []
+        if not found and not removing and now > step.until:
+            self._give_up("its nodes cannot go in one wave any more")
+            return []
         part = ConsolidationStep(
             nodes=step.nodes, buys=(), pays_back_in=step.pays_back_in, saves_per_hour="0"
         )
         return self._start(part, found, now)
+
+    def _named(
+        self, step: StepUnderWay, new: Sequence[str], asked: ConsolidationRound
+    ) -> StepUnderWay:
+        """The step with what the nodes are called that were bought for it."""
+        if len(step.names) == sum(map(len, step.planned.values())):
+            return step
+        names: dict[str, str] = {}
+        for group, planned in step.planned.items():
+            there = sorted(set(asked.groups[group].nodes).intersection(new))
+            names.update(zip(planned, there, strict=False))
+        self._under_way = msgspec.structs.replace(step, names=names)
+        return self._under_way
+
+    def _make_room(
+        self, step: StepUnderWay, asked: ConsolidationRound, config: AutoscalerConfig
+    ) -> None:
+        """Let pods of nodes that stay make room, beside what else goes on."""
+        if self._relocator.is_running or "consolidation" not in asked.allowed:
+            return
+        if self._relocator.error:
+            self._give_up(self._relocator.error)
+            return
+        moves = [
+            msgspec.structs.replace(
+                move,
+                source=step.names.get(move.source, move.source),
+                to=step.names.get(move.to, move.to),
+            )
+            for move in step.relocations
+        ]
+        for move in moves:
+            until = step.since + step.pays_back_in
+            if move.to not in step.going:
+                self._pays_back[move.to] = max(self._pays_back.get(move.to, 0.0), until)
+        context = RelocationContext(config, asked.inputs.features)
+        self._relocator.start(moves, context, self._made_room)
+
+    def _made_room(self, made: Sequence[PodRelocation]) -> None:
+        step = self._under_way
+        if step is not None:
+            done = {(move.pod, move.wave) for move in made}
+            left = tuple(move for move in step.relocations if (move.pod, move.wave) not in done)
+            self._under_way = msgspec.structs.replace(step, relocations=left)
 
     def _new_nodes(self, step: StepUnderWay, asked: ConsolidationRound) -> list[str] | None:
         """The nodes that were bought, or nothing until all of them are ready."""

@@ -3,10 +3,28 @@
 from tonnage.objects.meta import Record
 
 
+class PodRelocation(Record, frozen=True, kw_only=True):
+    """A pod that makes room for others: from a node that stays, or where it `stopped` on its way.
+
+    `controller` is the UID of what will make another: the pod that has to go on may have another
+    name by then.
+    """
+
+    pod: str
+    controller: str
+    source: str
+    to: str
+    wave: int
+    stopped: bool = False
+
+
 class StepUnderWay(Record, frozen=True, kw_only=True):
     """Nodes that go once what was bought for them is there. Times are seconds since 1970.
 
     `known` are the nodes that the groups had when it was bought; `until` is when it is given up.
+    `relocations` have yet to be made before the nodes go. `planned` are the names that the plan has
+    for what was bought, by group, `names` what each is called in truth, and `spares` those of the
+    plan that only are a stop for pods.
     """
 
     nodes: tuple[str, ...]
@@ -16,6 +34,15 @@ class StepUnderWay(Record, frozen=True, kw_only=True):
     until: float
     saves_per_hour: float
     pays_back_in: float
+    relocations: tuple[PodRelocation, ...] = ()
+    planned: dict[str, tuple[str, ...]] = {}
+    names: dict[str, str] = {}
+    spares: tuple[str, ...] = ()
+
+    @property
+    def going(self) -> tuple[str, ...]:
+        """The nodes that go: those that are replaced, and spare ones that are known by now."""
+        return (*self.nodes, *(self.names[one] for one in self.spares if one in self.names))
 
 
 class ConsolidationMemory(Record, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.consolidator import ConsolidationRound, Consolidator
+from tonnage.autoscaler.consolidation.relocator import Relocator
 from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import Done
@@ -117,15 +118,6 @@ class ScaleDown:
             world, self._workloads, clock=clock, worker=worker, moving=self._moving
         )
         self._buy = buy
-        self._consolidator = Consolidator(
-            world,
-            actuator,
-            clock=clock,
-            now=now,
-            registry=registry,
-            about=about,
-            worker=worker,
-        )
         self._watching: asyncio.Task[None] | None = None
         self._unneeded: dict[str, float] = {}
         self._added: dict[str, float] = {}
@@ -137,12 +129,13 @@ class ScaleDown:
         )
         changer = NodeChanger(client, world.cache(Node), clock=clock)
         self._soft_taints = SoftTaints(world, actuator, changer, clock=clock)
+        evictor = Evictor(
+            world, self._workloads, actuator, client=client, clock=clock, metrics=self._metrics
+        )
         self._remover = NodeRemover(
             world,
             actuator,
-            Evictor(
-                world, self._workloads, actuator, client=client, clock=clock, metrics=self._metrics
-            ),
+            evictor,
             changer,
             clock=clock,
             now=now,
@@ -153,6 +146,26 @@ class ScaleDown:
             write_down=write_down,
             delay_reason=lambda node: self._delays.get(node, NO_DELAY),
             removed=removed,
+        )
+        self._relocator = Relocator(
+            world,
+            actuator,
+            evictor,
+            changer,
+            clock=clock,
+            hold=self._places.hold,
+            taken=self._moving,
+            write_down=write_down,
+        )
+        self._consolidator = Consolidator(
+            world,
+            actuator,
+            clock=clock,
+            now=now,
+            registry=registry,
+            about=about,
+            worker=worker,
+            relocator=self._relocator,
         )
 
     @property
@@ -178,6 +191,7 @@ class ScaleDown:
 
     async def __aexit__(self, *_: object) -> None:
         """End all work at its next step; what is written down can be gone on with."""
+        await self._relocator.stop()
         await self._remover.stop()
         await self._places.stop()
         if self._watching is not None:
@@ -222,6 +236,7 @@ class ScaleDown:
         else:
             await self._remover.attend(config, ours=(), leaving=leaving)
             await self._forget(config)
+            await self._consolidator.forget()
             self.report = ScaleDownReport(removals=dict(self._remover.removals))
         return self.report.problems
 
@@ -282,7 +297,7 @@ class ScaleDown:
     ) -> None:
         """Replace nodes by cheaper or fewer ones, beside what is idle anyway."""
         if not config.consolidation.enabled:
-            self._consolidator.forget()
+            await self._consolidator.forget()
             return
         # Pods of a plan that moves them could take room that is booked.
         booked = any(room.booked for room in situation.assessed.inputs.requested)

@@ -12,11 +12,13 @@ from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
-from tonnage.groups.passing_taints import DELETION_CANDIDATE, TO_BE_DELETED
+from tonnage.groups.passing_taints import DELETION_CANDIDATE, MAKING_ROOM, TO_BE_DELETED
 from tonnage.objects.nodes import Node, Taint
 
 CORDONED = "tonnage.dev/cordoned-for-removal"
 """Says that the cordon is ours: what somebody else has cordoned stays so."""
+
+_HARD = "NoSchedule"
 
 _PAUSE = 0.75
 _PATIENCE = 5.0
@@ -87,6 +89,19 @@ def no_candidate(node: Node) -> Change | None:
     if not has(node, DELETION_CANDIDATE):
         return None
     return {"spec": {"taints": _without(node, DELETION_CANDIDATE)}}
+
+
+def making_room(node: Node) -> Change | None:
+    """Keep pods from coming back to a node that stays and has to make room for others."""
+    if has(node, MAKING_ROOM):
+        return None
+    return {"spec": {"taints": [*_written(node), _entry(Taint(key=MAKING_ROOM, effect=_HARD))]}}
+
+
+def room_made(node: Node) -> Change | None:
+    if not has(node, MAKING_ROOM):
+        return None
+    return {"spec": {"taints": _without(node, MAKING_ROOM)}}
 
 
 class NodeChanger:
