@@ -35,11 +35,14 @@ def look(
     ready: int = 0,
     coming_up: int = 0,
     unready: int = 0,
+    deleting: int = 0,
     machines: list[GroupMachine] | None = None,
     registered: tuple[str, ...] = (),
     least: int = 0,
 ) -> Observation:
-    readiness = GroupReadiness(group="g", ready=ready, coming_up=coming_up, unready=unready)
+    readiness = GroupReadiness(
+        group="g", ready=ready, coming_up=coming_up, unready=unready, deleting=deleting
+    )
     sighting = GroupObservation(a_group(target, least=least), readiness, machines or [])
     return registry.observe(
         [sighting],
@@ -223,6 +226,44 @@ def test_a_node_whose_machine_is_being_deleted_does_not_stand_for_one_that_is_co
         look(asked(1, target=0), 1, now=10, unready=1, machines=[going], registered=("n1",))
     )
     assert (one.upcoming, one.scaling_up) == (1, True)
+
+
+def test_nothing_comes_in_the_place_of_a_node_that_is_drained() -> None:
+    """Else pods are counted there, and the drain is taken for a request that times out."""
+    registry = Registry()
+    machines = [GroupMachine(name, name, running=True) for name in ("m1", "m2")]
+    for now in (0, 1000):
+        seen = look(
+            registry, 2, now=now, ready=1, deleting=1, machines=machines, registered=("m1", "m2")
+        )
+        one = standing(seen)
+        assert (one.upcoming, one.scaling_up, one.give_back, seen.happened) == (0, False, 0, ())
+
+
+@pytest.mark.parametrize(
+    "drained",
+    [
+        pytest.param([GroupMachine("m2", "m2", deleting=True)], id="the provider deletes it"),
+        pytest.param([GroupMachine("m2", "m2", running=True)], id="the provider tells it late"),
+        pytest.param([], id="only its node is left"),
+    ],
+)
+def test_a_node_that_is_deleted_does_not_stand_for_one_that_is_coming(
+    drained: list[GroupMachine],
+) -> None:
+    machines = [GroupMachine("m1", "m1", running=True), GroupMachine("m3", "m3", creating=True)]
+    one = standing(
+        look(
+            asked(1, target=1),
+            2,
+            now=10,
+            ready=1,
+            deleting=1,
+            machines=[*machines, *drained],
+            registered=("m1", "m2"),
+        )
+    )
+    assert one.upcoming == 1
 
 
 def test_an_overdue_machine_is_not_counted_on() -> None:

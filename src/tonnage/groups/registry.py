@@ -331,6 +331,7 @@ class Registry:
         leaving = max(0, leaving - nodes.deleting)
         come = nodes.ready + nodes.unready + nodes.suspended + nodes.coming_up - leaving
         come += sum(not machine.deleting and _is_among(machine, unread) for machine in machines)
+        come += _marked(group, machines, registered, come=come, marked=nodes.deleting)
         missing = self._target(group, now) - come - len(overdue) - len(failed)
         give_back = 0
         starting = nodes.coming_up - nodes.not_awaited
@@ -463,6 +464,25 @@ def restored(state: RegistryState, *, now: float) -> RegistryState:
         failing=state.failing,
         replacements={name: min(at, now) for name, at in state.replacements.items()},
     )
+
+
+def _marked(
+    group: Group,
+    machines: Sequence[GroupMachine],
+    registered: frozenset[str],
+    *,
+    come: int,
+    marked: int,
+) -> int:
+    """Nodes among those marked for deletion that the provider has yet to be asked to delete.
+
+    The target has them, so they are not missing: while they are drained nothing comes in their
+    place. Machines beyond the target are on their way out, told so by the provider or not.
+    """
+    staying = [machine for machine in machines if not machine.deleting]
+    there = sum(_is_among(machine, registered) for machine in staying)
+    surplus = max(0, len(staying) - group.target)
+    return max(0, min(marked, there - come) - surplus)
 
 
 def _is_among(machine: GroupMachine, registered: frozenset[str]) -> bool:
