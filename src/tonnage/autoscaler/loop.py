@@ -211,7 +211,8 @@ class Autoscaler:
         self._actuator.done = []
         self._recorder.forget()
         self._actuator.timeout = config.provider_timeout
-        self._world.configure(config, features, schedulers=config.allowed_scheduler_names)
+        async with self._world.turn:
+            self._world.configure(config, features, schedulers=config.allowed_scheduler_names)
         trust = self._world.trust(csi_aware=config.csi_aware)
         if trust.hold:
             await self._finish(self._held(trust.hold, trust), config)
@@ -224,17 +225,18 @@ class Autoscaler:
         await self._world.batch.take_along(
             window=config.batch_window, longest=config.longest_batch_window
         )
-        # The world went on meanwhile; from here to the plan it stands still.
-        trust = self._world.trust(csi_aware=config.csi_aware)
-        hold = trust.hold
-        if not hold:
-            after = config.patience.max_node_provision_time
-            hold, problems = self._lost_nodes.look(provided, after=after)
-            self._problems.extend(problems)
-        if hold:
-            await self._finish(self._held(hold, trust, provided), config)
-            return True
-        return await self._decide(provided, trust, config, features)
+        async with self._world.turn:
+            # The world went on meanwhile; from here to the plan it stands still.
+            trust = self._world.trust(csi_aware=config.csi_aware)
+            hold = trust.hold
+            if not hold:
+                after = config.patience.max_node_provision_time
+                hold, problems = self._lost_nodes.look(provided, after=after)
+                self._problems.extend(problems)
+            if not hold:
+                return await self._decide(provided, trust, config, features)
+        await self._finish(self._held(hold, trust, provided), config)
+        return True
 
     async def _decide(
         self, provided: ProviderState, trust: Trust, config: AutoscalerConfig, features: Features

@@ -1,5 +1,6 @@
 """The cluster as the autoscaler sees it: the standing one, and the pods that wait for a node."""
 
+import asyncio
 import random
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -67,6 +68,9 @@ class ClusterView(LiveCluster):
             kinds=KINDS,
             pace=pace,
         )
+        self.turn = asyncio.Lock()
+        """Whose turn it is to look at the snapshot and to decide on it: a round of the loop, or a
+        removal that is to be judged anew. Decisions are made in threads, one at a time."""
         self._clock = clock
         self._options = options
         self._schedulers: frozenset[str] = frozenset()

@@ -197,6 +197,7 @@ class LiveCluster:
 
         What the watch tells meanwhile is taken in afterwards.
         """
+        assert self._deferred is None, "somebody else has the snapshot for himself"
         self._deferred = []
         try:
             yield

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tonnage.autoscaler.scaledown import scale_down
+from tonnage.autoscaler.scaledown.decision import Decider
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.world import ClusterView
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
@@ -125,7 +126,7 @@ def play(
     world: WorldBehaviour = WORLD,
     prepare: Callable[[Ensemble], None] = lambda _: None,
     when_marked: Callable[[Ensemble, Stored], None] = lambda *_: None,
-    decider: type[ScriptedDecider] = ScriptedDecider,
+    decider: type[ScriptedDecider | Decider] = ScriptedDecider,
     whole: bool = False,
 ) -> tuple[Ensemble, Course]:
     """Play it with so many pods of a StatefulSet with a volume each, and of a Deployment."""

@@ -1,5 +1,9 @@
 """A removal step by step: marked, drained, detached, deleted; and back where it is not to be."""
 
+import logging
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -14,9 +18,12 @@ from tests.autoscaler.scaledown.stage import (
     play,
     running_pods,
 )
+from tonnage.autoscaler.scaledown.decision import Decider
+from tonnage.clock import Clock
 from tonnage.clock.virtual import START
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
-from tonnage.embedded.world import Delay
+from tonnage.embedded.world import Delay, DriverBehaviour
+from tonnage.service.workers import Worker
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Cut, ScenarioAction, Tree
 
@@ -112,6 +119,33 @@ def test_what_speaks_against_it_now_keeps_the_node(monkeypatch: pytest.MonkeyPat
 
     _, course = play(monkeypatch, sets=3, decider=Objecting, duration=109)
     assert course.words() == ["marked", "released"]
+
+
+class Slow(Decider):
+    """Takes longer than it is from one round to the next, as a thread does in a large cluster."""
+
+    def __init__(self, *args: Any, clock: Clock, worker: Worker, **more: Any) -> None:
+        async def slow(work: Callable[[], Any], /) -> Any:
+            await clock.sleep(15.0)
+            return await worker(work)
+
+        super().__init__(*args, clock=clock, worker=slow, **more)
+
+
+def test_a_round_and_a_removal_that_is_judged_anew_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is one snapshot, and whoever decides changes it while he tries things out."""
+    expected = DriverBehaviour(name="ebs.csi.aws.com", limit=5)
+    ensemble, course = play(
+        monkeypatch,
+        pods=3,
+        options={"scaleDownUnneededTime": 30, "scaleDownDelayAfterAdd": 0},
+        decider=Slow,
+        world=msgspec.structs.replace(WORLD, drivers=(*WORLD.drivers, expected)),
+    )
+    assert (course.words().count("gone"), running_pods(ensemble)) == (2, 3)
+    assert [one.message for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 def test_volumes_that_stay_attached_are_waited_for_no_longer_than_is_set(

@@ -52,6 +52,47 @@ def test_a_node_that_is_needed_again_loses_its_soft_taint(monkeypatch: Patch) ->
     assert soft_taints(ensemble) == []
 
 
+class Several(ScriptedDecider):
+    """The first node is to go with its pod, and the one that the pod is not to go to may go too."""
+
+    async def decide(self, assessed: Any, state: ScaleDownState, **more: Any) -> ScaleDownDecision:
+        plan, _ = await super().decide(assessed, state, **more)
+        going = [one.node for one in plan.going]
+        others = self._nodes(assessed)[1:-1] if going else []
+        return ScaleDownDecision(
+            plan, ScaleDownState(unneeded=dict.fromkeys([*others, *going], BEGIN))
+        )
+
+
+@pytest.mark.parametrize(
+    ("at_once", "tainted"),
+    [
+        pytest.param(1, 2, id="a taint in each round"),
+        pytest.param(10, 2, id="all taints at once"),
+        pytest.param(0, 0, id="soft taints turned off"),
+    ],
+)
+def test_no_pod_is_moved_before_all_that_may_go_are_tainted_softly(
+    monkeypatch: Patch, at_once: int, tainted: int
+) -> None:
+    """A scheduler would put it on one of them, which could not go by then."""
+    seen: list[int] = []
+    play(
+        monkeypatch,
+        pods=1,
+        decider=Several,
+        options={"maxBulkSoftTaintCount": at_once},
+        when_marked=lambda ensemble, _: seen.append(len(soft_taints(ensemble))),
+    )
+    assert seen == [tainted]
+
+
+def test_soft_taints_that_take_too_long_are_not_waited_for(monkeypatch: Patch) -> None:
+    options = {"maxBulkSoftTaintTime": 0}
+    _, course = play(monkeypatch, pods=1, decider=Several, duration=BEGIN + 200, options=options)
+    assert BEGIN + 120 <= course.at("marked") <= BEGIN + 140
+
+
 def test_candidates_are_in_the_status(monkeypatch: Patch) -> None:
     ensemble, _ = play(monkeypatch, pods=1, decider=Unneeded, duration=BEGIN + 20)
     assert ensemble.autoscaler is not None

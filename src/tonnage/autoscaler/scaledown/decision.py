@@ -19,9 +19,6 @@ from tonnage.scaleup.assessment import Assessment
 from tonnage.service.workers import Worker
 from tonnage.snapshot.reservations import Reservation
 
-_STILL = 0.05
-"""Seconds between two looks whether somebody else is done with the snapshot."""
-
 
 class Decider:
     """Keeps what it found of nodes from one decision to the next."""
@@ -62,9 +59,16 @@ class Decider:
         if self._last is None:
             # Not a round since the start: whoever decided it knew what he did.
             return ""
-        while self._world.still:
-            await self._clock.sleep(_STILL)
-        assessed, state, config = self._last
+        async with self._world.turn:
+            return await self._objection(removal, *self._last)
+
+    async def _objection(
+        self,
+        removal: NodeRemoval,
+        assessed: Assessment,
+        state: ScaleDownState,
+        config: AutoscalerConfig,
+    ) -> str:
         node = self._world.cache(Node).get(removal.node)
         if node is None:
             return "the node is gone"

@@ -371,6 +371,8 @@ class ScaleDown:
         running = self._remover.removals.values()
         room = config.max_scale_down_parallelism - len(running)
         drains = config.max_drain_parallelism - sum(one.drain for one in running)
+        if self._soft_taints.unfinished:
+            drains = 0
         unsettled = self._workloads.unsettled()
         beginning = [one for one in going if removal_units.begins(one) == first]
         for unit in removal_units.units(beginning, groups):

@@ -17,6 +17,10 @@ from tonnage.objects.nodes import Node
 _log = logging.getLogger(__name__)
 
 
+_PATIENCE = 120.0
+"""Seconds for which others wait until all taints are as they should be."""
+
+
 class SoftTaints:
     """A few nodes in a round, those that are needed after all first."""
 
@@ -27,6 +31,16 @@ class SoftTaints:
         self._actuator = actuator
         self._changer = changer
         self._clock = clock
+        self._unfinished_since: float | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether taints are still to be set or taken off: no time to move pods.
+
+        A scheduler may put them on nodes that are to go next, and these would be needed by then.
+        """
+        since = self._unfinished_since
+        return since is not None and self._clock.monotonic() - since < _PATIENCE
 
     async def update(
         self,
@@ -52,9 +66,10 @@ class SoftTaints:
             for name in sorted(unneeded)
             if (node := nodes.get(name)) is not None and not taints.has(node, DELETION_CANDIDATE)
         ]
+        wanted = [*needed, *fresh]
         end = self._clock.monotonic() + config.max_bulk_soft_taint_time
-        left = config.max_bulk_soft_taint_count
-        for name in (*needed, *fresh)[:left]:
+        done = 0
+        for name in wanted[: config.max_bulk_soft_taint_count]:
             if self._clock.monotonic() >= end:
                 break
             self._actuator.check(f"soft taint of node {name}")
@@ -66,10 +81,20 @@ class SoftTaints:
             try:
                 await self._changer.change(name, change)
             except errors.Forbidden as error:
+                self._note(0)
                 return f"soft taints are not set: {error.right}"
             except ClusterError as error:
                 _log.warning("soft taint not set", extra={"node": name, "error": str(error)})
+            done += 1
+        # With a count of none they are turned off, and nobody waits for them.
+        self._note(len(wanted) - done if config.max_bulk_soft_taint_count else 0)
         return ""
+
+    def _note(self, left: int) -> None:
+        if not left:
+            self._unfinished_since = None
+        elif self._unfinished_since is None:
+            self._unfinished_since = self._clock.monotonic()
 
     def since(self, names: Collection[str]) -> dict[str, float]:
         """When these nodes got their taint, as it tells."""
