@@ -26,7 +26,6 @@ from tonnage.objects.kinds import KubeObject
 from tonnage.objects.phrases import alternatives
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import StorageClass
-from tonnage.objects.volumes import VolumeUse
 from tonnage.rules import features, opt_in, pipeline
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Code, Rule
@@ -454,15 +453,13 @@ class Cluster:
     def _attachments_of(self, record: PodRecord) -> list[str]:
         """Attachments to the pod's node that are there for its volumes."""
         uses = {*record.slots.uses, *record.slots.migrated}
-        found = []
-        for name, attachment in self._snapshot.attachments.items():
-            if uses and attachment.spec.node_name == record.node_name:
-                volume_name = attachment.spec.source.persistent_volume_name
-                volume = self._snapshot.storage.volume(volume_name) if volume_name else None
-                csi = volume.spec.csi if volume is not None else None
-                if csi and VolumeUse(attachment.spec.attacher, csi.volume_handle) in uses:
-                    found.append(name)
-        return found
+        return [
+            name
+            for name, attachment in self._snapshot.attachments.items()
+            if uses
+            and attachment.spec.node_name == record.node_name
+            and self._snapshot.storage.use_of(attachment) in uses
+        ]
 
     def _unknown(self, pod: str) -> str:
         for obj in self._objects:

@@ -14,7 +14,7 @@ from tonnage.api import notebook
 from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION
-from tonnage.objects.volumes import VolumeProblem, VolumeUse
+from tonnage.objects.volumes import VolumeProblem
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import NOWHERE, NodeRecord, Snapshot
 
@@ -178,15 +178,12 @@ def held_volumes(snapshot: Snapshot) -> dict[tuple[int, str], list[str]]:
     found: dict[tuple[int, str], list[str]] = {}
     for attachment in snapshot.attachments.values():
         node = snapshot.nodes.get(attachment.spec.node_name)
-        name = attachment.spec.source.persistent_volume_name
-        volume = snapshot.storage.volume(name) if name else None
-        if node is None or volume is None or volume.spec.csi is None:
-            continue
-        use = VolumeUse(attachment.spec.attacher, volume.spec.csi.volume_handle)
-        if node.row not in snapshot.slots.users(use):
+        use = snapshot.storage.use_of(attachment)
+        if node is not None and use is not None and node.row not in snapshot.slots.users(use):
             names = found.setdefault((node.row, use.driver), [])
-            if volume.metadata.name not in names:
-                names.append(volume.metadata.name)
+            name = attachment.spec.source.persistent_volume_name
+            if name is not None and name not in names:
+                names.append(name)
     return found
 
 

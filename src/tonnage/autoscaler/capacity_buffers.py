@@ -98,8 +98,7 @@ class BufferWatch:
             cache = self._cache(kind)
             obstacle = cache.obstacle
             if obstacle is not None and obstacle.forbidden:
-                group = f"group {obstacle.group}" if obstacle.group else "the core group"
-                return f"missing right: verb {obstacle.verb}, kind {obstacle.kind}, {group}"
+                return obstacle.right
             # Without its definition there are no objects of the kind.
             if obstacle is None and not cache.synced:
                 return f"{kind.__name__} objects are not all known yet"

@@ -5,7 +5,6 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
-from datetime import UTC, datetime
 from typing import Any
 
 from tonnage.autoscaler.config import AutoscalerConfig
@@ -22,6 +21,7 @@ from tonnage.cluster.events import Limits, Recorder
 from tonnage.cluster.reflector import ReflectorPace
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.objects.timestamps import rfc3339
 from tonnage.providers.measured import MeasuredProvider
 from tonnage.providers.protocol import Provider
 from tonnage.rules import features as gates
@@ -215,7 +215,7 @@ class AutoscalerProgram:
         last = self.autoscaler.report
         if last is None:
             return ScaleDownDocument()
-        return document(last.scale_down, time=f"{datetime.fromtimestamp(last.now, UTC):%FT%TZ}")
+        return document(last.scale_down, time=rfc3339(last.now))
 
     def unhealthy(self) -> str:
         """Whether the process had better be started again."""

@@ -97,10 +97,7 @@ class ProvisioningRequests:
         for kind in (ProvisioningRequest, PodTemplate):
             found = self._kinds.cache(kind).obstacle
             if found is not None and found.forbidden:
-                yield (
-                    f"ProvisioningRequests: missing right: verb {found.verb}, kind {found.kind},"
-                    f" group {found.group or 'core'}"
-                )
+                yield f"ProvisioningRequests: {found.right}"
         for one in self._readings:
             if one.ending is not None and one.ending.type == FAILED:
                 key = one.request.metadata.key

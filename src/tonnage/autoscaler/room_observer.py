@@ -75,11 +75,8 @@ class RoomObserver:
 
     def _is_new(self, name: str, at: float) -> bool:
         node = self._nodes.get(name)
-        created = node.metadata.creation_timestamp if node is not None else None
-        try:
-            return created is not None and timestamps.parse(created) >= at - _CLOCKS_APART
-        except timestamps.TimestampError:
-            return False
+        created = timestamps.moment(node.metadata.creation_timestamp) if node is not None else None
+        return created is not None and created >= at - _CLOCKS_APART
 
     def _pod(self, change: Change[Pod]) -> None:
         pod = change.object

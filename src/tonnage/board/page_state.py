@@ -5,7 +5,6 @@ whole state, then differences, cut into parts that are never larger than `LARGES
 """
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +19,7 @@ from tonnage.board.plan_summary import PlanSummary, summary
 from tonnage.board.removal_rows import RemovalReader
 from tonnage.groups.model import Group
 from tonnage.objects.meta import Record
+from tonnage.objects.timestamps import rfc3339
 from tonnage.scaleup.plan import Plan
 
 LARGEST_PART = 96 * 1024
@@ -139,7 +139,7 @@ class StateReader:
         return Head(
             title=self._title,
             mode=self._mode,
-            time=f"{datetime.fromtimestamp(moment.now, UTC):%FT%TZ}",
+            time=rfc3339(moment.now),
             nodes=len(nodes.names),
             pods=len(moment.inputs.cluster.snapshot.pods),
             pending=waiting,

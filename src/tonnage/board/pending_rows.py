@@ -231,16 +231,13 @@ def start_times(moment: Moment) -> dict[str, float]:
 def _start_times_of(moment: Moment, nodes: Iterable[str]) -> Iterable[float]:
     for name in nodes:
         node = moment.inputs.nodes.get(name)
-        if node is None or not node.metadata.creation_timestamp:
+        made = timestamps.moment(node.metadata.creation_timestamp) if node is not None else None
+        if node is None or made is None:
             continue
         for condition in node.status.conditions:
             if condition.type == "Ready" and condition.status == "True":
-                try:
-                    made = timestamps.parse(node.metadata.creation_timestamp)
-                    ready = timestamps.parse(condition.last_transition_time or "")
-                except timestamps.TimestampError:
-                    continue
-                if 0 <= ready - made < 3600:
+                ready = timestamps.moment(condition.last_transition_time)
+                if ready is not None and 0 <= ready - made < 3600:
                     yield ready - made
 
 

@@ -8,7 +8,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -30,6 +29,7 @@ from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
+from tonnage.objects.timestamps import rfc3339
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
 from tonnage.scaledown import decision as scale_down
@@ -78,9 +78,7 @@ def moment_of(cluster: Cluster, *, now: float) -> Moment:
 
 
 def _document(nodes: Iterable[NodeReport], now: float) -> ScaleDownDocument:
-    return ScaleDownDocument(
-        time=f"{datetime.fromtimestamp(now, UTC):%FT%TZ}", nodes=tuple(nodes), held=""
-    )
+    return ScaleDownDocument(time=rfc3339(now), nodes=tuple(nodes), held="")
 
 
 def _logged(plan: Plan, now: float) -> tuple[LoggedDecision, ...]:

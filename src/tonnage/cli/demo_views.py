@@ -1,6 +1,5 @@
 """How the demo is shown: a picture that moves on a terminal, lines everywhere else."""
 
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tonnage.cli import console
@@ -39,12 +38,7 @@ class PlainView:
         console.echo(self._about)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         width = max((len(one.node) for one in self._use), default=0)
         for one in self._use:
             console.echo(f"         {one.node.ljust(width)}  {one.driver}  {one.bar}")
@@ -76,12 +70,7 @@ class LiveView:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from tonnage.cli import cluster_call, cluster_source, console, installation
+from tonnage.objects.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from tonnage.cluster.client import Client
@@ -68,7 +68,7 @@ def learned(
                 "kind": one.kind,
                 "count": one.count,
                 "node": one.node,
-                "seen": _shown(one.seen),
+                "seen": rfc3339(one.seen),
             }
             for one in lessons
         ]
@@ -83,7 +83,7 @@ def learned(
                     one.kind,
                     str(one.count),
                     one.node,
-                    _shown(one.seen),
+                    rfc3339(one.seen),
                 ]
                 for one in lessons
             ],
@@ -126,10 +126,6 @@ def forget(
         context=context,
     )
     console.echo(f"{dropped} forgotten.")
-
-
-def _shown(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _from_objects(objects: Sequence[object]) -> "tuple[Lesson, ...]":

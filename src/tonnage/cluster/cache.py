@@ -10,6 +10,7 @@ from typing import Generic, TypeAlias
 import msgspec
 
 from tonnage.clock import Clock
+from tonnage.cluster import errors
 from tonnage.cluster.resources import Resource, T
 from tonnage.cluster.watch_events import Change, EventType, Unreadable
 
@@ -38,6 +39,11 @@ class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     forbidden: bool
     message: str
+
+    @property
+    def right(self) -> str:
+        """What is missing, if it is a right."""
+        return errors.missing_right(self.verb, self.kind, self.group)
 
 
 class CacheStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,6 +48,12 @@ class Unauthorized(ApiError):
     """The server does not accept the credentials."""
 
 
+def missing_right(verb: str, kind: str, group: str) -> str:
+    """What a role lacks, for people."""
+    where = f"group {group}" if group else "the core group"
+    return f"missing right: verb {verb}, kind {kind}, {where}"
+
+
 class Forbidden(ApiError):
     """A right is missing; its parts are those of an RBAC rule.
 
@@ -74,8 +80,7 @@ class Forbidden(ApiError):
     @property
     def right(self) -> str:
         """What is missing, for people."""
-        group = f"group {self.group}" if self.group else "the core group"
-        return f"missing right: verb {self.verb}, kind {self.kind}, {group}"
+        return missing_right(self.verb, self.kind, self.group)
 
 
 class NotFound(ApiError):

@@ -317,7 +317,7 @@ class _Builder:
             return Stay(NO_PRICE, f"group {group.id} has no price")
         if name in self._begun:
             return None
-        born = _born(facts)
+        born = timestamps.moment(facts.node.metadata.creation_timestamp)
         if born is not None and inputs.now - born < self._options.min_age:
             return Stay(TOO_YOUNG, until=born + self._options.min_age)
         until = self._state.pays_back.get(name, 0.0)
@@ -388,13 +388,3 @@ class _Apart:
             0 if any(scope.covers(record.pod_class) for record in there) else 1
             for scope in self._scopes
         ]
-
-
-def _born(facts: NodeFacts) -> float | None:
-    created = facts.node.metadata.creation_timestamp
-    if created is None:
-        return None
-    try:
-        return timestamps.parse(created)
-    except timestamps.TimestampError:
-        return None

@@ -181,7 +181,5 @@ def _ceilings(
 
 def _moment(refused: VolumeAttachment, now: float) -> float:
     error = refused.status.attach_error
-    try:
-        return min(timestamps.parse(error.time), now) if error and error.time else now
-    except timestamps.TimestampError:
-        return now
+    told = timestamps.moment(error.time) if error else None
+    return now if told is None else min(told, now)

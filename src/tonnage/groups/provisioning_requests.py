@@ -171,7 +171,5 @@ def _ended(type_: str, reason: str, message: str) -> Condition:
 
 
 def _moment(text: str | None) -> float:
-    try:
-        return timestamps.parse(text) if text else float("inf")
-    except timestamps.TimestampError:
-        return float("inf")
+    told = timestamps.moment(text)
+    return float("inf") if told is None else told

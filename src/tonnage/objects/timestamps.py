@@ -21,6 +21,14 @@ def rfc3339(moment: datetime | float) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def moment(text: str | None) -> float | None:
+    """Seconds since 1970; what cannot be read is as good as not there."""
+    try:
+        return parse(text) if text else None
+    except TimestampError:
+        return None
+
+
 @lru_cache(maxsize=1 << 16)
 def parse(text: str) -> float:
     """Seconds since 1970-01-01T00:00:00Z; what is finer than a microsecond is dropped."""

@@ -134,7 +134,7 @@ def system(question: DrainQuestion) -> DrainVerdict | None:
         return None
     if pod.metadata.namespace != _SYSTEM_NAMESPACE or question.budgets:
         return None
-    born = _moment(pod.metadata.creation_timestamp)
+    born = timestamps.moment(pod.metadata.creation_timestamp)
     ends = -math.inf
     if born is not None:
         ends = born + question.options.blocking_system_pod_distruption_timeout
@@ -196,7 +196,7 @@ def is_overdue(pod: Pod, now: float) -> bool:
 
 def ends_at(pod: Pod) -> float:
     """When a pod that is being deleted is given up; never for any other."""
-    deleted = _moment(pod.metadata.deletion_timestamp)
+    deleted = timestamps.moment(pod.metadata.deletion_timestamp)
     if deleted is None:
         return math.inf
     grace = pod.spec.termination_grace_period_seconds
@@ -214,13 +214,3 @@ def _annotation(pod: Pod) -> str | None:
 def is_local(volume: VolumeSource) -> bool:
     scratch = volume.empty_dir
     return volume.host_path is not None or (scratch is not None and scratch.medium != "Memory")
-
-
-def _moment(text: str | None) -> float | None:
-    """The time; what cannot be read is as good as not there."""
-    if text is None:
-        return None
-    try:
-        return timestamps.parse(text)
-    except timestamps.TimestampError:
-        return None

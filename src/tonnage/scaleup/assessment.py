@@ -172,7 +172,7 @@ def _may_count(
 
 def _too_young(record: PodRecord, options: Options, now: float) -> bool:
     """Whether the pod is to be left to the scheduler for a while yet."""
-    created = record.meta.creation_timestamp
+    created = timestamps.moment(record.meta.creation_timestamp)
     if created is None:
         return False
     delay = options.new_pod_scale_up_delay
@@ -180,10 +180,7 @@ def _too_young(record: PodRecord, options: Options, now: float) -> bool:
     asked = durations.seconds(told) if told else None
     if asked is not None and asked >= delay:
         delay = asked
-    try:
-        return now - timestamps.parse(created) < delay
-    except timestamps.TimestampError:
-        return False
+    return now - created < delay
 
 
 def _waiting(
@@ -219,15 +216,10 @@ def _claims_may_bind(record: PodRecord, snapshot: Snapshot, options: Options, no
     storage = snapshot.storage
     for volume in record.volumes:
         claim = storage.claim(record.meta.namespace, volume.claim)
-        if claim is None or claim.fully_bound or claim.metadata.creation_timestamp is None:
+        if claim is None or claim.fully_bound or not _binds_at_once(snapshot, claim.class_name):
             continue
-        if not _binds_at_once(snapshot, claim.class_name):
-            continue
-        try:
-            age = now - timestamps.parse(claim.metadata.creation_timestamp)
-        except timestamps.TimestampError:
-            continue
-        if age < options.claim_bind_wait:
+        created = timestamps.moment(claim.metadata.creation_timestamp)
+        if created is not None and now - created < options.claim_bind_wait:
             return True
     return False
 

@@ -85,7 +85,7 @@ def _ending(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
             continue
         if _comes_back(record, inputs.cluster.stateful_set, careful=careful):
             continue
-        deadline = _moment(record.meta.deletion_timestamp)
+        deadline = timestamps.moment(record.meta.deletion_timestamp)
         if deadline is None or now > deadline + _OVERDUE:
             continue
         seconds = max(deadline - now, 0.0)
@@ -106,8 +106,8 @@ def _detaching(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
     snapshot, now = inputs.cluster.snapshot, inputs.now
     for attachment in snapshot.attachments.values():
         meta, node = attachment.metadata, snapshot.nodes.get(attachment.spec.node_name)
-        since = inputs.released.get(meta.name) or _moment(meta.deletion_timestamp)
-        use = _use_of(attachment, snapshot)
+        since = inputs.released.get(meta.name) or timestamps.moment(meta.deletion_timestamp)
+        use = snapshot.storage.use_of(attachment)
         if since is None or node is None or use is None or snapshot.slots.users(use).get(node.row):
             continue
         usual = inputs.memory.times.detach_time(attachment.spec.attacher, careful=careful)
@@ -139,22 +139,5 @@ def _by_use(snapshot: Snapshot) -> dict[tuple[str, VolumeUse], VolumeAttachment]
     return {
         (attachment.spec.node_name, use): attachment
         for attachment in snapshot.attachments.values()
-        if (use := _use_of(attachment, snapshot)) is not None
+        if (use := snapshot.storage.use_of(attachment)) is not None
     }
-
-
-def _use_of(attachment: VolumeAttachment, snapshot: Snapshot) -> VolumeUse | None:
-    name = attachment.spec.source.persistent_volume_name
-    volume = snapshot.storage.volume(name) if name is not None else None
-    if volume is None or volume.spec.csi is None:
-        return None
-    return VolumeUse(attachment.spec.attacher, volume.spec.csi.volume_handle)
-
-
-def _moment(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        return timestamps.parse(text)
-    except timestamps.TimestampError:
-        return None

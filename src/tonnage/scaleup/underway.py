@@ -4,7 +4,6 @@ A pod whose volume is made only once its node is known stays without a node whil
 seconds to minutes. The scheduler has given it its place, and its slots, all the same.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -77,11 +76,9 @@ def _is_for(pod: PodRecord, claim: PersistentVolumeClaim, volume: PersistentVolu
         return True
     if volume is None:
         return False
-    made, created = volume.metadata.creation_timestamp, pod.meta.creation_timestamp
-    try:
-        return bool(made and created) and timestamps.parse(made) >= timestamps.parse(created)
-    except timestamps.TimestampError:
-        return False
+    made = timestamps.moment(volume.metadata.creation_timestamp)
+    created = timestamps.moment(pod.meta.creation_timestamp)
+    return made is not None and created is not None and made >= created
 
 
 def complete_coming_up(
@@ -122,21 +119,14 @@ def not_published_yet(
         return found
     since = inputs.now - inputs.policy.driver_registration_timeout
     for node in inputs.cluster.nodes:
-        name, created = node.metadata.name, node.metadata.creation_timestamp
+        name, created = node.metadata.name, timestamps.moment(node.metadata.creation_timestamp)
         one = assessed.nodes.get(name)
         template = templates.get(one.group or "") if one is not None else None
         if one is None or one.group is None or template is None or not template.storage:
             continue
-        if one.state == READY and created and _seconds(created) > since:
+        if one.state == READY and created is not None and created > since:
             found[name] = one.group
     return found
-
-
-def _seconds(moment: str) -> float:
-    try:
-        return timestamps.parse(moment)
-    except timestamps.TimestampError:
-        return -math.inf
 
 
 def completed(

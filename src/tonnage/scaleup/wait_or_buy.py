@@ -63,11 +63,8 @@ def _may_wait(request: Request, plan: Plan, room: FreedRoom, start: float) -> bo
     """
     for wait in plan.waiting:
         record = request.snapshot.pods.get(wait.pod)
-        created = record.meta.creation_timestamp if record is not None else None
-        try:
-            age = room.now - timestamps.parse(created) if created else 0.0
-        except timestamps.TimestampError:
-            age = 0.0
+        created = timestamps.moment(record.meta.creation_timestamp) if record is not None else None
+        age = 0.0 if created is None else room.now - created
         if age + wait.seconds > start:
             return False
     return True

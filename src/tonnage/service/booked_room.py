@@ -98,10 +98,7 @@ class BookedRoom:
             for kind in (ProvisioningRequest, PodTemplate):
                 found = self._kinds.cache(kind).obstacle
                 if found is not None and found.forbidden:
-                    yield (
-                        f"bookings are not respected: missing right: verb {found.verb},"
-                        f" kind {found.kind}, group {found.group or 'core'}"
-                    )
+                    yield f"bookings are not respected: {found.right}"
 
     def refresh(self, features: Features) -> bool:
         """Bring what is held up to date; whether that has changed."""

@@ -316,7 +316,7 @@ def _shown(key: tuple[str, str]) -> str:
 
 
 def _described(obstacle: Obstacle) -> str:
-    group = f"group {obstacle.group}" if obstacle.group else "the core group"
     if obstacle.forbidden:
-        return f"missing right: verb {obstacle.verb}, kind {obstacle.kind}, {group}"
+        return obstacle.right
+    group = f"group {obstacle.group}" if obstacle.group else "the core group"
     return f"the API server does not serve {obstacle.kind} of {group}"

@@ -40,10 +40,7 @@ def known(kinds: WantedKinds, pods: Iterable[PodRecord]) -> KnownPodGroups:
         if cache.obstacle is not None:
             unread.add(api_group)
             if cache.obstacle.forbidden:
-                problems.append(
-                    f"missing right: verb {cache.obstacle.verb}, kind PodGroup, group {api_group}:"
-                    " pods of gangs are decided on one by one"
-                )
+                problems.append(f"{cache.obstacle.right}: pods of gangs are decided on one by one")
         elif cache.synced:
             groups += cache
         else:

@@ -67,13 +67,10 @@ class Attachments:
             self._uncount(name)
 
     def _count(self, attachment: VolumeAttachment) -> None:
-        spec = attachment.spec
-        node = self._nodes.get(spec.node_name)
-        volume_name = spec.source.persistent_volume_name
-        volume = None if volume_name is None else self._storage.volume(volume_name)
-        if node is None or volume is None or volume.spec.csi is None or not spec.attacher:
+        node = self._nodes.get(attachment.spec.node_name)
+        use = self._storage.use_of(attachment)
+        if node is None or use is None or not use.driver:
             return
-        use = VolumeUse(spec.attacher, volume.spec.csi.volume_handle)
         self._ledger.attach(node.row, use)
         self._counted[attachment.metadata.name] = (node.row, use)
 

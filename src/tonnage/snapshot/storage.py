@@ -10,7 +10,9 @@ from tonnage.objects.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
+from tonnage.objects.volumes import VolumeUse
 from tonnage.snapshot.labels import ValueTable
 from tonnage.snapshot.open_volumes import OpenVolumes, is_open
 from tonnage.snapshot.waiting_claims import WaitingClaims
@@ -44,6 +46,14 @@ class StorageState:
 
     def volume(self, name: str) -> PersistentVolume | None:
         return self.volumes.get(name)
+
+    def use_of(self, attachment: VolumeAttachment) -> VolumeUse | None:
+        """What is attached, if it is a CSI volume that is known."""
+        name = attachment.spec.source.persistent_volume_name
+        volume = self.volumes.get(name) if name is not None else None
+        if volume is None or volume.spec.csi is None:
+            return None
+        return VolumeUse(attachment.spec.attacher, volume.spec.csi.volume_handle)
 
     def storage_class(self, name: str) -> StorageClass | None:
         return self.classes.get(name)

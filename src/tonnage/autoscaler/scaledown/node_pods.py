@@ -51,14 +51,9 @@ def is_driver(pod: Pod) -> bool:
 
 def is_overdue(pod: Pod, *, now: float) -> bool:
     """Whether the pod was to end so long ago that its node may go all the same."""
-    told = pod.metadata.deletion_timestamp
-    if told is None:
-        return False
-    try:
-        # The timestamp is the moment of the request and the grace together.
-        return now > timestamps.parse(told) + _LATE
-    except timestamps.TimestampError:
-        return False
+    # The moment of the request and the grace together.
+    ends = timestamps.moment(pod.metadata.deletion_timestamp)
+    return ends is not None and now > ends + _LATE
 
 
 def grace(pod: Pod) -> int:

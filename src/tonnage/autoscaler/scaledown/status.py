@@ -1,11 +1,11 @@
 """Scale-down in the status document: what goes, what could, and what keeps the others."""
 
 from collections import Counter
-from datetime import UTC, datetime
 from typing import Any
 
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.scaledown.report import ScaleDownReport
+from tonnage.objects.timestamps import rfc3339
 
 _MOST = 50
 """Entries of a list; the rest is counted."""
@@ -17,7 +17,7 @@ def scale_down_status(given: ScaleDownReport) -> dict[str, Any]:
         "held": given.held,
         "removing": [_going(removal) for removal in given.removals.values()][:_MOST],
         "unneeded": [
-            {"node": node, "since": _time(since)} for node, since in given.unneeded.items()
+            {"node": node, "since": rfc3339(since)} for node, since in given.unneeded.items()
         ][:_MOST],
         "unneededCount": len(given.unneeded),
         "outsideWindows": list(given.closed),
@@ -43,9 +43,5 @@ def _going(one: NodeRemoval) -> dict[str, Any]:
         "group": one.group,
         "reason": one.reason,
         "stage": one.stage.value,
-        "since": _time(one.started),
+        "since": rfc3339(one.started),
     }
-
-
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -119,8 +119,7 @@ class Workloads:
         for kind, cache in caches.items():
             missing = cache.obstacle
             if missing is not None and missing.forbidden:
-                group = f"group {missing.group}" if missing.group else "the core group"
-                return f"missing right: verb {missing.verb}, kind {missing.kind}, {group}"
+                return missing.right
             if missing is not None:
                 return f"{kind.__name__} objects cannot be read"
             if not cache.synced:

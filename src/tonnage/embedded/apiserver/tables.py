@@ -32,10 +32,8 @@ class Row(msgspec.Struct, frozen=True):
         return self.since(self.read("metadata.creationTimestamp"))
 
     def since(self, moment: str) -> str:
-        try:
-            return _duration(self.now.timestamp() - timestamps.parse(moment))
-        except timestamps.TimestampError:
-            return "<unknown>"
+        at = timestamps.moment(moment)
+        return "<unknown>" if at is None else _duration(self.now.timestamp() - at)
 
 
 def is_wanted(accept: str) -> bool:

@@ -26,11 +26,10 @@ class Newcomers:
         meta = change.object.metadata
         if change.type is EventType.DELETED:
             self._born.pop(meta.name, None)
-        elif change.type is EventType.ADDED and meta.creation_timestamp:
-            try:
-                self._born[meta.name] = timestamps.parse(meta.creation_timestamp)
-            except timestamps.TimestampError:
-                return
+        elif change.type is EventType.ADDED:
+            born = timestamps.moment(meta.creation_timestamp)
+            if born is not None:
+                self._born[meta.name] = born
 
     def registering(self, snapshot: Snapshot, drivers: Iterable[str]) -> dict[str, Bools]:
         """By driver, rows of young nodes that do not list it.

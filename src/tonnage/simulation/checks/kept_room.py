@@ -70,12 +70,7 @@ class KeptRoomCheck:
             # volumes; what is to be had may be theirs.
             return
         for wish in self._lacking():
-            growing = [
-                name
-                for name, group in self._groups.items()
-                if self._cloud.machines.target(name) < group.max_size
-                and self._places.new(name, "template").times(wish)
-            ]
+            growing = self._places.growing(wish)
             if not growing:
                 continue
             if self._is_busy(now, settled):

@@ -86,12 +86,7 @@ class PendingPodCheck:
             if wish.promised:
                 self._check_promise(wish)
                 continue
-            growing = [
-                name
-                for name, group in self._groups.items()
-                if self._cloud.machines.target(name) < group.max_size
-                and self._places.new(name, "template").times(wish)
-            ]
+            growing = self._places.growing(wish)
             if not growing:
                 continue
             if self._is_busy(settled):

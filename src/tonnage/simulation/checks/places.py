@@ -218,6 +218,15 @@ class PlaceCheck:
             free[entry.name] = max(said) if view == "generous" else min(said)
         return NodeRoom(group, template.node.metadata.labels, free, self._space("", free))
 
+    def growing(self, wish: PodDemand) -> list[str]:
+        """Groups below their largest size whose next node would do by its template."""
+        return [
+            name
+            for name, group in self._groups.items()
+            if self._machines.target(name) < group.max_size
+            and self.new(name, "template").times(wish)
+        ]
+
     def is_on_its_way(self, group: str) -> bool:
         """Whether a machine of the group is still waited for."""
         return any(self._is_on_its_way(machine) for machine in self._machines.of(group))
