@@ -1,6 +1,11 @@
 """What a program may ask of Tonnage: load a cluster, explain its pods, count its slots, plan.
 
-The command line asks through here too, so that both give the same answers.
+Begin with `cluster`: the `Cluster` has every question as a method, on what `cluster_objects` reads.
+`overview` and `missing_classes` explain pods, `slots`, `stranded_capacity` and `right_size` are
+about attach slots, `plans` and `what_if` about what to buy; `notebook` draws them. The command
+line asks through here too, so that both give the same answers. Records say their JSON themselves.
+
+Nothing is decided here: that is in `rules`, `scaleup`, `scaledown` and `consolidation`.
 """
 
 from tonnage.api.cluster import Cluster, Explanation, load

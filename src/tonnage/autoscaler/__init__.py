@@ -7,6 +7,11 @@ provider_state     the provider's groups and machines, asked once in a loop
 declared_groups    groups from files, for dry runs
 loop               one look, one decision, what follows from it; and when to do it again
 assessor           the look: anew only where something has changed
+room_observer      how long room takes to be freed, and nodes to start
+scan_trigger       when to look again: a burst of pods is one decision
+lost_nodes         machines without any node: lost, or not told yet
+capacity_buffers, provisioning_requests
+                   room that is asked for by objects
 planner            from a look to a plan
 remediation        what is put right before anything is bought
 scale_up_executor  from a plan to requests
@@ -15,6 +20,7 @@ event_reasons      reasons of the Events that are written
 actuator           the way to the provider's verbs, for the leader only
 grpc_choice        expanders that ask somebody else
 state              what has to survive a restart
+state_writer       who writes it, and what if it cannot be written
 report             a round as data
 volume_causes      whether volumes are why pods wait
 decision_recorder  which decisions are worth keeping

@@ -3,10 +3,11 @@
     model               Group, Template, Limit: the values decisions are made from
     inputs              all that a decision is made from, as one value
     cluster_state       the cluster in it: the snapshot, and the objects beside it
-    options             what the operator may set about decisions; `scale_down_options`, `policy`,
-                        `cron_windows`
+    options             what the operator may set about decisions; `scale_down_options`,
+                        `consolidation_options`, `policy`, `cron_windows`
     node_group_objects  groups from NodeGroup objects
-    headroom            room that is kept ready; `capacity_buffers` are objects that ask for it
+    headroom            room that is kept ready; `capacity_buffers` and `provisioning_requests` are
+                        objects that ask for it
     templates           the template of each group; begin here
     node_sanitiser, template_completion, daemons, topology, passing_taints, storage_rooms
                         what templates are made of
@@ -19,7 +20,7 @@
     readiness           which nodes are ready, coming up or leaving, and which groups may grow
     driver_outage       drivers that are missing on most nodes
     registry            what was asked of providers and has not come yet; backoff
-    memory              what is remembered of a group without nodes
+    memory              what is remembered of a group without nodes; `observed_times`
 
 Which group to grow is decided in `scaleup`; machines are asked for in `providers`.
 """

@@ -1,7 +1,8 @@
 """Kubernetes objects as typed records, and the small algebra on them that everything else imports.
 
-Records, one module per family: `meta`, `nodes`, `pods`, `volume_sources`, `storage`, `workloads`;
-`scenarios` has the two kinds of our own. `kinds` lists them with their names on the wire.
+Records, one module per family: `meta`, `nodes`, `pods`, `volume_sources`, `storage`, `workloads`,
+`gangs`, `buffers`, `provisioning_requests`, `evictions`; `scenarios` has the two kinds of our own.
+`kinds` lists them with their names on the wire.
 
     codec          bytes or plain values to records, with errors that name the field
     validation     what a well-typed object may still have wrong; `oddities`: what is used anyway

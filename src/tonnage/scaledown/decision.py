@@ -36,7 +36,7 @@ from tonnage.scaledown.plan import (
     ScaleDownPlan,
 )
 from tonnage.scaledown.relocation import Relocation
-from tonnage.scaledown.selection import ChosenNodes, Contender, KeptChoice, Relocator
+from tonnage.scaledown.selection import ChosenNodes, Contender, KeptChoice, RelocationSearch
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaledown.timers import CoolDown
 from tonnage.scaledown.waves import ScheduledRemoval
@@ -257,7 +257,7 @@ class _DecisionRound:
             one.facts.group and one.facts.group.all_or_nothing for one in contenders
         )
 
-    def _relocator(self, usable: Bools) -> Relocator:
+    def _relocator(self, usable: Bools) -> RelocationSearch:
         if self._countable:
             return Bins(self._snapshot, self._kinds, usable=usable)
         return self._relocation(usable)

@@ -67,7 +67,7 @@ class Guard(Protocol):
     def put_back(self, facts: NodeFacts) -> None: ...
 
 
-class Relocator(Protocol):
+class RelocationSearch(Protocol):
     """Takes nodes away one after the other, each with its pods at their new places."""
 
     usable: Bools
@@ -84,7 +84,7 @@ class SelectionQuestion(NamedTuple):
     contenders: Sequence[Contender]
     usable: Bools
     allowances: Callable[[], Allowances]
-    relocation: Callable[[Bools], Relocator]
+    relocation: Callable[[Bools], RelocationSearch]
     countable: bool
     """Whether places are a matter of counting alone."""
     guard: Callable[[], Guard]

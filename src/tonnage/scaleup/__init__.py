@@ -9,5 +9,11 @@ says how much may be bought. `joint_choice` looks at all groups together where t
 `outcome`, `refusals`, `bounds` and `plan` are what comes out; `plan_diff`, `node_fill` and `whatif`
 look at it afterwards. `shared_capacity` counts what kube-scheduler does not.
 
+    before the planner   assessment, underway, request, prepaid (nodes on their way), priorities
+    pods that do not exist  headroom, requested_room, replicas, pod_copies
+    pods together        gangs, gang_plan; `costly_pods` are decided on last
+    instead of buying    freed_room, wait_or_buy
+    in the making        purchases
+
 Where pods fit is decided in `rules`; templates and readiness of groups are in `groups`.
 """

@@ -16,5 +16,9 @@ lifecycle           signals, and helpers beside the work
 plain_yaml          plain values as YAML, in a hurry
 readonly            a way to the API server on which nothing can be changed
 live_cluster        the cluster in a snapshot that the watch feeds
+booked_room         what of it ProvisioningRequests have booked
+wanted_kinds        caches of kinds that are followed only while somebody needs them
+pod_groups          the PodGroups of pods that come in gangs
+workers             where long work is done: here, or in a thread
 steady_time         a wall clock that no step disturbs
 """

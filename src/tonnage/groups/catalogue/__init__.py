@@ -2,7 +2,8 @@
 
 Nodes that do not exist yet, in groups nobody has seen a node of, still need a number of slots.
 Here it comes from tables (`data/`, each with source and date) and the drivers' own formulas
-(`formulas`). A type or driver that is not listed gets None, never a guess.
+(`formulas`). A type or driver that is not listed gets None, never a guess. `denser` are types with
+more slots per CPU.
 """
 
 import difflib

@@ -7,7 +7,8 @@ class TestRealServer(ClusterContract):
 
 The same cases, with the same results, on the embedded API and on a real kube-apiserver with its
 controllers. What controllers do takes them a while, so it is waited for; everything else holds at
-once. Nodes of these tests have no kubelet, and their pods no scheduler.
+once. `reads`, `updates`, `deletes`, `watches`, `verbs` and `components` are the cases, `context`
+what they are played on. Nodes of these tests have no kubelet, and their pods no scheduler.
 """
 
 from tonnage.testing.cluster_contract.components import ComponentsContract

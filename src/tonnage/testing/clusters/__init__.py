@@ -2,7 +2,8 @@
 
     for pod in Cluster(random_cluster(seed).objects).pending(): ...
 
-A seed is all there is to a cluster: a failing one replays.
+A seed is all there is to a cluster: a failing one replays. `random_clusters` puts them together
+from `storage` and `rules`, drawing by `dice`.
 """
 
 from tonnage.testing.clusters.random_clusters import RandomCluster, random_cluster

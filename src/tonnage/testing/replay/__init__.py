@@ -4,6 +4,8 @@
 
 Shares the templates of node groups with the decision, and nothing else: placements are judged by
 the plain reference of the filters, one pod at a time, in the order the plan lists them.
+`plan_judge` has the questions, `context` the cluster they are asked on, `accounts` the sums;
+`stores` and `shared_slots` count what kube-scheduler does not.
 """
 
 from tonnage.testing.replay.context import PlanViolation

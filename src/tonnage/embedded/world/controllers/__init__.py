@@ -1,7 +1,9 @@
 """Workload controllers: what makes pods of Deployments, StatefulSets, DaemonSets and Jobs.
 
-One module each, enough of the real ones for clusters to live on: pods are made, made again when
-they or their node are gone, updated, and counted.
+One module each (`deployments`, `replicasets`, `statefulsets`, `daemonsets`, `jobs`), on the
+workloads of `workload_records` and with the pods of `pod_control`: enough of the real ones for
+clusters to live on: pods are made, made again when they or their node are gone, updated, and
+counted.
 """
 
 from tonnage.cluster.cache import Cache
