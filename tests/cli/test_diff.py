@@ -155,7 +155,10 @@ def test_both_cannot_be() -> None:
         ("[1]", "expected a document of kind Plan"),
         ('{"kind": ', "truncated"),
         ("a: b: c", "not YAML"),
-        ("kind: Plan\n---\nkind: Plan\n", "expected one document of YAML, found 2"),
+        (
+            "kind: Plan\n---\nkind: Plan\n",
+            "expected one document of kind Plan, such as `tonnage plan -o json` prints, found 2",
+        ),
         ("", "empty"),
     ],
 )

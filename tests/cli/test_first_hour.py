@@ -208,3 +208,39 @@ def test_nodes_that_nobody_can_remove_are_called_so(option: str) -> None:
     assert result.exit_code == 2
     assert "no NodeGroup in the input, so no node can be removed: give --discover" in result.stderr
     assert "buy" not in result.stderr
+
+
+def test_a_file_without_its_option_is_answered_with_the_option() -> None:
+    folder = str(EXAMPLE)
+    for command in ("slots", "plan", "doctor"):
+        assert (
+            f"Did you mean -f {folder}? See tonnage {command} --help" in run(command, folder).stderr
+        )
+    assert "Did you mean" not in run("slots", "/nonexistent").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["version"], "Did you mean --version?"),
+        (["help"], "Did you mean --help"),
+        (["plan", "-f"], "Option '-f' requires an argument. See tonnage plan --help"),
+        (["plan", "-f", str(EXAMPLE), "--expander", "x"], "error: expander: no expander 'x'; "),
+        (["doctor", "explain", "TON30"], "; near matches: TON30"),
+        (["why", "p", "--url", "http://127.0.0.1:1"], "/debug/decisions: Connection refused; "),
+        (
+            ["diff", str(EXAMPLE / "groups.yaml"), "-"],
+            "such as `tonnage plan -o json` prints, found",
+        ),
+        (["advise", "-f", str(EXAMPLE), "--prices", "x"], "error: x: no such file or directory"),
+    ],
+    ids=lambda one: " ".join(one[:2]) if isinstance(one, list) else "",
+)
+def test_an_error_leads_on(arguments: list[str], told: str) -> None:
+    assert told in run(*arguments).stderr
+
+
+def test_a_cluster_without_nodes_has_no_slots(written: Written) -> None:
+    for by in ("node", "driver"):
+        empty = written(make.namespace("default"))
+        assert run("slots", "-f", empty, "--by", by).stdout == "There are no nodes.\n"

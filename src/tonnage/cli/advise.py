@@ -94,7 +94,7 @@ def _read(path: str) -> dict[str, float]:
         with open(path, encoding="utf-8") as file:
             content = yaml.safe_load(file)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict) or not content:

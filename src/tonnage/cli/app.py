@@ -4,9 +4,11 @@ Commands raise; here, once, what they raise becomes one line on standard error a
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +22,8 @@ EXIT_FAILURE = 1
 EXIT_INPUT = 2  # click's own code for a wrong flag
 EXIT_INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 EXIT_BROKEN_PIPE = 128 + 13  # and for SIGPIPE
+
+_EXTRA = re.compile(r"Got unexpected extra argument \((.+)\)|No such command '(.+)'\.")
 
 COMMANDS = MappingProxyType(
     {
@@ -143,6 +147,7 @@ class Program(LazyGroup):
         **extra: Any,
     ) -> Any:
         """Run, and tell what click found wrong in the same words as everything else."""
+        words = list(sys.argv[1:] if args is None else args)
         run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
         if not standalone_mode:
             return run()
@@ -153,8 +158,8 @@ class Program(LazyGroup):
                 console.echo(line, err=True)
             sys.exit(EXIT_INPUT)
         except click.UsageError as error:
-            help_of = error.ctx.command_path if error.ctx is not None else "tonnage"
-            _complain(f"{_sentence(error.format_message())} See {help_of} --help")
+            message = _sentence(error.format_message()) + _instead(error)
+            _complain(f"{message} See {_path(error, words)} --help")
             sys.exit(EXIT_INPUT)
         except click.ClickException as error:
             _complain(error.format_message())
@@ -228,6 +233,25 @@ def _color_first(args: Sequence[str]) -> list[str]:
         else:
             rest.append(word)
     return [*first, *rest, *args[end:]]
+
+
+def _path(error: click.UsageError, words: Sequence[str]) -> str:
+    """The command whose help leads on; the parser's own errors do not know it."""
+    if error.ctx is not None:
+        return error.ctx.command_path
+    return " ".join(["tonnage", *(word for word in words if word in COMMANDS)][:2])
+
+
+def _instead(error: click.UsageError) -> str:
+    """What somebody meant who names a file as other programs take it."""
+    extra = _EXTRA.fullmatch(error.message)
+    takes = (
+        {option for param in error.ctx.command.params for option in param.opts} if error.ctx else ()
+    )
+    name = (extra[1] or extra[2]) if extra else ""
+    if name and "-f" in takes and Path(name).exists():
+        return f" Did you mean -f {name}?"
+    return ""
 
 
 def _sentence(message: str) -> str:

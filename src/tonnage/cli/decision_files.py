@@ -49,6 +49,7 @@ def get(url: str, path: str) -> bytes:
         raise TonnageError(f"{where}: answered {error.code} {error.reason}{hint}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
+        reason = getattr(reason, "strerror", None) or reason  # without its number
         raise NobodyListensError(
             f"{where}: {reason}; is an autoscaler listening there? --url says where it does, its"
             " --debug-address that it does"

@@ -71,5 +71,8 @@ def _document(data: bytes) -> object:
         one for line, part in yamltext.split(data) for one in yamltext.read(part, first_line=line)
     ]
     if len(documents) != 1:
-        raise InputError(f"expected one document of YAML, found {len(documents)}")
+        raise InputError(
+            "expected one document of kind Plan, such as `tonnage plan -o json` prints, "
+            f"found {len(documents)} documents"
+        )
     return documents[0].value

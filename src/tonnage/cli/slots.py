@@ -95,7 +95,7 @@ def slots(
     if report.slots:
         _print_tables(report, wide=form == "wide")
     else:
-        console.echo("No node has a CSI driver." if known else f"Not known: {NOT_READ}.")
+        console.echo(slots_by.none_of(cluster) if known else f"Not known: {NOT_READ}.")
     if report.without_csinode:
         count = len(report.without_csinode)
         some = ", ".join(report.without_csinode[:5]) + (", ..." if count > 5 else "")

@@ -28,9 +28,14 @@ def show(cluster: "Cluster", by: str, *, drivers: tuple[str, ...], form: console
     if shares:
         _print_table(shares, by)
     else:
-        console.echo("No node has a CSI driver.")
+        console.echo(none_of(cluster))
     for warning in report.warnings:
         console.warn(warning)
+
+
+def none_of(cluster: "Cluster") -> str:
+    """Why there is no row."""
+    return "No node has a CSI driver." if cluster.nodes else "There are no nodes."
 
 
 def counts(one: "DriverTotal") -> list[str]:

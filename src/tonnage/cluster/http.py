@@ -173,7 +173,9 @@ class HttpTransport:
         return context
 
     def _lost(self, error: Exception) -> ConnectionFailed:
-        why = self._endpoint.without_secrets(str(error)) or type(error).__name__
+        # aiohttp names its TLS setting after the host, which tells nobody anything.
+        text = str(error).replace(" ssl:default", "")
+        why = self._endpoint.without_secrets(text) or type(error).__name__
         return ConnectionFailed(f"{self._endpoint.shown}: {why}")
 
 

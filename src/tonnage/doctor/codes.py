@@ -361,6 +361,6 @@ def explained(code: str) -> FindingCode:
     found = ALL.get(code.upper())
     if found is None:
         near = difflib.get_close_matches(code.upper(), ALL, n=3)
-        hint = f"; near ones: {', '.join(near)}" if near else f"; there are {', '.join(ALL)}"
+        hint = f"; near matches: {', '.join(near)}" if near else f"; there are {', '.join(ALL)}"
         raise InputError(f"no finding has the code {code!r}{hint}")
     return found

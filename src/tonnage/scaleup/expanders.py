@@ -463,8 +463,9 @@ def check_names(chain: str) -> None:
     wanted = names(chain)
     for index, name in enumerate(wanted):
         if name not in NAMES:
+            said = f"{chain!r}: " if len(wanted) > 1 else ""
             raise InputError(
-                f"expander: {chain!r}: no expander {name!r}; expected one or more of "
+                f"expander: {said}no expander {name!r}; expected one or more of "
                 f"{', '.join(NAMES)}, with commas between them"
             )
         if name in wanted[:index]:
