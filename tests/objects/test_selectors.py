@@ -234,28 +234,6 @@ def test_fields_and_expressions_of_a_term_must_both_hold():
     assert not selectors.node_matches(selector, ZONE_A, "n2")
 
 
-def test_node_selectors_share_a_key_in_another_order_and_without_empty_terms():
-    one = node_selector(term(("a", "In", "1", "2"), ("b", "Exists")), term(("c", "Exists")))
-    other = node_selector(
-        term(("c", "Exists")), term(), term(("b", "Exists"), ("a", "In", "2", "1"))
-    )
-    assert selectors.node_canonical(one) == selectors.node_canonical(other)
-    assert hash(selectors.node_canonical(one)) == hash(selectors.node_canonical(other))
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (term(("a", "Gt", "1")), term(("a", "Gt", "1", "1"))),
-        (term(fields=[("n", "In", "1")]), term(fields=[("n", "In", "1", "1")])),
-        (term(("n", "In", "1")), term(fields=[("n", "In", "1")])),
-    ],
-)
-def test_a_valid_and_an_invalid_term_never_share_a_key(one, other):
-    keys = {selectors.node_canonical(node_selector(t)) for t in (one, other)}
-    assert len(keys) == 2
-
-
 KEYS = st.sampled_from(["a", "b", "example.com/c", "bad key"])
 VALUES = st.sampled_from(["", "1", "2", "x", "-bad"])
 LABELS = st.dictionaries(KEYS, VALUES)
@@ -305,10 +283,9 @@ def test_a_node_selector_matches_when_one_of_its_terms_does(terms, labels):
 
 
 @given(TERMS, st.randoms(use_true_random=False), LABELS)
-def test_the_order_of_terms_changes_neither_key_nor_answer(terms, random, labels):
+def test_the_order_of_terms_changes_no_answer(terms, random, labels):
     shuffled = random.sample(terms, k=len(terms))
     one, other = node_selector(*terms), node_selector(*shuffled)
-    assert selectors.node_canonical(one) == selectors.node_canonical(other)
     assert selectors.node_matches(one, labels, "n") == selectors.node_matches(other, labels, "n")
 
 

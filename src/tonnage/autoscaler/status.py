@@ -19,7 +19,6 @@ from tonnage.groups.registry import GroupHealth
 from tonnage.objects.timestamps import rfc3339
 from tonnage.service import plain_yaml
 
-KEY = "status"
 LAST_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
 
 _LARGEST = 900_000

@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import logging
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +15,6 @@ from tonnage.board.page_state import PageState, StateReader
 KEPT_PARTS = 200
 MANY_BEHIND = 400
 """Parts that wait for one reader; who is further behind begins anew."""
-
-_log = logging.getLogger(__name__)
 
 
 class Follower:

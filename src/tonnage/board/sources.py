@@ -51,7 +51,6 @@ REMOVALS_EVERY = 30.0
 NO_GROUPS = (
     "no node group is known, so nothing can be bought: give --node-groups FILE or --discover"
 )
-SUPPOSED = "as of a cluster without a past: how long a node has been unneeded is not known"
 _KEPT = 100
 
 _log = logging.getLogger(__name__)

@@ -7,12 +7,6 @@ from tonnage.cli import console
 
 VARIABLE = "_TONNAGE_COMPLETE"
 
-_WHERE = {
-    "bash": "~/.local/share/bash-completion/completions/tonnage",
-    "zsh": '"${fpath[1]}/_tonnage"',
-    "fish": "~/.config/fish/completions/tonnage.fish",
-}
-
 
 def files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let the shell complete a file name."""

@@ -356,7 +356,6 @@ class _Apart:
         self._snapshot = inputs.snapshot
         self._scopes: list[Scope] = []
         self._of_class: dict[int, tuple[int, ...]] = {}
-        movable = {moving.record.key for moving in pods}
         classes = {id(moving.record.pod_class): moving.record for moving in pods}
         known: dict[object, int] = {}
         for record in classes.values():
@@ -373,7 +372,6 @@ class _Apart:
             self._of_class[number] = tuple(
                 place for place, scope in enumerate(self._scopes) if scope.covers(record.pod_class)
             )
-        self._movable = movable
         self.whole = [1] * len(self._scopes)
 
     def needs(self, record: PodRecord) -> tuple[int, ...]:

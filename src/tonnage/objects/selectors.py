@@ -16,7 +16,6 @@ from tonnage.objects.resources import valid_qualified_name
 
 CanonicalRequirement: TypeAlias = tuple[str, str, tuple[str, ...]]
 CanonicalSelector: TypeAlias = tuple[CanonicalRequirement, ...]
-CanonicalNodeSelector: TypeAlias = tuple[tuple[CanonicalSelector, CanonicalSelector], ...]
 
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _NODE_OPERATORS = (*_LABEL_OPERATORS, "Gt", "Lt")
@@ -149,22 +148,6 @@ def node_matches(selector: NodeSelector, labels: Mapping[str, str], name: str | 
         )
         and (not name or all(_field_matches(r, name) for r in term.match_fields))
         for term in selector.node_selector_terms
-    )
-
-
-def node_canonical(selector: NodeSelector) -> CanonicalNodeSelector:
-    """A key that node selectors share when they differ only in order, repetition or empty terms."""
-    return tuple(
-        sorted(
-            {
-                (
-                    tuple(sorted({_canonical(r) for r in term.match_expressions})),
-                    tuple(sorted({(r.key, r.operator, r.values) for r in term.match_fields})),
-                )
-                for term in selector.node_selector_terms
-                if term.match_expressions or term.match_fields
-            }
-        )
     )
 
 

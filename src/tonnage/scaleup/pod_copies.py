@@ -50,11 +50,6 @@ def scaled(objects: Iterable[KubeObject], pod: str, replicas: int) -> list[KubeO
     return held
 
 
-def siblings_of(objects: Iterable[KubeObject], pod: Pod) -> int:
-    """How many pods there are of the same controller."""
-    return len(_siblings(objects, pod))
-
-
 def _siblings(objects: Iterable[KubeObject], model: Pod) -> list[Pod]:
     owner = model.metadata.controller
     if owner is None:

@@ -5,7 +5,7 @@ its counts are kept while pods come and go, so that asking is reading a column.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from tonnage.objects.pods import PodAffinityTerm
 from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.rows import Column, RowTable
 
-Counts: TypeAlias = npt.NDArray[np.int32]
 _COUNTERS_LIMIT = 4096
 
 
