@@ -23,6 +23,7 @@ from benchmarks import (
     simulation,
     snapshot_build,
     snapshot_changes,
+    soak,
     startup,
     trials,
 )
@@ -53,7 +54,8 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
 
 
 ON_REQUEST: dict[str, Callable[[Context], Iterator[Row]]] = {
-    "consolidation-full": consolidation.run_full
+    "consolidation-full": consolidation.run_full,
+    soak.NAME: soak.run,
 }
 """Those that take too long to be run with all others."""
 
