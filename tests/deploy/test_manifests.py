@@ -65,6 +65,7 @@ def test_what_an_overlay_may_add_to_the_base_is_nothing_it_has_already() -> None
         "provisioning-requests",
         "scale-down",
         "startup-taints",
+        "surge",
     ]
     added = {
         (one["kind"], one["metadata"]["name"])

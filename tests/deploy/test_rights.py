@@ -10,6 +10,7 @@ from tests.deploy.usage import (
     PROVISIONING,
     SCALE_DOWN,
     STARTUP_TAINTS,
+    SURGE,
     rights_to_follow,
     rights_used,
 )
@@ -45,6 +46,11 @@ def test_the_component_for_startup_taints_grants_what_taking_them_off_uses_and_n
 
 def test_the_component_for_scale_down_grants_what_giving_nodes_back_uses_and_no_more() -> None:
     assert set(rights("scale-down")) == rights_used(SCALE_DOWN) | rights_to_follow(workloads.KINDS)
+
+
+def test_the_component_for_second_replicas_grants_what_starting_them_uses_and_no_more() -> None:
+    assert set(rights("surge")) == rights_used(SURGE)
+    assert not set(rights("surge")) & (set(rights("kwok")) | set(rights("scale-down")))
 
 
 def test_the_component_for_headroom_grants_what_buffers_use_and_no_more() -> None:
@@ -104,7 +110,15 @@ def test_the_names_in_the_roles_are_those_the_code_uses() -> None:
 
 
 def test_every_role_is_bound_to_the_account_of_the_deployment() -> None:
-    parts = ("kwok", "startup-taints", "scale-down", "headroom", "gangs", "provisioning-requests")
+    parts = (
+        "kwok",
+        "startup-taints",
+        "scale-down",
+        "surge",
+        "headroom",
+        "gangs",
+        "provisioning-requests",
+    )
     kinds = ("ClusterRoleBinding", "RoleBinding")
     bindings = [one for part in parts for kind in kinds for one in of_kind(kind, part)]
     roles = [

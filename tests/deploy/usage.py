@@ -24,6 +24,7 @@ STARTUP_TAINTS = "autoscaler/startup_taints.py"
 HEADROOM = "autoscaler/capacity_buffers.py"
 PROVISIONING = "autoscaler/provisioning_requests.py"
 SCALE_DOWN = "autoscaler/scaledown"
+SURGE = "autoscaler/consolidation/surges.py"
 BASE = (
     *sorted(
         str(path.relative_to(PACKAGE))
@@ -70,6 +71,8 @@ def _rights(path: Path) -> Iterator[Right]:
             yield _right(kind, VERBS[node.func.attr], *part)
         elif node.func.attr == "evict" and receiver.endswith("client"):
             yield Right("", "pods/eviction", "create")
+        elif node.func.attr == "scale" and receiver.endswith("client"):
+            yield _right(_TYPES[ast.unparse(node.args[0])], "patch", "scale")
 
 
 def _right(kind: type, verb: str, *subresource: str) -> Right:

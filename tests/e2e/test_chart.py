@@ -106,6 +106,14 @@ def test_rights_of_a_part_come_with_its_setting(setting: str, part: str) -> None
     assert rights(made, "tonnage") == expected
 
 
+def test_rights_to_scale_come_with_second_replicas() -> None:
+    config = {"scaleDownEnabled": True, "consolidation": {"surgeSingleReplicas": True}}
+    made = render({"autoscaler": {"config": config}})
+    parts = ("base", "gangs", "scale-down", "surge")
+    expected = rights([one for part in parts for one in documents(part)], "tonnage")
+    assert rights(made, "tonnage") == expected
+
+
 @pytest.mark.parametrize("who", ["scheduler", "extender"])
 def test_rights_to_bookings_come_with_the_setting(who: str) -> None:
     values = {"enabled": True, "config": {"provisioningRequests": True}}

@@ -17,7 +17,7 @@ from tonnage.objects.buffers import (
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.pods import PodTemplateSpec
 from tonnage.objects.volume_sources import VolumeSource
-from tonnage.objects.workloads import Deployment, Job, JobSpec, ReplicaSetSpec
+from tonnage.objects.workloads import Deployment, DeploymentSpec, Job, JobSpec
 from tonnage.testing import builders as make
 
 NOW = 1_800_000_000.0
@@ -40,7 +40,7 @@ OBJECTS = (
     ),
     Deployment(
         metadata=ObjectMeta(name="web", namespace="default"),
-        spec=ReplicaSetSpec(replicas=7, template=template()),
+        spec=DeploymentSpec(replicas=7, template=template()),
     ),
     Job(metadata=ObjectMeta(name="job", namespace="default"), spec=JobSpec(parallelism=4)),
 )

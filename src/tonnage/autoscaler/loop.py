@@ -24,7 +24,8 @@ from tonnage.autoscaler.provisioning_requests import ProvisioningRequests
 from tonnage.autoscaler.remediation import Remediator
 from tonnage.autoscaler.report import RoundReport
 from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
-from tonnage.autoscaler.scaledown.scale_down import ScaleDown, Situation
+from tonnage.autoscaler.scaledown.scale_down import ScaleDown
+from tonnage.autoscaler.scaledown.situation import Situation
 from tonnage.autoscaler.startup_taints import StartupTaintRemover
 from tonnage.autoscaler.state import State
 from tonnage.autoscaler.state_writer import StateWriter

@@ -13,7 +13,7 @@ from tonnage.objects import timestamps
 from tonnage.objects.labels import HOSTNAME
 from tonnage.rules import inter_pod_affinity
 from tonnage.rules.framework import Ask
-from tonnage.scaledown import bins, eligibility
+from tonnage.scaledown import bins, eligibility, stand_ins
 from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.facts import MovingPod, NodeFacts
 from tonnage.scaledown.inputs import ScaleDownInputs
@@ -253,6 +253,9 @@ class _Builder:
             self._inputs.controllers,
             price_of_node=sum(prices) / len(prices) if prices else 0.0,
             observed=self._state.volume_seconds,
+            has_stand_in=lambda pod: stand_ins.possible(
+                pod, self._inputs.controllers, self._snapshot.storage, self._inputs.options
+            ),
         )
 
     def _add_templates(self) -> list[tuple[Candidate, int]]:

@@ -1,6 +1,6 @@
 """What it costs to move a pod: how long it is away, and how much that weighs, in money."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tonnage.groups.consolidation_options import ConsolidationOptions
@@ -30,8 +30,10 @@ class MoveCosts:
         *,
         price_of_node: float,
         observed: Mapping[str, float],
+        has_stand_in: Callable[[Pod], bool] = lambda _: False,
     ) -> None:
         self._options = options
+        self._has_stand_in = has_stand_in
         self._controllers = controllers
         hourly = options.price_of_pod_hour
         self._per_second = (price_of_node if hourly is None else hourly) / _HOUR
@@ -49,7 +51,10 @@ class MoveCosts:
         return MoveCost(seconds, weight, seconds * weight * self._per_second)
 
     def _replica_weight(self, pod: Pod) -> float:
-        """The fewer replicas there are, the more each of them is missed."""
+        """The fewer replicas there are, the more each of them is missed, unless a second one is
+        started first."""
+        if self._has_stand_in(pod):
+            return 1.0
         owner = pod.metadata.controller
         if owner is None:
             return self._options.single_replica_weight

@@ -70,6 +70,8 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
     """For a pod that leaves data on its node behind, where pods may do so at all."""
     single_replica_weight: float = 5.0
     """How much more it weighs if the only replica is away; of several, accordingly less."""
+    surge_single_replicas: bool = False
+    """Whether a second replica is started before the only one of a Deployment is evicted."""
 
     # What it must be worth.
     min_saving: float = 0.0

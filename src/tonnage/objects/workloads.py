@@ -31,9 +31,17 @@ class ReplicaSet(Record, frozen=True, kw_only=True):
     status: ReplicaStatus = ReplicaStatus()
 
 
+class DeploymentStrategy(Record, frozen=True, kw_only=True):
+    type: str = ""
+
+
+class DeploymentSpec(ReplicaSetSpec, frozen=True, kw_only=True):
+    strategy: DeploymentStrategy = DeploymentStrategy()
+
+
 class Deployment(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
-    spec: ReplicaSetSpec = ReplicaSetSpec()
+    spec: DeploymentSpec = DeploymentSpec()
     status: ReplicaStatus = ReplicaStatus()
 
 

@@ -8,14 +8,23 @@ from tonnage.objects.workloads import PodDisruptionBudget
 
 
 class AllowedDisruptions:
-    """A budget by its name, with the evictions it allows at the moment."""
+    """A budget by its name, with the evictions it allows at the moment.
 
-    __slots__ = ("allowed", "key", "selector")
+    `met_by_one_more` says that it would allow one if there were one more replica: it asks for a
+    number of them, and has that.
+    """
+
+    __slots__ = ("allowed", "key", "met_by_one_more", "selector")
 
     def __init__(self, budget: PodDisruptionBudget) -> None:
         self.key = budget.metadata.key
         self.selector = budget.spec.selector
-        self.allowed = budget.status.disruptions_allowed
+        status = budget.status
+        self.allowed = status.disruptions_allowed
+        self.met_by_one_more = (
+            isinstance(budget.spec.min_available, int)
+            and 0 < status.desired_healthy <= status.current_healthy
+        )
 
 
 class Budgets:

@@ -17,9 +17,13 @@ KINDS = ("ReplicationController", "DaemonSet", "Job", "ReplicaSet", "StatefulSet
 
 
 class Controller(NamedTuple):
-    """A controller that exists; `replicas` is `None` where it is not a number of its own."""
+    """A controller that exists; `replicas` is `None` where it is not a number of its own.
+
+    `owner` is who controls it in turn, such as the Deployment of a ReplicaSet.
+    """
 
     replicas: int | None
+    owner: OwnerReference | None = None
 
 
 class Controllers(Protocol):
@@ -36,7 +40,8 @@ class ControllerIndex:
             (type(one).__name__, one.metadata.namespace, one.metadata.name): Controller(
                 one.spec.replicas
                 if isinstance(one, ReplicaSet | ReplicationController | StatefulSet)
-                else None
+                else None,
+                one.metadata.controller,
             )
             for one in objects
             if isinstance(one, DaemonSet | Job | ReplicaSet | ReplicationController | StatefulSet)

@@ -47,6 +47,8 @@ class DrainQuestion(NamedTuple):
     controllers: Controllers
     options: ScaleDownOptions
     now: float
+    has_stand_in: bool = False
+    """Whether a second replica is started before the pod goes."""
 
 
 DrainRule: TypeAlias = Callable[[DrainQuestion], DrainVerdict | None]
@@ -166,9 +168,9 @@ def local_storage(question: DrainQuestion) -> DrainVerdict | None:
 
 
 def disruption_budget(question: DrainQuestion) -> DrainVerdict | None:
-    """A budget that allows no eviction at the moment."""
+    """A budget that allows no eviction at the moment, nor with a second replica that is started."""
     for budget in question.budgets:
-        if budget.allowed < 1:
+        if budget.allowed < 1 and not (question.has_stand_in and budget.met_by_one_more):
             return _blocked(PodCode.BUDGET, budget.key)
     return None
 

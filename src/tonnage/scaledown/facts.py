@@ -13,7 +13,7 @@ from tonnage.groups import daemons
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.scaledown import codes, drain_rules
+from tonnage.scaledown import codes, drain_rules, stand_ins
 from tonnage.scaledown.budgets import AllowedDisruptions
 from tonnage.scaledown.drain_rules import DrainQuestion, DrainVerdict
 from tonnage.scaledown.inputs import ScaleDownInputs
@@ -171,7 +171,12 @@ def _judge(
     inputs: ScaleDownInputs, pod: Pod
 ) -> tuple[DrainVerdict, tuple[AllowedDisruptions, ...]]:
     budgets = inputs.budgets.of(pod.metadata)
-    question = DrainQuestion(pod, budgets, inputs.controllers, inputs.options, inputs.now)
+    has_stand_in = stand_ins.possible(
+        pod, inputs.controllers, inputs.snapshot.storage, inputs.options
+    )
+    question = DrainQuestion(
+        pod, budgets, inputs.controllers, inputs.options, inputs.now, has_stand_in
+    )
     return drain_rules.judge(question), budgets
 
 

@@ -11,7 +11,7 @@ from tonnage.testing.clock import VirtualClock
 
 async def test_the_lock_of_a_set_goes_with_the_last_who_waits_for_it(clock: VirtualClock) -> None:
     gone = Mock(**{"pod.return_value": None, "wants.return_value": False})
-    evictor = Evictor(gone, gone, gone, client=gone, clock=clock, metrics=gone)
+    evictor = Evictor(gone, gone, gone, client=gone, clock=clock, metrics=gone, surges=gone)
     held: list[int] = []
     gone.wants.side_effect = lambda _: held.append(len(cast(Any, evictor)._sets))
     of_set = OwnerReference(kind="StatefulSet", name="db", uid="s", controller=True)

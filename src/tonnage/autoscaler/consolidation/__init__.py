@@ -5,6 +5,7 @@ What is decided is `tonnage.consolidation`'s; nodes are removed as scale-down re
     consolidator   a round: decide, buy, and say which nodes go now
     preparation    what has to be done before the nodes of a step can go
     relocator      pods of nodes that stay make room for others
+    surges         a second replica before the only one is evicted
     memory         what has to survive a restart: a step under way, nodes that have yet to pay back
     volume_times   how long volumes take to be detached and attached, by driver
     recordings     what decisions came from, so that each can be made again

@@ -45,6 +45,16 @@ class StepUnderWay(Record, frozen=True, kw_only=True):
         return (*self.nodes, *(self.names[one] for one in self.spares if one in self.names))
 
 
+class Surge(Record, frozen=True, kw_only=True):
+    """A second replica beside a pod that is about to be evicted: who was scaled from one to two."""
+
+    pod: str
+    kind: str
+    name: str
+    namespace: str
+    uid: str
+
+
 class ConsolidationMemory(Record, frozen=True, kw_only=True):
     """`worth_since` has since when nodes are worth replacing, `pays_back` until when nodes have to
     carry what was moved to them, `volume_seconds` what volumes took, by driver."""

@@ -1,6 +1,7 @@
 """Giving nodes back, live: from a plan to nodes that are gone, beside the loop.
 
 scale_down  a round: decide, taint softly, begin removals
+situation   what a round of the loop hands over
 decision    what may go, decided on the live cluster
 windows     when nodes may be given back
 workloads   disruption budgets and controllers, watched while scale-down is on

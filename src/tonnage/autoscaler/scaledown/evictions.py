@@ -7,6 +7,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.consolidation.surges import Surges
 from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.scaledown import node_pods
 from tonnage.autoscaler.scaledown.eviction_requests import EvictionRequester
@@ -62,6 +63,7 @@ class Evictor:
         client: Client,
         clock: Clock,
         metrics: RemovalMetrics,
+        surges: Surges,
     ) -> None:
         self._world = world
         self._workloads = workloads
@@ -69,6 +71,7 @@ class Evictor:
         self._client = client
         self._clock = clock
         self._metrics = metrics
+        self._surges = surges
         self._sets: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._limit = asyncio.Semaphore(_AT_ONCE)
         self._requester = EvictionRequester(actuator, client=client, clock=clock)
@@ -114,7 +117,8 @@ class Evictor:
     ) -> None:
         controller = pod.metadata.controller
         if controller is None or controller.kind != _ONE_AT_A_TIME:
-            await self._evicted(pod, grace, patience, before)
+            async with self._surges.beside(pod, within=patience.replica, before=before):
+                await self._evicted(pod, grace, patience, before)
             return
         async with self._sets.setdefault(controller.uid, asyncio.Lock()):
             await self._others_ready(pod, within=patience.replica)
@@ -147,6 +151,8 @@ class Evictor:
             else:
                 self._metrics.evicted(1, succeeded=True)
                 self._actuator.tell(pod, EventReason.SCALE_DOWN, "deleting pod for node scale down")
+                # At once: who has a second replica needs no third.
+                await self._surges.settle(pod.metadata.uid)
                 break
             await self._clock.sleep(RETRY)
         longest = min(node_pods.grace(pod), grace) + _MARGIN

@@ -51,6 +51,12 @@ class RemovalMetrics:
         )  # fmt: skip
         for outcome in ("cancelled", "failed"):
             self._failures.labels(outcome)
+        self._stand_ins = Counter(
+            f"{_OURS}_second_replicas", "Second replicas started for a single one, by what came"
+            " of them.", ("outcome",), registry=registry,
+        )  # fmt: skip
+        for outcome in ("ready", "failed"):
+            self._stand_ins.labels(outcome)
         self._detached = Histogram(
             f"{_OURS}_volume_detach_wait_seconds",
             "From the last pod that left a node to its last volume that did.",
@@ -76,6 +82,9 @@ class RemovalMetrics:
 
     def rolled_back(self, outcome: str) -> None:
         self._failures.labels(outcome).inc()
+
+    def stood_in(self, *, succeeded: bool) -> None:
+        self._stand_ins.labels("ready" if succeeded else "failed").inc()
 
     def detached(self, seconds: float, *, all_of_them: bool) -> None:
         self._detached.labels(str(all_of_them).lower()).observe(seconds)

@@ -28,3 +28,13 @@ def units(
     yield from whole.values()
     for action in (Action.DELETE, Action.DRAIN):
         yield from ([one] for one in single if one.action is action)
+
+
+def beginning(one: NodeDecision) -> str:
+    """What is told when a node begins to go, in upstream's words."""
+    if one.action is Action.DELETE:
+        return f"Scale-down: removing empty node {one.node!r}".replace("'", '"')
+    used = one.utilisation
+    told = f"{{{used.resource} {used.value:.3f}}}" if used is not None else "unknown"
+    pods = ",".join(move.pod for move in one.moves)
+    return f"Scale-down: removing node {one.node}, utilization: {told}, pods to reschedule: {pods}"

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from tonnage.autoscaler.consolidation.memory import ConsolidationMemory
+from tonnage.autoscaler.consolidation.memory import ConsolidationMemory, Surge
 from tonnage.autoscaler.scaledown.windows import Reason
 from tonnage.errors import TonnageError
 from tonnage.objects.meta import Record
@@ -52,6 +52,8 @@ class RemovalMemory(Record, frozen=True, kw_only=True):
     nominated: dict[str, float] = {}
     """When pods without a node were nominated for the place of the one before them."""
     consolidation: ConsolidationMemory = ConsolidationMemory()
+    surges: dict[str, Surge] = {}
+    """Second replicas that were started, by the UID of the pod that they stand in for."""
 
 
 class RemovalCancelled(TonnageError):  # noqa: N818 - nothing went wrong: the node is needed.

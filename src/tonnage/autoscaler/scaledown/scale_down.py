@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import Self
 
 from prometheus_client import CollectorRegistry
 
@@ -12,8 +12,8 @@ from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.consolidator import ConsolidationRound, Consolidator
 from tonnage.autoscaler.consolidation.relocator import Relocator
+from tonnage.autoscaler.consolidation.surges import Surges
 from tonnage.autoscaler.event_reasons import EventReason
-from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import removal_units, windows
 from tonnage.autoscaler.scaledown.decision import Decider
@@ -23,6 +23,7 @@ from tonnage.autoscaler.scaledown.places import HeldPlaces
 from tonnage.autoscaler.scaledown.removals import NodeRemoval, RemovalMemory
 from tonnage.autoscaler.scaledown.remover import NodeRemover
 from tonnage.autoscaler.scaledown.report import ScaleDownReport
+from tonnage.autoscaler.scaledown.situation import Buying, Situation
 from tonnage.autoscaler.scaledown.soft_taints import SoftTaints
 from tonnage.autoscaler.scaledown.taints import NodeChanger
 from tonnage.autoscaler.scaledown.windows import REASONS, Reason
@@ -41,8 +42,6 @@ from tonnage.scaledown.codes import NODE_REASONS, KeepCode
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 from tonnage.scaledown.state import CoolDowns, ScaleDownState
 from tonnage.scaleup.assessment import Assessment
-from tonnage.scaleup.plan import Plan
-from tonnage.service.live_cluster import Trust
 from tonnage.service.workers import Worker
 from tonnage.snapshot.reservations import Reservation, Source
 
@@ -61,30 +60,6 @@ _TIMERS = frozenset(
     for code in (KeepCode.NOT_LONG_ENOUGH, KeepCode.NOT_UNREADY_LONG_ENOUGH)
 )
 """Reasons that are no delay: every node has to wait so long."""
-
-
-class Buying(Protocol):
-    """Asks for the nodes of a plan; false if it was overtaken by events."""
-
-    def __call__(
-        self, plan: Plan, provided: ProviderState, config: AutoscalerConfig, *, now: float
-    ) -> Awaitable[bool]: ...
-
-
-class Situation(NamedTuple):
-    """What a round of the loop hands over. `hold` says why nothing may be decided, if so."""
-
-    assessed: Assessment
-    provided: ProviderState
-    trust: Trust
-    plan: Plan | None = None
-    hold: str = ""
-
-    @property
-    def blocked(self) -> str:
-        """Why nothing is decided."""
-        blind = ", ".join(self.trust.blind_to_volumes)
-        return self.hold or (f"no {blind} objects" if blind else "")
 
 
 class ScaleDown:
@@ -129,8 +104,23 @@ class ScaleDown:
         )
         changer = NodeChanger(client, world.cache(Node), clock=clock)
         self._soft_taints = SoftTaints(world, actuator, changer, clock=clock)
+        self._surges = Surges(
+            world,
+            self._workloads,
+            actuator,
+            client=client,
+            clock=clock,
+            metrics=self._metrics,
+            write_down=write_down,
+        )
         evictor = Evictor(
-            world, self._workloads, actuator, client=client, clock=clock, metrics=self._metrics
+            world,
+            self._workloads,
+            actuator,
+            client=client,
+            clock=clock,
+            metrics=self._metrics,
+            surges=self._surges,
         )
         self._remover = NodeRemover(
             world,
@@ -177,6 +167,7 @@ class ScaleDown:
             removals=dict(sorted(self._remover.removals.items())),
             nominated=dict(sorted(self._places.nominated.items())),
             consolidation=self._consolidator.memory,
+            surges=dict(sorted(self._surges.under_way.items())),
         )
 
     def restore(self, memory: RemovalMemory) -> None:
@@ -185,6 +176,7 @@ class ScaleDown:
         self._remover.restore(memory)
         self._places.restore(memory.nominated)
         self._consolidator.restore(memory.consolidation)
+        self._surges.under_way = dict(memory.surges)
 
     async def __aenter__(self) -> Self:
         return self
@@ -229,6 +221,8 @@ class ScaleDown:
         machines = situation.provided.machines.values()
         leaving = {one.name for some in machines for one in some if one.deleting}
         await self._places.expire()
+        self._surges.enabled = config.consolidation.surge_single_replicas
+        await self._surges.attend(self._remover.removals)
         if config.scale_down_enabled:
             self._watch()
             await self._remover.attend(config, ours=ours, leaving=leaving)
@@ -427,20 +421,9 @@ class ScaleDown:
 
     def _tell_start(self, unit: Sequence[NodeDecision]) -> None:
         for one in unit:
-            if one.action is Action.DELETE:
-                message = f"Scale-down: removing empty node {one.node!r}"
-                self._actuator.tell(
-                    self._about(), EventReason.SCALE_DOWN_EMPTY, message.replace("'", '"')
-                )
-                continue
-            used = one.utilisation
-            told = f"{{{used.resource} {used.value:.3f}}}" if used is not None else "unknown"
-            pods = ",".join(move.pod for move in one.moves)
-            message = (
-                f"Scale-down: removing node {one.node}, utilization: {told}, "
-                f"pods to reschedule: {pods}"
-            )
-            self._actuator.tell(self._about(), EventReason.SCALE_DOWN, message)
+            empty = one.action is Action.DELETE
+            reason = EventReason.SCALE_DOWN_EMPTY if empty else EventReason.SCALE_DOWN
+            self._actuator.tell(self._about(), reason, removal_units.beginning(one))
 
     def _note(self, plan: ScaleDownPlan, state: ScaleDownState, *, now: float) -> None:
         """Remember what was decided, and why what could have gone stays meanwhile."""

@@ -77,6 +77,7 @@ class Workloads:
             (one.metadata.namespace, one.metadata.name): (
                 one.spec.selector,
                 one.status.disruptions_allowed,
+                one.status.current_healthy >= one.status.desired_healthy,
             )
             for one in self.cache(PodDisruptionBudget)
         }
