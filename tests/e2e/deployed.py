@@ -82,6 +82,13 @@ def allowing_scale_down(cluster: ControlPlane) -> Iterator[None]:
 
 
 @contextmanager
+def allowing_second_replicas(cluster: ControlPlane) -> Iterator[None]:
+    """With the component that those add who turn `surgeSingleReplicas` on."""
+    with _component(cluster, "surge"):
+        yield
+
+
+@contextmanager
 def allowing_headroom(cluster: ControlPlane) -> Iterator[None]:
     """With the component that those add who turn `capacityBuffers` on."""
     with _component(cluster, "headroom"):
