@@ -1,8 +1,6 @@
 """`tools/chromium`, with a PATH, a cache and an apt-get of the tests' own."""
 
 import os
-import subprocess
-import sys
 import time
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -11,36 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.bare_machine import Machine
+
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "chromium"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root installs a browser")
 
 
-class Machine:
-    """A machine with nothing on it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "bin"
-        self.cache = folder / "cache"
-        self.path.mkdir()
-
-    def has(self, program: Path, script: str = "exit 0") -> Path:
-        program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        return program
-
-    def ask(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, TOOL, *arguments],
-            env={"PATH": str(self.path), "TONNAGE_CACHE": str(self.cache), **environment},
-            capture_output=True,
-            text=True,
-        )
-
-
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+    return Machine(tmp_path, TOOL)
 
 
 @pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])

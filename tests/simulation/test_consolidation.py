@@ -5,8 +5,8 @@ from unittest import mock
 
 import msgspec
 
+from tests.simulation.departures import Departures
 from tests.simulation.scenarios import example, played
-from tonnage.embedded.apiserver.store import Collection, Occurrence
 from tonnage.scheduler import loop
 from tonnage.simulation import runner
 from tonnage.simulation.ensemble import Ensemble
@@ -23,22 +23,12 @@ def hours() -> tuple[Ensemble, list[float]]:
         duration=4 * HOUR,
         options={**simulation.spec.options, "scanInterval": 60},
     )
-    leaving: list[float] = []
-
-    def listen(ensemble: Ensemble) -> None:
-        def note(collection: Collection, occurrence: Occurrence) -> None:
-            before, after = occurrence.before, occurrence.after
-            if collection.kind.plural != "pods" or before is None or after is None:
-                return
-            if after.deleting and not before.deleting:
-                leaving.append(ensemble.accounts.now)
-
-        ensemble.accounts.listeners.append(note)
+    leaving = Departures()
 
     with mock.patch.object(loop, "_LOOK_AGAIN", 60.0):
         return runner.played(
-            msgspec.structs.replace(simulation, spec=spec), prepare=listen
-        ), leaving
+            msgspec.structs.replace(simulation, spec=spec), prepare=leaving.follow
+        ), leaving.times
 
 
 def test_the_large_nodes_are_replaced_by_one_medium_node() -> None:

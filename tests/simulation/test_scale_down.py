@@ -5,8 +5,8 @@ from unittest import mock
 
 import msgspec
 
+from tests.simulation.departures import Departures
 from tests.simulation.scenarios import example, played
-from tonnage.embedded.apiserver.store import Collection, Occurrence
 from tonnage.scheduler import loop
 from tonnage.simulation import runner
 from tonnage.simulation.ensemble import Ensemble
@@ -33,21 +33,11 @@ def a_day() -> tuple[Ensemble, list[float]]:
         ),
         objects=(*simulation.objects, _web()),
     )
-    leaving: list[float] = []
-
-    def listen(ensemble: Ensemble) -> None:
-        def note(collection: Collection, occurrence: Occurrence) -> None:
-            before, after = occurrence.before, occurrence.after
-            if collection.kind.plural != "pods" or before is None or after is None:
-                return
-            if after.deleting and not before.deleting:
-                leaving.append(ensemble.accounts.now)
-
-        ensemble.accounts.listeners.append(note)
+    leaving = Departures()
 
     # Events wake the scheduler. That it also looks at its caches every second is half of the cost.
     with mock.patch.object(loop, "_LOOK_AGAIN", 60.0):
-        return runner.played(simulation, prepare=listen), leaving
+        return runner.played(simulation, prepare=leaving.follow), leaving.times
 
 
 def _web() -> dict[str, object]:
