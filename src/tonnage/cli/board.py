@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 )
 @cluster_source.kubeconfig_option
 @cluster_source.context_option
-@click.option(
-    "--node-groups",
-    metavar="FILE",
-    multiple=True,
-    help="NodeGroups that could be grown, if they are not among the manifests; repeatable.",
+@cluster_source.node_groups_option(
+    "NodeGroups that could be grown, if they are not among the manifests"
 )
 @click.option(
     "--discover",

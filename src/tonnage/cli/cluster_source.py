@@ -6,7 +6,7 @@ A cluster is manifests (`-f`) or, without any, the one a kubeconfig leads to.
 import functools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tonnage.api import Cluster
     from tonnage.files import Loaded
     from tonnage.rules.opt_in import Enforcement
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def gates_of(
@@ -51,15 +53,33 @@ def _told_gates(
     return gates
 
 
-filename_option = click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    metavar="FILE",
-    multiple=True,
-    shell_complete=completion.files,
-    help="Manifests in YAML or JSON, a directory of them, or - for standard input; repeatable. "
-    "Without any, a live cluster is read.",
+def files_option(told: str) -> Callable[[Command], Command]:
+    """`-f`, with what it may name."""
+    return click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        metavar="FILE",
+        multiple=True,
+        shell_complete=completion.files,
+        help=told,
+    )
+
+
+def node_groups_option(told: str) -> Callable[[Command], Command]:
+    """`--node-groups`, with what they are for."""
+    return click.option(
+        "--node-groups",
+        metavar="FILE",
+        multiple=True,
+        shell_complete=completion.files,
+        help=f"{told}; repeatable.",
+    )
+
+
+filename_option = files_option(
+    "Manifests in YAML or JSON, a directory of them, or - for standard input; repeatable. "
+    "Without any, a live cluster is read."
 )
 _TIMEOUT = "tonnage.cli.request_timeout"
 

@@ -32,14 +32,8 @@ Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
     show_default=True,
     help="The --debug-address of the Tonnage that runs in dry-run.",
 )
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    metavar="FILE",
-    multiple=True,
-    help="Events and the status ConfigMap as manifests; repeatable. Without any, a live cluster is "
-    "read.",
+@cluster_source.files_option(
+    "Events and the status ConfigMap as manifests; repeatable. Without any, a live cluster is read."
 )
 @cluster_source.kubeconfig_option
 @cluster_source.context_option

@@ -21,11 +21,8 @@ NOTHING_TO_LOOK_AT = "Nothing to look at: no node, no pod, no volume and no CSI 
 @cluster_source.filename_option
 @cluster_source.kubeconfig_option
 @cluster_source.context_option
-@click.option(
-    "--node-groups",
-    metavar="FILE",
-    multiple=True,
-    help="NodeGroup manifests, or a KubeSchedulerConfiguration, beside the cluster; repeatable.",
+@cluster_source.node_groups_option(
+    "NodeGroup manifests, or a KubeSchedulerConfiguration, beside the cluster"
 )
 @cluster_source.version_option
 @cluster_source.gates_option

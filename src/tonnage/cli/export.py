@@ -22,12 +22,7 @@ TELLING_OPTIONS = ("priorities", "grpcExpanderUrl", "grpcExpanderCert")
 @cluster_source.filename_option
 @cluster_source.kubeconfig_option
 @cluster_source.context_option
-@click.option(
-    "--node-groups",
-    metavar="FILE",
-    multiple=True,
-    help="NodeGroups to write with it, so that plans can be replayed; repeatable.",
-)
+@cluster_source.node_groups_option("NodeGroups to write with it, so that plans can be replayed")
 @click.option(
     "--anonymise",
     is_flag=True,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 import msgspec
 
-from tonnage.cli import console, limits_learned
+from tonnage.cli import cluster_source, console, limits_learned
 from tonnage.errors import InputError
 from tonnage.groups import catalogue
 from tonnage.objects import limit_keys, resources
@@ -124,13 +124,8 @@ def show(
 
 @limits.command(short_help="Print the keys under which nodes publish limits.")
 @click.argument("drivers", metavar="DRIVER...", nargs=-1, required=True)
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    metavar="FILE",
-    multiple=True,
-    help="Manifests with CSIDriver objects, which may name a key of their own; repeatable.",
+@cluster_source.files_option(
+    "Manifests with CSIDriver objects, which may name a key of their own; repeatable."
 )
 @console.plain_output_option
 def key(drivers: tuple[str, ...], filenames: tuple[str, ...], form: console.PlainFormat) -> None:
@@ -151,7 +146,6 @@ def key(drivers: tuple[str, ...], filenames: tuple[str, ...], form: console.Plai
 
 
 def _csi_drivers(filenames: tuple[str, ...]) -> "dict[str, CSIDriver]":
-    from tonnage.cli import cluster_source
     from tonnage.objects.storage import CSIDriver
 
     loaded = cluster_source.read(filenames, lenient=False)

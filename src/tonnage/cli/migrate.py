@@ -23,14 +23,9 @@ _ORDER: "tuple[Outcome, ...]" = ("not supported", "setting", "argument", "not ne
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    metavar="FILE",
-    multiple=True,
-    help="Manifests of the old autoscaler: its Deployment and the ConfigMap of its priorities, or "
-    "NodePools and Nodes; - is standard input; repeatable. Without any, a live cluster is read.",
+@cluster_source.files_option(
+    "Manifests of the old autoscaler: its Deployment and the ConfigMap of its priorities, or "
+    "NodePools and Nodes; - is standard input; repeatable. Without any, a live cluster is read."
 )
 @cluster_source.kubeconfig_option
 @cluster_source.context_option

@@ -85,12 +85,7 @@ RARE = {
 @cluster_source.filename_option
 @cluster_source.kubeconfig_option
 @cluster_source.context_option
-@click.option(
-    "--node-groups",
-    metavar="FILE",
-    multiple=True,
-    help="NodeGroups that may grow, if they are not among the manifests; repeatable.",
-)
+@cluster_source.node_groups_option("NodeGroups that may grow, if they are not among the manifests")
 @click.option(
     "--discover",
     is_flag=True,

@@ -7,7 +7,7 @@ import click
 
 from tonnage.cli import board_certificates, run_providers, services, upstream_flags
 from tonnage.cli.capacity_templates import BesideTheLoop, compatibility_option, label_option
-from tonnage.cli.cluster_source import gates_of
+from tonnage.cli.cluster_source import gates_of, node_groups_option
 from tonnage.cli.run_providers import ProviderOptions
 from tonnage.cli.upstream_flags import UpstreamFlags
 from tonnage.errors import InputError
@@ -51,12 +51,7 @@ def _sizes(
     "without machines, for trying; declarative only counts, for dry runs; none has no node groups. "
     " [default: none]",
 )
-@click.option(
-    "--node-groups",
-    metavar="FILE",
-    multiple=True,
-    help="NodeGroup manifests, for kwok and declarative; repeatable.",
-)
+@node_groups_option("NodeGroup manifests, for kwok and declarative")
 @click.option(
     "--node-groups-configmap",
     metavar="NAME",

@@ -27,12 +27,7 @@ NOT_READ = "CSINodes could not be read, so drivers and attach limits of nodes ar
     help="Add up by node group, instance type or driver, with the CPU and memory that lie idle on "
     "nodes without a slot left.",
 )
-@click.option(
-    "--node-groups",
-    metavar="FILE",
-    multiple=True,
-    help="NodeGroups for --by group, if they are not among the manifests; repeatable.",
-)
+@cluster_source.node_groups_option("NodeGroups for --by group, if they are not among the manifests")
 @click.option(
     "--driver", "drivers", metavar="NAME", multiple=True, help="Only this CSI driver; repeatable."
 )
