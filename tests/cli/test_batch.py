@@ -2,11 +2,6 @@
 
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.conftest import manifest
-from tonnage.cli import parallel
 from tonnage.cli.app import program
-from tonnage.errors import TonnageError
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.objects.storage import OPT_IN_ANNOTATION
@@ -253,64 +246,6 @@ def test_help_of_the_group_names_the_command() -> None:
     result = CliRunner().invoke(program, ["batch", "--help"])
     lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
     assert ["verdicts", "Say what becomes of every pending pod on every node."] in lines
-
-
-def double(number: int) -> int:
-    return 2 * number
-
-
-def fail_at_seven(number: int) -> int:
-    if number == 7:
-        raise ValueError("seven")
-    return number
-
-
-def die(number: int) -> int:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def test_the_pool_takes_pieces_only_as_fast_as_answers_are_taken() -> None:
-    taken = 0
-
-    def counting() -> Iterator[int]:
-        nonlocal taken
-        for number in range(1000):
-            taken += 1
-            yield number
-
-    answered = parallel.ordered(double, counting(), jobs=2)
-    assert [next(answered) for _ in range(3)] == [0, 2, 4]
-    answered.close()
-    assert taken < 20
-
-
-def test_what_work_raises_is_raised_in_its_turn() -> None:
-    given: list[int] = []
-    with pytest.raises(ValueError, match="seven"):
-        given.extend(parallel.ordered(fail_at_seven, iter(range(20)), jobs=3))
-    assert given == list(range(7))
-
-
-def test_a_worker_that_is_killed_is_an_error_and_no_wait() -> None:
-    with pytest.raises(TonnageError, match="ended with SIGKILL"):
-        list(parallel.ordered(die, iter(range(4)), jobs=2))
-
-
-def test_workers_end_when_their_parent_is_killed() -> None:
-    code = """
-import os, signal
-from tonnage.cli import parallel
-parent = os.getpid()
-def kill_parent(number):
-    # By its own id: who is orphaned already would hit somebody else.
-    os.kill(parent, signal.SIGKILL)
-    return number
-list(parallel.ordered(kill_parent, iter(range(1)), jobs=2))
-"""
-    # Its output ends only when nobody is left to write any.
-    ended = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=10)
-    assert ended.returncode == -signal.SIGKILL
 
 
 def test_verdicts_are_those_of_kube_scheduler_whoever_else_enforces_the_opt_in(

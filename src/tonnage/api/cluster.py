@@ -1,7 +1,6 @@
 """A cluster that can be asked questions: the facade over files, rules and decisions."""
 
 import copy
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -276,19 +275,9 @@ class Cluster:
     ) -> "Decision":
         """The plan with the templates, readiness and inputs it came from."""
         # The planner is not loaded to explain a pod or to count slots.
-        from tonnage.autoscaler import grpc_choice
-        from tonnage.scaleup import decision
-        from tonnage.scaleup.costly_pods import OwnTime
+        from tonnage.api.decided import decided
 
-        inputs = self.inputs(options, now=now, memory=memory)
-        end = time.monotonic() + (inputs.options.time_budget or math.inf)
-        with grpc_choice.expanders(inputs.options) as asked:
-            return decision.decide(
-                inputs,
-                out_of_time=lambda: time.monotonic() >= end,
-                own_time=OwnTime(time.monotonic, inputs.options.set_apart_time_budget or math.inf),
-                outside=asked,
-            )
+        return decided(self.inputs(options, now=now, memory=memory))
 
     def scale_down(
         self,

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from tonnage.cli import batches, documents, plan_settings
+from tonnage.api import plan_documents
+from tonnage.cli import batches, engines, plan_settings
 from tonnage.files import Loaded
 
 
@@ -14,8 +15,10 @@ from tonnage.files import Loaded
 @click.argument("path", metavar="FILE")
 @plan_settings.takes_settings
 @batches.lenient_option
-@batches.jobs_option
-def plan(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> None:
+@engines.options
+def plan(
+    path: str, settings: dict[str, object], lenient: bool, chosen: engines.EngineChoice
+) -> None:
     """Say which node groups to grow for the pending pods, for each scenario.
 
     FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
@@ -29,15 +32,17 @@ def plan(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> No
       tonnage batch plan scenarios.jsonl --expander least-nodes --time-budget 5
       zcat scenarios.jsonl.gz | head -20 | tonnage batch plan - --lenient
     """
-    batches.run(path, functools.partial(plan_of, settings=settings), jobs=jobs, lenient=lenient)
+    batches.run(path, functools.partial(plan_of, settings=settings), chosen=chosen, lenient=lenient)
 
 
 @click.command("scale-down")
 @click.argument("path", metavar="FILE")
 @plan_settings.takes_settings
 @batches.lenient_option
-@batches.jobs_option
-def scale_down(path: str, settings: dict[str, object], lenient: bool, jobs: int) -> None:
+@engines.options
+def scale_down(
+    path: str, settings: dict[str, object], lenient: bool, chosen: engines.EngineChoice
+) -> None:
     """Say which nodes can go, where their pods land, and why the others stay.
 
     FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
@@ -51,12 +56,12 @@ def scale_down(path: str, settings: dict[str, object], lenient: bool, jobs: int)
       tonnage batch scale-down scenarios.jsonl --option scaleDownUtilizationThreshold=0.7
     """
     answer = functools.partial(scale_down_of, settings=settings)
-    batches.run(path, answer, jobs=jobs, lenient=lenient)
+    batches.run(path, answer, chosen=chosen, lenient=lenient)
 
 
 def plan_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
     """The plan of one scenario."""
-    return {"plan": documents.plan(plan_settings.cluster_of(loaded, settings).decide())}
+    return {"plan": plan_documents.plan(plan_settings.cluster_of(loaded, settings).decide())}
 
 
 def scale_down_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:

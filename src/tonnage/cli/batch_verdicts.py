@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from tonnage.cli import batches, documents
+from tonnage.cli import batches, documents, engines
 from tonnage.files import Loaded, ScenarioOptions
 from tonnage.rules import features, pipeline
 from tonnage.snapshot.snapshot import Snapshot
@@ -13,8 +13,8 @@ from tonnage.snapshot.snapshot import Snapshot
 @click.command()
 @click.argument("path", metavar="FILE")
 @batches.lenient_option
-@batches.jobs_option
-def verdicts(path: str, lenient: bool, jobs: int) -> None:
+@engines.options
+def verdicts(path: str, lenient: bool, chosen: engines.EngineChoice) -> None:
     """Say what becomes of every pending pod on every node, for each scenario.
 
     FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
@@ -28,7 +28,7 @@ def verdicts(path: str, lenient: bool, jobs: int) -> None:
       zcat scenarios.jsonl.gz | head -20 | tonnage batch verdicts -
       tonnage batch verdicts scenarios.jsonl --lenient --jobs 1
     """
-    batches.run(path, verdicts_of, jobs=jobs, lenient=lenient)
+    batches.run(path, verdicts_of, chosen=chosen, lenient=lenient)
 
 
 def verdicts_of(loaded: Loaded) -> dict[str, Any]:

@@ -5,7 +5,6 @@ over processes, what a bad line means, progress.
 """
 
 import functools
-import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -16,9 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 import msgspec
 
-from tonnage import files
-from tonnage.cli import console, parallel
-from tonnage.errors import InputError
+from tonnage import engine, files
+from tonnage.cli import console
+from tonnage.cli.engines import EngineChoice
+from tonnage.engine import FunctionTask, WorkerLostError
+from tonnage.errors import InputError, TonnageError
 from tonnage.objects import codec, printable
 
 Answer: TypeAlias = Callable[[files.Loaded], dict[str, Any]]
@@ -29,15 +30,6 @@ _LINES_PER_PIECE = 16
 _BYTES_PER_PIECE = 1 << 19
 _PROGRESS_EVERY = 0.2  # seconds
 
-jobs_option = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=lambda: len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
-    show_default="all cores",
-    help="Processes to use; with 1, each line is answered as soon as it is read.",
-)
 lenient_option = click.option(
     "--lenient",
     is_flag=True,
@@ -45,7 +37,7 @@ lenient_option = click.option(
 )
 
 
-def run(path: str, answer: Answer, *, jobs: int, lenient: bool) -> None:
+def run(path: str, answer: Answer, *, chosen: EngineChoice, lenient: bool) -> None:
     """Answer every scenario of a batch on standard output.
 
     The first line that cannot be used is an `InputError`, when everything before it is
@@ -57,10 +49,10 @@ def run(path: str, answer: Answer, *, jobs: int, lenient: bool) -> None:
     progress = _Progress()
     work = functools.partial(_answer_piece, answer=answer, name=name, lenient=lenient)
     failed = 0
-    with closing(_answered(work, lines, jobs=jobs)) as answered:
+    with closing(_answered(work, lines, chosen)) as answered:
         for piece in answered:
             out.write(piece.text)
-            if jobs == 1:
+            if chosen.is_here:
                 out.flush()
             progress.advance(piece.answers)
             failed += piece.failed
@@ -86,9 +78,9 @@ _Lines: TypeAlias = list[tuple[int, bytes]]
 
 
 def _answered(
-    work: Callable[[_Lines], _Piece], lines: Iterator[tuple[int, bytes]], *, jobs: int
+    work: Callable[[_Lines], _Piece], lines: Iterator[tuple[int, bytes]], chosen: EngineChoice
 ) -> Generator[_Piece, None, None]:
-    if jobs == 1:
+    if chosen.is_here:
         with codec.collector_lazy():
             for line in lines:
                 yield work([line])
@@ -98,11 +90,16 @@ def _answered(
     if first is None:
         return
     everything = chain((first,), pieces)
-    if _is_full(first):
-        yield from parallel.ordered(functools.partial(_in_worker, work), everything, jobs=jobs)
-    else:
+    if chosen.is_local and not _is_full(first):
         # That was all: too little to be worth the processes.
         yield from map(work, everything)
+        return
+    task = FunctionTask(functools.partial(_in_worker, work))
+    with chosen.opened() as workers:
+        try:
+            yield from engine.ordered(workers, task, everything)
+        except WorkerLostError as error:
+            raise TonnageError(f"{error}; --jobs 1 needs the least") from error
 
 
 def _pieces(lines: Iterator[tuple[int, bytes]]) -> Iterator[_Lines]:

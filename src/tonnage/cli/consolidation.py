@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from tonnage.api import Cluster
-from tonnage.cli import console, consolidation_table, progress_line, scale_down
-from tonnage.cli.scale_down import WhatIfs
+from tonnage.cli import console, consolidation_table, progress_line
 from tonnage.consolidation.plan import ConsolidationPlan
 from tonnage.errors import InputError
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
+from tonnage.scaledown import suppositions
+from tonnage.scaledown.suppositions import WhatIfs
 
 
 def run(
@@ -20,10 +21,10 @@ def run(
     form: console.Format,
 ) -> ConsolidationPlan:
     """Decide and print."""
-    scale_down.check(objects, changes)
+    suppositions.check(objects, changes)
     if changes.wanted:
         raise InputError(
-            f"what-if {scale_down.REMOVE_NODE}: with --consolidate nodes go only if that is worth"
+            f"what-if {suppositions.REMOVE_NODE}: with --consolidate nodes go only if that is worth"
             " it; --scale-down has nodes go that are named"
         )
     with progress_line.shown("deciding"), collector_paused():

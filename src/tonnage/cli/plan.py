@@ -119,7 +119,8 @@ RARE = {
     "what_ifs",
     metavar="CHANGE",
     multiple=True,
-    help="Plan after a change: add-pods=FILE, limit=DRIVER:N, remove-node=NAME, opt-in=DRIVER; "
+    help="Plan after a change: add-pods=FILE, limit=DRIVER:N, remove-node=NAME, opt-in=DRIVER, "
+    "replicas=NAMESPACE/POD:N, max-size=GROUP:N, min-size=GROUP:N, price=GROUP:AMOUNT; "
     "with --scale-down also ignore-pdb=NAMESPACE/NAME; repeatable.",
 )
 @click.option(
@@ -177,13 +178,13 @@ def plan(
       kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns,ds -A -o json |
         tonnage plan -f - --node-groups groups.yaml
     """
-    from tonnage.cli import scale_down as downward
+    from tonnage.scaledown import suppositions
     from tonnage.scaleup import whatif
 
     if scale_down and consolidate:
         raise InputError("--scale-down and --consolidate: expected one of them")
     fewer = scale_down or consolidate
-    supposed = downward.supposed(what_ifs if fewer else ())
+    supposed = suppositions.supposed(what_ifs if fewer else ())
     changes = [
         whatif.parse(one, read=_reader(lenient=lenient))
         for one in (supposed.rest if fewer else what_ifs)
@@ -217,6 +218,7 @@ def plan(
     cluster_source.note_missing_classes(asked)
     if fewer:
         from tonnage.cli import consolidation
+        from tonnage.cli import scale_down as downward
 
         given = ctx.get_parameter_source("now") is not ParameterSource.DEFAULT
         objects = _changed(cluster, loaded.objects, changes) if changes else loaded.objects
@@ -308,9 +310,9 @@ def _kept(objects: "list[KubeObject]", changes: "Sequence[Change]") -> "list[Kub
 
 
 def _print_document(made: "Decision", form: console.Format) -> None:
-    from tonnage.cli import documents
+    from tonnage.api import plan_documents
 
-    console.print_record(documents.plan(made), form=form)
+    console.print_record(plan_documents.plan(made), form=form)
 
 
 def _print_table(made: "Decision", before: "Decision | None", *, wide: bool) -> None:

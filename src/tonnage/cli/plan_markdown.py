@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from tonnage.cli import console, documents, plan_table, podlists
+from tonnage.api import plan_documents
+from tonnage.cli import console, plan_table, podlists
 from tonnage.objects.phrases import listed
 from tonnage.scaleup.decision import Decision
 
@@ -14,7 +15,7 @@ def print_plan(made: Decision) -> None:
     """Print the plan as Markdown."""
     plan = made.plan
     console.echo(f"### {plan_table.summary(plan, made.inputs.nodes)}")
-    cost = documents.cost_of(made)
+    cost = plan_documents.cost_of(made)
     if plan.scale_ups:
         rows = [
             (

@@ -87,6 +87,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         **options: Any,
     ) -> None:
         from tonnage.cli import plan_files
+        from tonnage.groups import option_texts
 
         given: dict[str, object] = {
             "expander": expander or ("least-cost" if optimise_seconds is not None else None),
@@ -99,7 +100,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
             "timeBudget": time_budget,
             "randomSeed": seed,
         }
-        settings = _typed(others) if others else {}
+        settings = option_texts.typed(others) if others else {}
         settings |= {name: value for name, value in given.items() if value is not None}
         command(*arguments, settings=settings, **options)
 
@@ -133,32 +134,3 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
             raise click.BadParameter(f"{value!r}: expected KEY=VALUE", ctx=ctx, param=param)
         pairs[key] = text
     return pairs
-
-
-def _typed(texts: Mapping[str, str]) -> dict[str, object]:
-    """Values as a Scenario would have them: text where text is wanted, else as in JSON.
-
-    Lists may be written with commas.
-    """
-    import msgspec
-
-    from tonnage.groups.options import Options
-
-    types = {field.encode_name: field.type for field in msgspec.structs.fields(Options)}
-    values: dict[str, object] = {}
-    for name, text in texts.items():
-        try:
-            value = text if types.get(name) is str else msgspec.json.decode(text)
-        except msgspec.DecodeError:
-            value = text
-            if types.get(name) == tuple[str, ...]:
-                value = [part.strip() for part in text.split(",") if part.strip()]
-        whole, dot, part_of_it = name.partition(".")
-        if dot:
-            # A field of a field, such as consolidation.horizon=12h.
-            inner = values.setdefault(whole, {})
-            if isinstance(inner, dict):
-                inner[part_of_it] = value
-        else:
-            values[name] = value
-    return values

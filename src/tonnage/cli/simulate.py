@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import cluster_source, console
+from tonnage.cli import cluster_source, console, engines
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tonnage.report.timeline import Sample, Timeline
+    from tonnage.simulation.explorer import SeedOutcome
     from tonnage.simulation.scenario import Simulation
 
 EXIT_VIOLATED = 1
@@ -75,6 +78,7 @@ def _options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     type=click.IntRange(min=0),
     help="The seed to begin exploring with; alone, only this one is played.",
 )
+@engines.options
 def simulate(
     scenario: str | None,
     form: str,
@@ -86,6 +90,7 @@ def simulate(
     duration: str | None,
     explore: int | None,
     first_seed: int | None,
+    chosen: engines.EngineChoice,
 ) -> None:
     """Play a scenario in virtual time, and tell what came of it.
 
@@ -98,6 +103,7 @@ def simulate(
       tonnage simulate examples/simulations/scale-from-zero.yaml
       tonnage simulate scenario.yaml --compare csiAware=false --html report.html
       tonnage simulate --explore 200
+      tonnage simulate --explore 500 --engine dask://scheduler:8786
     """
     import logging
 
@@ -107,7 +113,7 @@ def simulate(
     if explore is not None or first_seed is not None:
         if scenario is not None:
             raise InputError("--explore makes its own scenarios: expected no file beside it")
-        _explore(explore or 1, first_seed or 0)
+        _explore(range(first_seed or 0, (first_seed or 0) + (explore or 1)), chosen)
         return
     if scenario is None:
         raise InputError("expected a file with a Simulation, or --explore")
@@ -187,23 +193,35 @@ def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> 
         console.print_lines(tables.text(runs))
 
 
-def _explore(count: int, first: int) -> None:
-    from tonnage.cli import progress_line
-    from tonnage.simulation import explorer
+def _explore(seeds: range, chosen: engines.EngineChoice) -> None:
+    from tonnage.cli.progress_bar import Progress
 
-    broken = done = 0
+    broken = 0
     excused: Counter[str] = Counter()
-    with progress_line.shown(lambda: f"{done} of {count} seeds played"):
-        for outcome in explorer.explore(range(first, first + count)):
-            done += 1
-            excused += outcome.excused
-            for violation in outcome.violations:
-                console.echo(f"seed {outcome.seed}: {violation}")
-            if outcome.violations:
-                broken += 1
-                console.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
-    console.echo(f"seeds played: {count}; with violations: {broken}")
+    progress = Progress(len(seeds), "seeds")
+    for outcome in _explored(seeds, chosen):
+        progress.advance(1, failed=bool(outcome.violations))
+        excused += outcome.excused
+        for violation in outcome.violations:
+            console.echo(f"seed {outcome.seed}: {violation}")
+        if outcome.violations:
+            broken += 1
+            console.echo(f"again: tonnage simulate --explore-seed {outcome.seed}")
+    progress.finish()
+    console.echo(f"seeds played: {len(seeds)}; with violations: {broken}")
     for reason, times in excused.most_common():
         console.echo(f"excused: {times:6} {reason}")
     if broken:
         raise click.exceptions.Exit(EXIT_VIOLATED)
+
+
+def _explored(seeds: range, chosen: engines.EngineChoice) -> "Iterator[SeedOutcome]":
+    from tonnage import engine
+    from tonnage.simulation import explorer
+
+    if chosen.is_here or (chosen.is_local and len(seeds) == 1):
+        yield from explorer.explore(seeds)
+        return
+    task = engine.FunctionTask(explorer.explored)
+    with chosen.opened() as workers:
+        yield from engine.ordered(workers, task, iter(seeds))

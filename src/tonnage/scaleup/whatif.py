@@ -31,9 +31,17 @@ from tonnage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from tonnage.scaleup import replicas
+from tonnage.scaleup import group_changes, pod_copies, replicas
+from tonnage.scaleup.group_changes import GroupChange, SetMaxSize, SetMinSize, SetPrice
 
-FORMS = ("add-pods=FILE", "limit=DRIVER:N", "remove-node=NAME", "opt-in=DRIVER")
+FORMS = (
+    "add-pods=FILE",
+    "limit=DRIVER:N",
+    "remove-node=NAME",
+    "opt-in=DRIVER",
+    "replicas=NAMESPACE/POD:N",
+    *group_changes.FORMS,
+)
 
 
 class AddPods(NamedTuple):
@@ -62,7 +70,14 @@ class OptIn(NamedTuple):
     driver: str
 
 
-Change: TypeAlias = AddPods | SetLimit | RemoveNode | OptIn
+class SetReplicas(NamedTuple):
+    """The workload of a pod, named `namespace/name`, has so many pods like it."""
+
+    pod: str
+    replicas: int
+
+
+Change: TypeAlias = AddPods | SetLimit | RemoveNode | OptIn | SetReplicas | GroupChange
 
 
 class Changed(NamedTuple):
@@ -89,6 +104,17 @@ def parse(text: str, *, read: Callable[[str], Iterable[KubeObject]]) -> Change:
             f"what-if {text}: expected limit=DRIVER:N with a whole number N, "
             "such as limit=ebs.csi.aws.com:25"
         )
+    if name == "replicas" and value:
+        pod, _, count = value.rpartition(":")
+        if "/" in pod and count.isascii() and count.isdigit():
+            return SetReplicas(pod, int(count))
+        raise InputError(
+            f"what-if {text}: expected replicas=NAMESPACE/POD:N with one of the workload's pods, "
+            "such as replicas=shop/orders-0:12"
+        )
+    about_group = group_changes.parse(text)
+    if about_group is not None:
+        return about_group
     raise InputError(f"what-if {text}: expected one of {', '.join(FORMS)}")
 
 
@@ -106,7 +132,19 @@ def apply(objects: Iterable[KubeObject], changes: Iterable[Change]) -> Changed:
                 changed = _remove_node(changed, change)
             case OptIn():
                 changed = _opt_in(changed, change)
+            case SetReplicas():
+                held = pod_copies.scaled(changed.objects, change.pod, change.replicas)
+                changed = changed._replace(objects=held)
+            case SetMaxSize() | SetMinSize() | SetPrice():
+                changed = _change_group(changed, change)
     return changed
+
+
+def _change_group(before: Changed, change: GroupChange) -> Changed:
+    declared = [one for one in before.objects if isinstance(one, NodeGroup)]
+    after = iter(group_changes.apply(declared, change))
+    objects = [next(after) if isinstance(one, NodeGroup) else one for one in before.objects]
+    return before._replace(objects=objects)
 
 
 def _add_pods(before: Changed, change: AddPods) -> Changed:

@@ -1,0 +1,118 @@
+"""Work on a real Dask cluster of several processes, under TLS."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.dask_setup import TlsCluster, tls_cluster
+from tonnage import engine
+from tonnage.engine import Certificates, Engine, FunctionTask, WorkerLostError
+from tonnage.errors import InputError, TonnageError
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster]:
+    with tls_cluster(tmp_path_factory.mktemp("dask"), workers=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def workers(cluster: TlsCluster) -> Iterator[Engine]:
+    with engine.engine_of(cluster.address, jobs=1, certificates=cluster.certificates) as connected:
+        yield connected
+
+
+class Doubling:
+    """Work that kills its process: once at the number three, and at the poison at every try."""
+
+    def __init__(self, folder: Path, *, poison: int) -> None:
+        self._killed = folder / "killed"
+        self._poison = poison
+
+    def __call__(self, number: int) -> tuple[int, int]:
+        if number == 3 and not self._killed.exists():
+            self._killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number == self._poison:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 2 * number, os.getpid()
+
+
+class Counted:
+    """A task that says how often it was prepared in its process."""
+
+    key = "test-dask"
+    times = 0
+
+    def prepare(self) -> int:
+        Counted.times += 1
+        return Counted.times
+
+    def answer(self, prepared: int, question: int) -> tuple[int, int]:
+        return prepared, question
+
+
+def test_a_killed_worker_loses_nothing_and_a_piece_that_kills_every_worker_fails_alone(
+    workers: Engine, tmp_path: Path
+) -> None:
+    work = FunctionTask(Doubling(tmp_path, poison=5))
+    found = list(engine.outcomes(workers, work, iter(range(12))))
+    assert sorted(one.position for one in found) == list(range(12))
+    assert {one.position: one.answer[0] for one in found if one.answer} == {
+        number: 2 * number for number in range(12) if number != 5
+    }
+    (failed,) = (one for one in found if one.error is not None)
+    assert (failed.position, type(failed.error)) == (5, WorkerLostError)
+    assert os.getpid() not in {one.answer[1] for one in found if one.answer}
+
+
+def test_every_process_prepares_once(workers: Engine) -> None:
+    answers = list(engine.ordered(workers, Counted(), iter(range(10))))
+    assert answers == [(1, number) for number in range(10)]
+
+
+def test_who_has_no_certificate_of_the_authority_is_not_let_in(
+    cluster: TlsCluster, tmp_path: Path
+) -> None:
+    import trustme
+
+    stranger = trustme.CA().issue_cert("stranger")
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    stranger.cert_chain_pems[0].write_to_path(str(certificate))
+    stranger.private_key_pem.write_to_path(str(key))
+    given = Certificates(cluster.certificates.ca, str(certificate), str(key))
+    with (
+        pytest.raises(TonnageError, match="no Dask scheduler answers"),
+        engine.engine_of(cluster.address, jobs=1, certificates=given),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("ray://x:1", "expected one of local, dask://HOST:PORT, tls://HOST:PORT"),
+        ("dask://", "expected one of"),
+        ("tls://127.0.0.1:1", "TLS needs --tls-ca, --tls-certificate and --tls-key"),
+    ],
+)
+def test_an_address_that_is_none_is_one_error(address: str, told: str) -> None:
+    with pytest.raises(InputError, match=told), engine.engine_of(address, jobs=1):
+        pass
+
+
+def test_without_the_extra_the_error_names_it() -> None:
+    code = """
+import sys
+sys.modules["distributed"] = None
+from tonnage import engine
+with engine.engine_of("dask://127.0.0.1:1", jobs=1):
+    pass
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'tonnage[dask]'" in ended.stderr.splitlines()[-1]
