@@ -25,6 +25,7 @@ from benchmarks import (
     snapshot_changes,
     soak,
     startup,
+    sweep,
     trials,
 )
 from benchmarks.clusters import SEED
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
         snapshot_changes,
         trials,
         plans,
+        sweep,
         scale_down,
         consolidation,
         optimise,

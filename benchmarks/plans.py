@@ -132,19 +132,19 @@ def _cases(*, quick: bool) -> list[Case]:
             "stateful",
             f"{sized(1000):,} full nodes, {sized(5000):,} pods of 20 sets, 2 claims, 10 groups",
             0.2,
-            lambda: _stateful(sized(1000), 1, sets=20, pods=sized(5000), groups=10),
+            lambda: stateful(sized(1000), 1, sets=20, pods=sized(5000), groups=10),
         ),
         Case(
             "stateful, 10 times the pods of each set",
             f"{sized(1000):,} full nodes, {sized(50_000):,} pods of 20 sets, 2 claims, 10 groups",
             2.0,
-            lambda: _stateful(sized(1000), 1, sets=20, pods=sized(50_000), groups=10),
+            lambda: stateful(sized(1000), 1, sets=20, pods=sized(50_000), groups=10),
         ),
         Case(
             "stateful, 10 times the sets",
             f"{sized(1000):,} full nodes, {sized(5000):,} pods of 200 sets, 2 claims, 10 groups",
             2.0,
-            lambda: _stateful(sized(1000), 1, sets=200, pods=sized(5000), groups=10),
+            lambda: stateful(sized(1000), 1, sets=200, pods=sized(5000), groups=10),
         ),
         Case(
             "two shapes",
@@ -163,7 +163,7 @@ def _cases(*, quick: bool) -> list[Case]:
             f"{sized(5000):,} nodes, {sized(5000) * 30:,} running, {sized(50_000):,} stateful"
             " pods of 200 sets, 50 groups",
             2.0,
-            lambda: _stateful(sized(5000), 30, sets=sized(200), pods=sized(50_000), groups=50),
+            lambda: stateful(sized(5000), 30, sets=sized(200), pods=sized(50_000), groups=50),
         ),
     ]
 
@@ -197,7 +197,7 @@ def _full_nodes(count: int, pods: int) -> Iterator[KubeObject]:
             )
 
 
-def _stateful(nodes: int, running: int, *, sets: int, pods: int, groups: int) -> list[KubeObject]:
+def stateful(nodes: int, running: int, *, sets: int, pods: int, groups: int) -> list[KubeObject]:
     objects = [*_full_nodes(nodes, running), builders.storage_class("ebs", DRIVER)]
     for number in range(pods):
         owner, ordinal = number % sets, number // sets

@@ -42,6 +42,7 @@ PRINTING: dict[str, list[str]] = {
         "csiAware=false",
     ],
     "Migration": ["migrate", "-f", MIGRATED],
+    "SweepSummary": ["sweep", "-f", EXAMPLE, "--vary=max-size=orders-1:1,2", "-j1"],
 }
 
 

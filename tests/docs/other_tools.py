@@ -13,8 +13,13 @@ PROGRAMS = {
 
 _CERTIFICATES = "needs cert-manager; the lines after it do without"
 _KUBELET = "reaches a kubelet; tests/cli/test_why_leader.py plays one"
+_JOB = "runs the pods of a Job; tests/e2e/test_sweep_job.py plays their kubelet"
 
 LINES = {
+    "kubectl apply -f job.yaml": _JOB,
+    "kubectl wait --for=condition=Complete job/tonnage-sweep --timeout=1h": _JOB,
+    "kubectl logs -l app.kubernetes.io/instance=tonnage-sweep --tail=-1 --max-log-requests=20"
+    " > logs.jsonl": _JOB,
     "kubectl apply -k deploy/extender && kubectl apply -k deploy/extender/cert-manager": (
         _CERTIFICATES
     ),

@@ -52,6 +52,13 @@ LISTED = {
     ),
     "tonnage run --dry-run --config moving/config.yaml --provider aws"
     " --node-group-auto-discovery ...": "asks an account of the reader's: tests/providers/aws",
+    "tonnage sweep -f cluster/ --vary seed=0..9999 --engine tls://scheduler:8786 --tls-ca ca.pem"
+    " --tls-certificate cert.pem --tls-key key.pem": (
+        "needs a Dask cluster; tests/engine/test_dask_cluster.py has one"
+    ),
+    "tonnage sweep --gather logs.jsonl --results results.jsonl --html sweep.html": (
+        "reads the logs of a Job; tests/sweep/test_job.py plays one"
+    ),
     "tonnage compare-decisions": "asks two autoscalers that run",
     "tonnage compare-decisions --decisions decisions.jsonl": "asks an autoscaler that runs",
 }

@@ -48,9 +48,9 @@ def tls_cluster(folder: Path, *, workers: int) -> Iterator[TlsCluster]:
             for kind, path in (("cert", certificate), ("key", key))
         },
     )
-    # A piece that has cost two workers is given up, and a worker that ends is started again.
+    # A piece that has cost a worker is given up at once, and the worker is started again.
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=1,

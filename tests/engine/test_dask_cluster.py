@@ -1,7 +1,6 @@
 """Work on a real Dask cluster of several processes, under TLS."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.engine.dask_setup import TlsCluster, tls_cluster
+from tests.engine.dask_work import Counted, die_at_five
+from tests.sweep.sweeping import NOW, in_file, run
 from tonnage import engine
 from tonnage.engine import Certificates, Engine, FunctionTask, WorkerLostError
 from tonnage.errors import InputError, TonnageError
+
+EXAMPLE = str(Path(__file__).parent.parent.parent / "examples" / "two-databases")
 
 
 @pytest.fixture(scope="module")
@@ -27,41 +30,10 @@ def workers(cluster: TlsCluster) -> Iterator[Engine]:
         yield connected
 
 
-class Doubling:
-    """Work that kills its process: once at the number three, and at the poison at every try."""
-
-    def __init__(self, folder: Path, *, poison: int) -> None:
-        self._killed = folder / "killed"
-        self._poison = poison
-
-    def __call__(self, number: int) -> tuple[int, int]:
-        if number == 3 and not self._killed.exists():
-            self._killed.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        if number == self._poison:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return 2 * number, os.getpid()
-
-
-class Counted:
-    """A task that says how often it was prepared in its process."""
-
-    key = "test-dask"
-    times = 0
-
-    def prepare(self) -> int:
-        Counted.times += 1
-        return Counted.times
-
-    def answer(self, prepared: int, question: int) -> tuple[int, int]:
-        return prepared, question
-
-
 def test_a_killed_worker_loses_nothing_and_a_piece_that_kills_every_worker_fails_alone(
-    workers: Engine, tmp_path: Path
+    workers: Engine,
 ) -> None:
-    work = FunctionTask(Doubling(tmp_path, poison=5))
-    found = list(engine.outcomes(workers, work, iter(range(12))))
+    found = list(engine.outcomes(workers, FunctionTask(die_at_five), iter(range(12))))
     assert sorted(one.position for one in found) == list(range(12))
     assert {one.position: one.answer[0] for one in found if one.answer} == {
         number: 2 * number for number in range(12) if number != 5
@@ -74,6 +46,16 @@ def test_a_killed_worker_loses_nothing_and_a_piece_that_kills_every_worker_fails
 def test_every_process_prepares_once(workers: Engine) -> None:
     answers = list(engine.ordered(workers, Counted(), iter(range(10))))
     assert answers == [(1, number) for number in range(10)]
+
+
+def test_a_sweep_there_gives_the_same_bytes_as_here(cluster: TlsCluster, tmp_path: Path) -> None:
+    grid = ["--vary=limit=disk.csi.azure.com:4,8", "--vary=max-size=orders-1:0..9", NOW]
+    here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
+    for results, options in ((here, ["-j1"]), (there, cluster.options)):
+        ended = run("-f", EXAMPLE, *grid, f"--results={results}", *options)
+        assert ended.exit_code == 0, ended.output
+    assert len(in_file(there)) == 20
+    assert there.read_bytes() == here.read_bytes()
 
 
 def test_who_has_no_certificate_of_the_authority_is_not_let_in(

@@ -127,6 +127,10 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.completion:completion",
             "Print a script for completion in a shell.",
         ),
+        "sweep": LazyCommand(
+            "tonnage.cli.sweep:sweep",
+            "Ask one question of many variants of a cluster.",
+        ),
         "batch": LazyCommand(
             "tonnage.cli.batch:batch",
             "Answer many scenarios, one line of JSON each.",

@@ -22,6 +22,8 @@ from tonnage.report.timeline import Timeline, TimelineComparison
 from tonnage.scaledown.plan import ScaleDownPlan
 from tonnage.scaleup.plan import GroupReason, Plan, ScaleUp
 from tonnage.scaleup.plan_diff import PlanDiff
+from tonnage.sweep.definition import SweepFile
+from tonnage.sweep.summary import SweepSummary
 
 
 class Document(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -236,8 +238,13 @@ PRINTED: dict[str, tuple[str, type[Record]]] = {
     "TimelineComparison": ("simulate FILE --compare", TimelineComparison),
     "Migration": ("migrate", Migration),
     "DecisionComparison": ("compare-decisions", DecisionComparison),
+    "SweepSummary": ("sweep", SweepSummary),
 }
 """By kind: the command that prints it with `-o json`, and its type."""
 
-READ: dict[str, type[Record]] = {"NodeGroup": NodeGroup, "Scenario": Scenario}
+READ: dict[str, type[Record]] = {
+    "NodeGroup": NodeGroup,
+    "Scenario": Scenario,
+    "Sweep": SweepFile,
+}
 """Kinds of ours that are read."""

@@ -11,7 +11,7 @@ What commands print with `-o json` and `-o yaml`, field by field. `tonnage schem
 Every document has `apiVersion: tonnage.dev/v1alpha1` and its `kind`. Fields may be added, and are never renamed.
 This page is printed by `tonnage schema --markdown`.
 
-Kinds that are read: `tonnage schema NodeGroup`, `tonnage schema Scenario` and `tonnage schema AutoscalerConfig`.
+Kinds that are read: `tonnage schema NodeGroup`, `tonnage schema Scenario`, `tonnage schema Sweep` and `tonnage schema AutoscalerConfig`.
 """  # noqa: E501
 
 

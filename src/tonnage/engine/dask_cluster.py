@@ -2,7 +2,8 @@
 
 The task goes to each worker once, as a plugin, so that a worker that joins later or is started
 anew has it too. A piece that has cost several workers is given up by the scheduler
-(`distributed.scheduler.allowed-failures`).
+(`distributed.scheduler.allowed-failures`), and with it pieces that waited on the same workers:
+so each of them is tried alone before it counts as lost.
 """
 
 import functools
@@ -36,7 +37,7 @@ _COUNT_EVERY = 2.0
 class DaskEngine:
     """The workers that a Dask scheduler has at the moment, however many come and go."""
 
-    gives_up_itself = True
+    tries_alone = 1  # the scheduler has tries of its own
 
     def __init__(self, address: str, security: Security | None = None) -> None:
         self._address = address

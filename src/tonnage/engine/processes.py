@@ -27,7 +27,7 @@ A = TypeVar("A")
 class ProcessEngine:
     """So many processes, which live as long as a context of `opened`."""
 
-    gives_up_itself = False
+    tries_alone = 2
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

@@ -18,8 +18,6 @@ A = TypeVar("A")
 
 _PIECES_PER_WORKER = 2
 _WINDOW_PER_WORKER = 4
-TRIES_ALONE = 2
-"""A piece that loses its worker so often with no other beside it is what kills it."""
 
 
 def outcomes(
@@ -126,9 +124,7 @@ class _Run(Generic[Q, A]):
             yield self._alone(piece)
 
     def _alone(self, piece: _Piece[Q]) -> Outcome[A]:
-        if self._engine.gives_up_itself:
-            return Outcome(piece.position, None, _lost_for_good())
-        for _ in range(TRIES_ALONE):
+        for _ in range(self._engine.tries_alone):
             with self._engine.opened(self._task, workers=1) as submit:
                 try:
                     answer = submit.executor.submit(submit.call, piece.question).result()

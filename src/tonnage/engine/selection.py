@@ -1,5 +1,6 @@
 """An engine by its address: processes here, or a Dask cluster there."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -34,6 +35,9 @@ def engine_of(
         raise InputError(f"engine {address!r}: expected one of {', '.join(FORMS)}")
     if scheme == "tls" and not all(given):
         raise InputError(f"engine {address}: TLS needs --tls-ca, --tls-certificate and --tls-key")
+    for path in filter(None, given):
+        if not os.access(path, os.R_OK):
+            raise InputError(f"engine {address}: {path}: no such file, or it cannot be read")
     if scheme == "dask" and any(given):
         raise InputError(f"engine {address}: certificates go with tls://{place}")
     # Not loaded unless it is asked for: it takes half a second.

@@ -67,8 +67,8 @@ class Engine(Protocol):
     def workers(self) -> int: ...
 
     @property
-    def gives_up_itself(self) -> bool:
-        """Whether a piece that was lost has been tried again as often as is sensible."""
+    def tries_alone(self) -> int:
+        """How often a piece that lost its worker is tried again with nobody beside it."""
 
     def opened(
         self, task: Task[Q, A], *, workers: int | None = None

@@ -19,6 +19,9 @@ SIZE = 1000
 _SLICES = 60
 """Columns of a chart that tell their values on hover: wide enough to be hit with a pointer."""
 
+_NAMES = 8
+"""Names that fit under a chart."""
+
 Shape = Literal["line", "slope", "area", "limit"]
 """`slope` goes straight from sample to sample, for what adds up; `area` is filled down to what is
 stacked below it, `limit` is a dashed line."""
@@ -57,6 +60,8 @@ class Chart(NamedTuple):
     top: float | None = None
     """The highest value of the axis, so that charts side by side can be compared."""
     markers: Sequence[Marker] = ()
+    ticks: Sequence[str] = ()
+    """Names of the points 0, 1, 2, ... where these are not seconds but choices."""
 
 
 def highest(series: Sequence[ChartSeries]) -> float:
@@ -134,14 +139,26 @@ def _axes(chart: Chart, scale: _Scale) -> Iterator[str]:
         y = _percent(scale.y(value))
         yield f'<line class="grid" x1="0" y1="{y}" x2="100%" y2="{y}"/>'
         yield f'<text class="tick level" x="-8" y="{y}" dy="4">{scale.tick(value)}</text>'
-    every = _time_step(scale.end)
-    for turn in count():
-        at = turn * every
-        if at > scale.end * 1.0001:
-            break
+    for at, name in _named_ticks(chart) if chart.ticks else _time_ticks(scale.end):
         x = _percent(scale.x(at))
         yield f'<line class="grid" x1="{x}" y1="0" x2="{x}" y2="100%"/>'
-        yield f'<text class="tick when" x="{x}" y="100%" dy="19">{_time(at)}</text>'
+        yield f'<text class="tick when" x="{x}" y="100%" dy="19">{escape(name)}</text>'
+
+
+def _time_ticks(end: float) -> Iterator[tuple[float, str]]:
+    every = _time_step(end)
+    for turn in count():
+        at = turn * every
+        if at > end * 1.0001:
+            break
+        yield at, _time(at)
+
+
+def _named_ticks(chart: Chart) -> Iterator[tuple[float, str]]:
+    """As many names as can stand beside each other."""
+    every = ceil(len(chart.ticks) / _NAMES)
+    for turn in range(0, len(chart.ticks), every):
+        yield float(turn), chart.ticks[turn]
 
 
 def _shapes(chart: Chart, scale: _Scale) -> Iterator[str]:
@@ -163,6 +180,9 @@ def _shapes(chart: Chart, scale: _Scale) -> Iterator[str]:
 
 def _slices(chart: Chart, scale: _Scale) -> Iterator[str]:
     """Columns without colour that say what the chart shows there."""
+    if chart.ticks:
+        yield from _named_slices(chart, scale)
+        return
     width = scale.end / _SLICES
     for turn in range(_SLICES):
         since, until = turn * width, (turn + 1) * width
@@ -174,6 +194,18 @@ def _slices(chart: Chart, scale: _Scale) -> Iterator[str]:
                 words.append(f"{one.name}: {' to '.join(shown)}")
         place = f'x="{scale.x(since):g}" width="{SIZE / _SLICES:.1f}" height="{SIZE}"'
         yield f'<rect class="slice" {place}>'
+        yield f"<title>{escape(chr(10).join(words))}</title></rect>"
+
+
+def _named_slices(chart: Chart, scale: _Scale) -> Iterator[str]:
+    for turn, name in enumerate(chart.ticks):
+        words = [name]
+        for one in chart.series:
+            words += [
+                f"{one.name}: {scale.amount(value)}" for at, value in one.points if at == turn
+            ]
+        left, right = scale.x(turn - 0.5), scale.x(turn + 0.5)
+        yield f'<rect class="slice" x="{left:g}" width="{right - left:g}" height="{SIZE}">'
         yield f"<title>{escape(chr(10).join(words))}</title></rect>"
 
 

@@ -1,0 +1,284 @@
+"""What `tonnage sweep` does: run, render a Job, gather its results, and tell what came of it."""
+
+import importlib.metadata
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import yaml
+
+from tonnage.cli import console, progress_line, report_origin, sweep_input, sweep_table
+from tonnage.cli.engines import EngineChoice
+from tonnage.cli.progress_bar import Progress
+from tonnage.cli.sweep_input import SweepRequest
+from tonnage.engine import tasks
+from tonnage.errors import InputError
+from tonnage.files import sources
+from tonnage.objects.phrases import counted
+from tonnage.sweep import bundle as bundles
+from tonnage.sweep import job, page, parquet, results, summary, work
+from tonnage.sweep.answers import PreparedSweep
+from tonnage.sweep.bundle import SweepBundle
+from tonnage.sweep.definition import Ask
+from tonnage.sweep.results import KnownResults, Result, ResultFile, ResultHead
+
+EXIT_MISSING = 1
+EXIT_VIOLATED = 1
+EXIT_FAILED_VARIANTS = 3
+_PARTS = 8
+
+
+class SweepOptions(NamedTuple):
+    """The command line."""
+
+    sweep_file: str | None
+    filenames: tuple[str, ...]
+    batch: str | None
+    node_groups: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
+    lenient: bool
+    ask: Ask | None
+    vary: tuple[str, ...]
+    settings: dict[str, object]
+    now: float | None
+    results_file: Path | None
+    resume: bool
+    html_file: Path | None
+    parquet_file: str | None
+    whole_answers: bool
+    form: str
+    chosen: EngineChoice
+    render_job: bool
+    gathered: tuple[str, ...]
+    image: str | None
+    parts: int | None
+    parallelism: int | None
+    job_name: str
+    namespace: str
+    claim: str
+    write_bundle: Path | None
+    bundle: str | None
+    part: int | None
+
+
+def run(given: SweepOptions) -> int:
+    """Do what was asked for; the exit code."""
+    if given.parquet_file is not None:
+        parquet.available()
+    for option, path in (("--html", given.html_file), ("--results", given.results_file)):
+        if path is not None and not path.absolute().parent.is_dir():
+            # Said before the work, which may take hours.
+            raise InputError(f"{option} {path}: no such folder; expected one that exists")
+    if given.gathered:
+        return _gather(given)
+    if given.resume and given.results_file is None:
+        raise InputError("--resume goes with --results FILE, which has what was done before")
+    bundle = _bundle(given)
+    if given.write_bundle is not None:
+        return _write_bundle(given.write_bundle, bundle)
+    if given.render_job:
+        return _render_job(given, bundle)
+    return _run(given, bundle)
+
+
+def _bundle(given: SweepOptions) -> SweepBundle:
+    if given.bundle is not None:
+        if given.sweep_file or given.filenames or given.vary or given.batch:
+            raise InputError("--bundle has everything: expected no file and no --vary beside it")
+        name = "standard input" if given.bundle == sources.STDIN else given.bundle
+        path = None if given.bundle == sources.STDIN else Path(given.bundle)
+        return bundles.unpacked(_read(name, path), name=name)
+    request = SweepRequest(
+        sweep=given.sweep_file,
+        filenames=given.filenames,
+        node_groups=given.node_groups,
+        batch=given.batch,
+        kubeconfig=given.kubeconfig,
+        context=given.context,
+        ask=given.ask,
+        vary=given.vary,
+        settings=given.settings,
+        now=given.now,
+        lenient=given.lenient,
+        whole_answers=given.whole_answers,
+        resumed=given.results_file if given.resume else None,
+    )
+    with progress_line.shown("reading"):
+        return sweep_input.bundle_of(request)
+
+
+def _run(given: SweepOptions, bundle: SweepBundle) -> int:
+    version = importlib.metadata.version("tonnage")
+    digest = bundles.digest([version.encode(), *bundle.lines()])
+    task = work.SweepTask(bundle, digest=digest)
+    prepared = tasks.prepared(task)
+    everything = range(len(prepared.space))
+    part = _part(given)
+    positions: Sequence[int] = everything
+    if part is not None:
+        positions = job.part_of(len(everything), *part)
+    head = ResultHead(
+        sweep=bundle.definition.name,
+        ask=bundle.definition.ask,
+        digest=digest,
+        variants=len(everything),
+        version=version,
+        now=bundle.definition.now,
+        part=part,
+    )
+    found: dict[int, Result] = {}
+    with ExitStack() as stack:
+        file = None
+        if given.results_file is not None:
+            file = stack.enter_context(ResultFile(given.results_file, head, resume=given.resume))
+            found.update(file.known)
+        if given.form == "jsonl":
+            _print_lines([msgspec.json.encode(head) + b"\n"])
+            _print_lines(one.line() for one in found.values())
+        left = [one for one in positions if one not in found]
+        if found:
+            console.note(f"{len(found):,} of {len(positions):,} variants are done already")
+        progress = Progress(len(positions), "variants", done=len(found))
+        for piece in _answers(given, task, prepared, left):
+            if file is not None:
+                file.add(piece)
+            if given.form == "jsonl":
+                _print_lines(one.line() for one in piece)
+            found.update((one.position, one) for one in piece)
+            progress.advance(len(piece), failed=sum(bool(one.error) for one in piece))
+        progress.finish()
+        if file is not None:
+            file.in_order(results.in_order(found))
+    known = KnownResults(head, found, 0)
+    if part is not None:
+        # A part of a Job is done when all its variants have a line, be it an error.
+        return 0
+    return _told(given, known)
+
+
+def _answers(
+    given: SweepOptions, task: work.SweepTask, prepared: PreparedSweep, left: Sequence[int]
+) -> Iterator[list[Result]]:
+    if not left:
+        return
+    if given.chosen.is_here:
+        yield from work.run_here(prepared, left)
+        return
+    with given.chosen.opened() as workers:
+        yield from work.run(workers, task, prepared, left)
+
+
+def _part(given: SweepOptions) -> tuple[int, int] | None:
+    if given.bundle is None or given.parts is None:
+        return None
+    if given.part is None:
+        raise InputError("--parts with --bundle: expected --part K, or JOB_COMPLETION_INDEX set")
+    if given.part >= given.parts:
+        raise InputError(f"--part {given.part}: expected less than --parts {given.parts}")
+    return given.part, given.parts
+
+
+def _told(given: SweepOptions, known: KnownResults) -> int:
+    """Write and print what is to be told of results, and say how it ended."""
+    ordered = list(results.in_order(known.results))
+    made = summary.of(known.head, ordered)
+    if given.parquet_file is not None:
+        parquet.write(given.parquet_file, known.head, ordered)
+    if given.html_file is not None:
+        text = page.page(made, origin=report_origin.origin())
+        try:
+            given.html_file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"--html {given.html_file}: {error.strerror or error}") from None
+        console.echo(f"The summary is in {given.html_file}.", err=True)
+    if given.form == "json":
+        console.print_record(msgspec.to_builtins(made), form="json")
+    elif given.form == "table":
+        sweep_table.print_summary(made)
+    sys.stdout.flush()
+    if made.missing:
+        console.note(f"ends with code {EXIT_MISSING}: {_missing(known)}")
+        return EXIT_MISSING
+    if any(one.violations for one in ordered):
+        return EXIT_VIOLATED
+    if made.failed:
+        failed = counted(made.failed, "variant")
+        console.note(f"ends with code {EXIT_FAILED_VARIANTS}: {failed} failed")
+        return EXIT_FAILED_VARIANTS
+    return 0
+
+
+def _missing(known: KnownResults) -> str:
+    absent = results.missing(known)
+    shown = ", ".join(map(str, absent[:5]))
+    return (
+        f"{counted(len(absent), 'variant')} without a result, by number {shown}"
+        f"{' ...' if len(absent) > 5 else ''}; --results FILE of what was gathered, and the sweep"
+        " again with --resume, does the rest"
+    )
+
+
+def _gather(given: SweepOptions) -> int:
+    known = results.gathered(_sources(given.gathered))
+    if given.results_file is not None:
+        with ResultFile(given.results_file, known.head, resume=False) as file:
+            file.in_order(results.in_order(known.results))
+    if given.form == "jsonl":
+        _print_lines([msgspec.json.encode(known.head) + b"\n"])
+        _print_lines(one.line() for one in results.in_order(known.results))
+    return _told(given, known)
+
+
+def _sources(given: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    for one in given:
+        if one == sources.STDIN:
+            yield "standard input", _read("standard input", None)
+            continue
+        path = Path(one)
+        paths = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not paths:
+            raise InputError(f"{one}: no file *.jsonl in it")
+        for file in paths:
+            yield str(file), _read(str(file), file)
+
+
+def _read(name: str, path: Path | None) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path is None else path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{name}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _write_bundle(path: Path, bundle: SweepBundle) -> int:
+    packed = bundles.packed(bundle)
+    try:
+        path.write_bytes(packed)
+    except OSError as error:
+        raise InputError(f"--write-bundle {path}: {error.strerror or error}") from error
+    console.note(f"{len(bundle.definition.space()):,} variants, {len(packed):,} bytes in {path}")
+    return 0
+
+
+def _render_job(given: SweepOptions, bundle: SweepBundle) -> int:
+    parts = min(given.parts or _PARTS, max(len(bundle.definition.space()), 1))
+    settings = job.JobSettings(
+        name=given.job_name,
+        namespace=given.namespace,
+        image=given.image or f"tonnage:{importlib.metadata.version('tonnage')}",
+        parts=parts,
+        parallelism=given.parallelism or parts,
+        claim=given.claim,
+    )
+    made = job.manifests(settings, bundles.packed(bundle))
+    console.print_lines(yaml.safe_dump_all(made, sort_keys=False))
+    return 0
+
+
+def _print_lines(lines: Iterable[bytes]) -> None:
+    """Lines that are escaped already, each of them at once: a reader may be waiting."""
+    sys.stdout.buffer.writelines(lines)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,3 @@
+"""Clusters as files, as for other commands."""
+
+from tests.cli.conftest import written as written
