@@ -15,7 +15,13 @@ from tonnage.groups.options import Options
 from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.scenarios import NodeGroupSpec
+from tonnage.scaleup import expanders
 from tonnage.testing import builders as make
+
+
+def test_help_names_every_expander() -> None:
+    told = "".join(run("--help-all").stdout.split())
+    assert [name for name in expanders.NAMES if name not in told] == []
 
 
 def test_groups_may_come_from_a_file_of_their_own(written: Written) -> None:

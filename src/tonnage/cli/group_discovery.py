@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from tonnage.cli import console
+from tonnage.cli import console, run_providers
 from tonnage.errors import InputError
 from tonnage.objects.phrases import counted, listed
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 NODES = "nodes"
 KARPENTER = "karpenter"
-PROVIDERS = ("aws", "clusterapi", "externalgrpc")
 AWS_TAG = "asg:tag=k8s.io/cluster-autoscaler/enabled"
 """What managed node groups of EKS carry, and self-made ones for cluster-autoscaler."""
 
@@ -55,7 +54,7 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option(
         "--provider",
-        type=click.Choice([NODES, *PROVIDERS, KARPENTER]),
+        type=click.Choice([NODES, *run_providers.MAKES_MACHINES, KARPENTER]),
         help="Ask a provider for its node groups, or Karpenter for its NodePools; nodes means by "
         "labels.",
     )
@@ -238,7 +237,7 @@ async def _listed_pools(client: "Client") -> list[dict[str, Any]]:
 def _of_provider(
     nodes: "Sequence[Node]", wanted: GroupSource, *, kubeconfig: str | None, context: str | None
 ) -> Discovered:
-    from tonnage.cli import cluster_call, run_providers
+    from tonnage.cli import cluster_call
 
     discovery = wanted.discovery
     if wanted.source == "aws" and not discovery:

@@ -247,3 +247,6 @@ NAMES: dict[str, Callable[[ProviderOptions, bool], Maker]] = {
     AWS: _aws,
     CLUSTER_API: _cluster_api,
 }
+
+MAKES_MACHINES = tuple(sorted(NAMES.keys() - {NONE, KWOK, DECLARATIVE}))
+"""Providers whose groups are found, not written down."""
