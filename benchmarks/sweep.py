@@ -55,7 +55,7 @@ def run(context: Context) -> Iterator[Row]:
             plain=plain,
         )
     task, prepared = _prepared(loaded, _GRID)
-    count = 40 if context.quick else len(prepared.space)
+    count = 40 if context.quick else 400
     engines = [
         (f"{jobs} processes", _processes(jobs)) for jobs in ((2,) if context.quick else (1, 2))
     ]
