@@ -91,7 +91,7 @@ def test_a_node_stays_because(
     objects: list[KubeObject], options: dict[str, object], code: KeepCode
 ) -> None:
     made = nodes(plan(*objects, **options))["x"]
-    assert (made.code, made.reason) == (code.value, codes.NODE_REASONS[code])
+    assert (made.code, made.reason) == (code.value, codes.NODE_REASONS[code].upstream)
 
 
 def test_who_blocks_and_what_would_help_is_said() -> None:

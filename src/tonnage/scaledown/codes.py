@@ -4,6 +4,7 @@ Upstream's names are those of 1.37; it is about to spell them in snake case. Our
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class KeepCode(StrEnum):
@@ -43,29 +44,47 @@ class PodCode(StrEnum):
     BUDGET = "disruption-budget-used-up"
 
 
-NODE_REASONS: dict[KeepCode, str] = {
-    KeepCode.NO_GROUP: "NotAutoscaled",
-    KeepCode.GROUP_AT_MIN_SIZE: "NodeGroupMinSizeReached",
-    KeepCode.DISABLED_BY_ANNOTATION: "ScaleDownDisabledAnnotation",
-    KeepCode.UNREADY_DISABLED: "ScaleDownUnreadyDisabled",
-    KeepCode.BEING_REMOVED: "CurrentlyBeingDeleted",
-    KeepCode.IN_USE: "NotUnderutilized",
-    KeepCode.UNKNOWN_UTILISATION: "UnexpectedError",
-    KeepCode.BLOCKED_BY_POD: "BlockedByPod",
-    KeepCode.WAITS_FOR_COMPLETION: "BlockedByOnCompletionPod",
-    KeepCode.NO_PLACE: "NoPlaceToMovePods",
-    KeepCode.LAST_OF_ZONE: "NoPlaceToMovePods",
-    KeepCode.NOT_LONG_ENOUGH: "NotUnneededLongEnough",
-    KeepCode.NOT_UNREADY_LONG_ENOUGH: "NotUnreadyLongEnough",
-    KeepCode.COOLING_DOWN: "NotUnneededOtherReason",
-    KeepCode.MIN_SIZE: "NodeGroupMinSizeReached",
-    KeepCode.MIN_RESOURCES: "MinimalResourceLimitExceeded",
-    KeepCode.ALL_OR_NOTHING: "AtomicScaleDownFailed",
-    KeepCode.COMING_UP: "NotUnneededOtherReason",
-    KeepCode.KEPT_ROOM: "NotUnneededOtherReason",
-    KeepCode.NOT_THIS_TIME: "NotUnneededOtherReason",
+class Spellings(NamedTuple):
+    """Upstream's names of a reason: of 1.37, and as it is going to be."""
+
+    upstream: str
+    upstream_next: str
+
+
+NODE_REASONS: dict[KeepCode, Spellings] = {
+    KeepCode.NO_GROUP: Spellings("NotAutoscaled", "not_autoscaled"),
+    KeepCode.GROUP_AT_MIN_SIZE: Spellings(
+        "NodeGroupMinSizeReached", "node_pool_min_size_limit_reached"
+    ),
+    KeepCode.DISABLED_BY_ANNOTATION: Spellings(
+        "ScaleDownDisabledAnnotation", "node_has_scale_down_disabled_annotation"
+    ),
+    KeepCode.UNREADY_DISABLED: Spellings("ScaleDownUnreadyDisabled", "scale_down_unready_disabled"),
+    KeepCode.BEING_REMOVED: Spellings("CurrentlyBeingDeleted", "node_is_already_being_deleted"),
+    KeepCode.IN_USE: Spellings(
+        "NotUnderutilized", "node_utilization_is_above_scale_down_threshold"
+    ),
+    KeepCode.UNKNOWN_UTILISATION: Spellings("UnexpectedError", "internal_autoscaler_error"),
+    KeepCode.BLOCKED_BY_POD: Spellings("BlockedByPod", "node_has_unevictable_pods"),
+    KeepCode.WAITS_FOR_COMPLETION: Spellings(
+        "BlockedByOnCompletionPod", "node_has_on_completion_pods_running"
+    ),
+    KeepCode.NO_PLACE: Spellings("NoPlaceToMovePods", "no_suitable_node_to_reschedule_pods"),
+    KeepCode.LAST_OF_ZONE: Spellings("NoPlaceToMovePods", "no_suitable_node_to_reschedule_pods"),
+    KeepCode.NOT_LONG_ENOUGH: Spellings("NotUnneededLongEnough", "not_unneeded_long_enough"),
+    KeepCode.NOT_UNREADY_LONG_ENOUGH: Spellings("NotUnreadyLongEnough", "not_unready_long_enough"),
+    KeepCode.COOLING_DOWN: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
+    KeepCode.MIN_SIZE: Spellings("NodeGroupMinSizeReached", "node_pool_min_size_limit_reached"),
+    KeepCode.MIN_RESOURCES: Spellings(
+        "MinimalResourceLimitExceeded", "minimal_resource_limit_exceeded"
+    ),
+    KeepCode.ALL_OR_NOTHING: Spellings(
+        "AtomicScaleDownFailed", "atomic_node_group_scale_down_failed"
+    ),
+    KeepCode.COMING_UP: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
+    KeepCode.KEPT_ROOM: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
+    KeepCode.NOT_THIS_TIME: Spellings("NotUnneededOtherReason", "skipped_in_this_autoscaling_loop"),
 }
-"""Upstream's names of why a node stays, as of 1.37."""
 
 POD_REASONS: dict[PodCode, str] = {
     PodCode.CONTROLLER_NOT_FOUND: "ControllerNotFound",

@@ -408,7 +408,7 @@ class _DecisionRound:
             utilisation=known.utilisation,
             alone=None if known.not_candidate else self._alone(facts, goes=False),
             action=Action.KEEP,
-            reason=codes.NODE_REASONS[code],
+            reason=codes.NODE_REASONS[code].upstream,
             code=code.value,
             pod=blocker.pod if blocker is not None else unplaced,
             pod_reason=blocker.reason if blocker is not None else None,
@@ -430,14 +430,14 @@ class _DecisionRound:
         if facts.blocker is not None:
             return Alone(
                 removable=False,
-                reason=codes.NODE_REASONS[KeepCode.BLOCKED_BY_POD],
+                reason=codes.NODE_REASONS[KeepCode.BLOCKED_BY_POD].upstream,
                 pod=facts.blocker.pod,
                 pod_reason=facts.blocker.reason,
             )
         if not self._options.as_upstream and len(self._facts) > _JUDGED_ALONE and not goes:
             return None
         if not (goes and not self._options.as_upstream) and not self._has_place(facts):
-            return Alone(removable=False, reason=codes.NODE_REASONS[KeepCode.NO_PLACE])
+            return Alone(removable=False, reason=codes.NODE_REASONS[KeepCode.NO_PLACE].upstream)
         return Alone(
             removable=True,
             move=tuple(moving.record.key for moving in facts.move),

@@ -56,7 +56,8 @@ _KNOWN_WITHIN = 60.0
 """Seconds for caches to fill when there is to be only one round."""
 
 _TIMERS = frozenset(
-    NODE_REASONS[code] for code in (KeepCode.NOT_LONG_ENOUGH, KeepCode.NOT_UNREADY_LONG_ENOUGH)
+    NODE_REASONS[code].upstream
+    for code in (KeepCode.NOT_LONG_ENOUGH, KeepCode.NOT_UNREADY_LONG_ENOUGH)
 )
 """Reasons that are no delay: every node has to wait so long."""
 
