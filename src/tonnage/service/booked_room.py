@@ -14,22 +14,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tonnage.clock import Clock
+from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups import provisioning_requests
 from tonnage.groups.headroom import of_chunk
 from tonnage.groups.provisioning_requests import RequestedRoom
 from tonnage.objects.buffers import PodTemplate
-from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.provisioning_requests import ProvisioningRequest, consumed_by
-from tonnage.objects.storage import CSINode
 from tonnage.rules import pipeline
 from tonnage.rules.causes import Cause
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Code, NodeResults, always
 from tonnage.rules.pipeline import Verdicts
 from tonnage.scaleup import headroom, placement, pod_groups, refusals
-from tonnage.service.live_cluster import LiveCluster
+from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
 from tonnage.service.wanted_kinds import WantedKinds
 from tonnage.snapshot.reservations import Reservation, Reservations, Source
 from tonnage.snapshot.rows import Bools
@@ -72,8 +71,10 @@ class BookedRoom:
         self._holders: dict[str, tuple[str, str]] = {}
         """Entries in the overlay, each with the request."""
         cluster.cache(Pod).subscribe(self._pod_changed)
-        for kind in (Node, CSINode):
-            cluster.cache(kind).subscribe(self.changed)
+        # Whatever makes room makes it for what is booked first, a volume that is detached too.
+        for kind in OF_SCHEDULING:
+            cache: Cache[Any] = cluster.cache(kind)
+            cache.subscribe(self.changed)
 
     def __len__(self) -> int:
         """How many places are held."""
@@ -238,7 +239,6 @@ class BookedRoom:
         return before != {holder: entry.pods for holder, entry in entries.items()}
 
     def _pod_changed(self, change: Change[Any]) -> None:
-        self._stale = True
         pod = change.object
         name = consumed_by(pod.metadata) if pod.metadata.annotations else ""
         if name and change.type is not EventType.DELETED:

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tonnage.simulation import (
+    random_bookings,
     random_disks,
+    random_gangs,
     random_headroom,
     random_removals,
     random_scenarios,
@@ -55,6 +57,10 @@ def scenario(seed: int, *, scale_down: bool | None = None) -> Simulation:
         made = random_headroom.with_headroom(made)
     else:
         made = random_spread.with_spread(made)
+    if random_gangs.is_chosen(seed):
+        made = random_gangs.with_gangs(made)
+    if random_bookings.is_chosen(seed):
+        made = random_bookings.with_bookings(made)
     return random_scenarios.aged(made) if random.Random(f"age {seed}").random() < 0.5 else made
 
 

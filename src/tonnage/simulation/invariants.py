@@ -22,13 +22,15 @@ from tonnage.objects.storage import (
     VolumeAttachment,
 )
 from tonnage.service import config_file
-from tonnage.simulation import scenario_files
+from tonnage.simulation import random_gangs, scenario_files
 from tonnage.simulation.checks import kept_room
 from tonnage.simulation.checks.bindings import BindingCheck
+from tonnage.simulation.checks.bookings import BookingCheck
 from tonnage.simulation.checks.bounds import BoundsCheck
 from tonnage.simulation.checks.deletions import DeletionCheck
 from tonnage.simulation.checks.disks import DiskCheck
 from tonnage.simulation.checks.findings import Findings, Violation
+from tonnage.simulation.checks.gangs import GangCheck
 from tonnage.simulation.checks.kept_room import KeptRoomCheck
 from tonnage.simulation.checks.pending_pods import PendingPodCheck
 from tonnage.simulation.checks.placements import NOT_COUNTED, PlacementCheck
@@ -83,10 +85,25 @@ class Invariants:
         config = config_file.parse(
             b"", AutoscalerConfig, where="", given=scenario_files.autoscaler_options(spec)
         )
-        self._kept = kept = kept_room.demands(config.kept_slots, ensemble.simulation.groups)
+        kept = kept_room.demands(config.kept_slots, ensemble.simulation.groups)
         self._kept_room = KeptRoomCheck(places, cloud, groups, findings, kept)
+        parts = (places, accounts, cloud, store, groups, findings)
+        self._gangs = GangCheck(*parts, assumed=self._assumed)
+        self._bookings = BookingCheck(*parts, assumed=self._assumed)
+        # Pods that never wait use up what is kept or booked, and gangs may come to have hope: then
+        # nobody can tell for whom something is bought.
+        self._for_pods_alone = not (
+            kept or config.provisioning_requests or random_gangs.is_laid_over(ensemble.simulation)
+        )
         purchases = PurchaseCheck(
-            places, findings, self._repeats, behind=self._is_behind, kept=kept
+            places,
+            findings,
+            self._repeats,
+            behind=self._is_behind,
+            gangs=self._gangs,
+            bookings=self._bookings,
+            kept=kept,
+            repeats_count=self._for_pods_alone,
         )
         self._deletions = DeletionCheck(
             accounts, findings, patience=config.driver_registration_timeout, behind=self._is_behind
@@ -99,7 +116,9 @@ class Invariants:
             zones={label(group, ZONE) for group in ensemble.simulation.groups},
             behind=self._is_behind,
         )
-        self._waiting = PendingPodCheck(places, accounts, cloud, drivers, groups, findings)
+        self._waiting = PendingPodCheck(
+            places, accounts, cloud, drivers, groups, findings, self._bookings
+        )
         self._changed_at = -1.0
         self._cuts = [
             (at, at + action.cut.lasts + _REJOINING)
@@ -127,6 +146,7 @@ class Invariants:
         """When trouble is long over: whoever has a place is there, whoever could have one too."""
         self._bounds.check()
         self._waiting.at_the_end(settled=self._settled)
+        self._gangs.at_the_end(settled=self._settled)
         self.placements.at_the_end()
         self.removals.at_the_end()
         self._kept_room.at_the_end(now=self._ensemble.accounts.now, settled=self._settled)
@@ -136,7 +156,7 @@ class Invariants:
             self._findings.excuse(NOT_COUNTED)
             return
         self._purchases.check(group, delta)
-        if not self._kept:
+        if self._for_pods_alone:
             wishes = self._places.wishes()
             self.removals.check_purchase(group, wishes, quiet_since=self._quiet_since)
 
@@ -154,6 +174,8 @@ class Invariants:
         self._deletions.changed(kind, occurrence)
         self.removals.changed(kind, occurrence)
         self._waiting.changed(kind, occurrence)
+        self._gangs.changed(kind, occurrence)
+        self._bookings.changed(kind, occurrence)
         self._bounds.check()
         if kind in _PLURALS:
             self._changed_at = self._ensemble.accounts.now

@@ -35,6 +35,10 @@ class SlotCounter:
     def used(self, node: str, driver: str) -> int:
         return len(self._taken[node][driver]) if node in self._taken else 0
 
+    def holds(self, node: str, volume: Volume) -> bool:
+        """Whether the volume has its slot on the node already."""
+        return node in self._taken and volume.identity in self._taken[node][volume.driver]
+
     def by_node(self) -> list[tuple[str, str, int, int | None]]:
         """Node, driver, what is taken and the limit, wherever there is either."""
         pairs = {(node, driver) for node, drivers in self.limits.items() for driver in drivers}

@@ -8,6 +8,9 @@ placements    pods that keep together or apart where they may be
 bounds        groups between minimum and maximum
 deletions     no healthy node deleted
 removals      nodes given back without harm to budgets, replicas, volumes and zones
+gangs         gangs whole or not at all
+bookings      booked room left to the pods that take it
+kept_room     slots that are kept free, bought once
 purchases     nothing bought for nothing
 repeats       nothing bought bit by bit, nor again
 pending_pods  nobody left pending who has a place, or could be given one

@@ -65,11 +65,12 @@ class KeptRoomCheck:
 
     def at_the_end(self, *, now: float, settled: float) -> None:
         """Whatever is missing cannot be bought."""
-        if self._places.wishes():
-            # Whoever waits goes before, also for a driver that never comes to the node of his
-            # volumes; what is to be had may be theirs.
-            return
+        # Whoever waits for a slot of the driver goes before: what is to be had may be his. Who was
+        # sent to a node waits for that alone.
+        wanted = sum((one.needs for one in self._places.wishes() if not one.promised), Counter())
         for wish in self._lacking():
+            if wanted[next(iter(wish.needs))]:
+                continue
             growing = self._places.growing(wish)
             if not growing:
                 continue

@@ -8,9 +8,11 @@ from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.groups.model import Group
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.bindings import opted_in
+from tonnage.simulation.checks.bookings import BookingCheck
 from tonnage.simulation.checks.disks import SELECTED
 from tonnage.simulation.checks.findings import Findings
 from tonnage.simulation.checks.places import NodeRoom, PlaceCheck, PodDemand
+from tonnage.simulation.random_bookings import DRIVER
 from tonnage.simulation.recorded_cloud import RecordedCloud
 
 HAS_A_PLACE = "a pod with a place is pending"
@@ -38,6 +40,7 @@ class PendingPodCheck:
         drivers: Collection,
         groups: Mapping[str, Group],
         findings: Findings,
+        bookings: BookingCheck,
     ) -> None:
         self._places = places
         self._accounts = accounts
@@ -45,6 +48,7 @@ class PendingPodCheck:
         self._drivers = drivers
         self._groups = groups
         self._findings = findings
+        self._bookings = bookings
         self._touched: defaultdict[str, float] = defaultdict(lambda: -math.inf)
         """When something last happened to nodes and claims, by name."""
         self._looked_at = 0.0
@@ -66,9 +70,16 @@ class PendingPodCheck:
             if now - self._accounts.pods[wish.key].since > PATIENCE
             and not any(self._is_fresh(claim) for claim in wish.claims)
             and wish.key not in self._told
+            and not wish.gang
         ]
         if not waiting:
             return
+        # What is free may be booked for others, until they come or the time is over.
+        waiting = [
+            one
+            for one in waiting
+            if not one.needs[DRIVER] or not self._bookings.kept_from(one.request, within=PATIENCE)
+        ]
         rooms = [room for room in self._places.now() if not self._is_fresh(room.name)]
         for wish in waiting:
             room = next((room for room in self._open_to(wish, rooms) if room.times(wish)), None)
@@ -82,6 +93,9 @@ class PendingPodCheck:
         left: list[str] = []
         for wish in self._places.wishes():
             if self._accounts.now - self._accounts.pods[wish.key].since < settled:
+                continue
+            if wish.request or (wish.gang and not wish.promised):
+                # Nothing is bought for the one; gangs are looked at as such.
                 continue
             if wish.promised:
                 self._check_promise(wish)

@@ -13,9 +13,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from tonnage.embedded.apiserver.store import Stored
 from tonnage.embedded.cloud import CloudMachine
 from tonnage.groups.model import Group
+from tonnage.objects.provisioning_requests import CONSUME_ANNOTATION
 from tonnage.simulation.checks import disks
 from tonnage.simulation.checks.disks import SELECTED, DiskCheck
 from tonnage.simulation.ensemble import Ensemble
+from tonnage.simulation.random_gangs import LABEL
 
 Labels: TypeAlias = Mapping[str, str]
 Terms: TypeAlias = list[dict[str, Any]]
@@ -41,6 +43,10 @@ class PodDemand(NamedTuple):
     promised: str
     refused: bool
     """The scheduler says that it found no node."""
+    gang: str = ""
+    """The PodGroup of coscheduling that it is of."""
+    request: str = ""
+    """The ProvisioningRequest whose room it takes: nothing is bought for it."""
 
     def reaches(self, labels: Labels) -> bool:
         return all(any(_matches(term, labels) for term in terms) for terms in self.reachable)
@@ -323,6 +329,8 @@ class PlaceCheck:
             tuple(reachable),
             promised,
             refused,
+            gang=(pod.meta.get("labels") or {}).get(LABEL, ""),
+            request=(pod.meta.get("annotations") or {}).get(CONSUME_ANNOTATION, ""),
         )
 
 

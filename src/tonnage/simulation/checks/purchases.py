@@ -5,15 +5,18 @@ Only what is certain is a breach: that all of these find a place without it, in 
 scheduler fills the nodes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from tonnage.simulation.checks import places
+from tonnage.simulation.checks.bookings import BookingCheck
 from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.gangs import GangCheck
 from tonnage.simulation.checks.places import PlaceCheck, PodDemand, View
 from tonnage.simulation.checks.repeats import RepeatCheck
 
 ALREADY_COMING = "bought what was already coming"
 MORE_THAN_NEEDED = "bought more than is needed"
+PART_OF_A_GANG = "bought for a part of a gang"
 
 MODEST_NODES = "bought while live nodes told of fewer slots than new ones have"
 REPLACED = "bought in place of a node that never got its drivers, at the minimum of its group"
@@ -30,13 +33,20 @@ class PurchaseCheck:
         repeats: RepeatCheck,
         *,
         behind: Callable[[], bool],
+        gangs: GangCheck,
+        bookings: BookingCheck,
         kept: Sequence[PodDemand] = (),
+        repeats_count: bool = True,
     ) -> None:
         """`behind` says whether the autoscaler has yet to hear of changes.
 
-        `kept` are slots to be kept free, which come after everybody who waits.
+        `kept` are slots to be kept free, which come after everybody who waits. Where it cannot be
+        told for whom a purchase is (`repeats_count`), it is no repetition of another.
         """
         self._kept = kept
+        self._gangs = gangs
+        self._bookings = bookings
+        self._repeats_count = repeats_count
         self._places = places_
         self._findings = findings
         self._repeats = repeats
@@ -45,18 +55,27 @@ class PurchaseCheck:
     def check(self, group: str, delta: int) -> None:
         """Just before `delta` nodes of a group are bought."""
         wishes = self._places.wishes()
-        free = [wish for wish in wishes if not wish.promised]
+        hopeless = self._gangs.hopeless(wishes)
+        free = [wish for wish in wishes if not wish.promised and not wish.request]
+        free += self._bookings.demands()
         new = self._places.new(group, "template")
-        helped = [one for one in free if new.times(one)]
-        self._check_need(group, delta, helped, wishes)
-        if not self._kept:
-            # Pods that never wait use up what is kept: it is bought again without a trace.
+        helped = [one for one in free if new.times(one) and one.gang not in hopeless]
+        in_vain = any(new.times(one) for one in free if one.gang in hopeless)
+        others = [one for one in wishes if one.gang not in hopeless]
+        others += [*self._bookings.demands(), *self._bookings.in_the_way()]
+        self._check_need(group, delta, helped, others, in_vain=in_vain)
+        if self._repeats_count:
             self._repeats.check(group, delta, helped=helped, wishes=wishes)
 
     def _check_need(
-        self, group: str, delta: int, helped: list[PodDemand], wishes: Iterable[PodDemand]
+        self,
+        group: str,
+        delta: int,
+        helped: list[PodDemand],
+        wishes: list[PodDemand],
+        *,
+        in_vain: bool,
     ) -> None:
-        wishes = list(wishes)
         for bought, rule in ((0, ALREADY_COMING), (delta - 1, MORE_THAN_NEEDED)):
             modest = self._are_sure(group, bought, helped, wishes, "modest")
             if not modest and not self._are_sure(group, bought, helped, wishes, "template"):
@@ -68,6 +87,7 @@ class PurchaseCheck:
             elif not modest:
                 self._findings.excuse(MODEST_NODES)
             else:
+                rule = PART_OF_A_GANG if in_vain and not helped else rule
                 what = f"{group} +{delta} for {len(helped)} pods, all sure of a place with {bought}"
                 self._findings.violated(rule, what)
             return

@@ -1,0 +1,168 @@
+"""Gangs are helped whole or not at all: none is bound in part, and no node is bought for a part.
+
+Only what is certain is said: a gang is hopeless if it has too few pods, or if all nodes that there
+could ever be have too few slots for it.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
+from tonnage.groups.model import Group
+from tonnage.simulation.accounts import Accounts
+from tonnage.simulation.checks import places
+from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.places import PlaceCheck, PodDemand
+from tonnage.simulation.random_gangs import LABEL
+from tonnage.simulation.recorded_cloud import RecordedCloud
+from tonnage.snapshot.reservations import Reservation
+
+IN_PART = "a part of a gang was bound"
+HAS_A_PLACE = "a gang with a place for each of its pods is pending"
+COULD_BE_HELPED = "a gang that could be helped is pending"
+
+STILL_COMING = "a gang is not helped at the end, and machines are still on their way"
+
+_BINDING = 130.0
+"""Seconds that binding may take, and more: as long one of the others may yet fail."""
+
+
+class _GangState(NamedTuple):
+    """What a gang has and lacks."""
+
+    name: str
+    lacks: int
+    waiting: list[PodDemand]
+
+
+class GangCheck:
+    """Follows the pods of gangs: those with a node, and those that the scheduler has decided on."""
+
+    def __init__(
+        self,
+        places_: PlaceCheck,
+        accounts: Accounts,
+        cloud: RecordedCloud,
+        store: ObjectStore,
+        groups: Mapping[str, Group],
+        findings: Findings,
+        *,
+        assumed: Callable[[], Mapping[str, Reservation]],
+    ) -> None:
+        self._places = places_
+        self._accounts = accounts
+        self._cloud = cloud
+        self._pods = store.built_in("pods")
+        self._gangs = store.collections["scheduling.x-k8s.io", "v1alpha1", "podgroups"]
+        self._groups = groups
+        self._findings = findings
+        self._assumed = assumed
+        self._decided_at: dict[tuple[str, str], float] = {}
+        """When a pod of a gang, by its name, was last on a node or decided on."""
+
+    def changed(self, kind: str, occurrence: Occurrence) -> None:
+        if next(iter(self._gangs.within()), None) is None:
+            return
+        now = self._accounts.now
+        for key in self._assumed():
+            pod = self._pods.get(*key.split("/", 1))
+            if pod is not None and (gang := gang_of(pod)):
+                self._decided_at[gang, key] = now
+        pod, before = occurrence.after, occurrence.before
+        if kind != "pods" or not (gang := gang_of(occurrence.subject)):
+            return
+        for version in (before, pod):
+            if version is not None and _node(version):
+                self._decided_at[gang, f"{version.namespace}/{version.name}"] = now
+        if pod is not None and _node(pod) and not (before is not None and _node(before)):
+            self._check_binding(gang, pod)
+
+    def hopeless(self, wishes: Iterable[PodDemand]) -> set[str]:
+        """Gangs that cannot be whole, whatever is bought."""
+        return {
+            gang.name
+            for gang in self._states(wishes)
+            if len(gang.waiting) < gang.lacks or self._most(gang) < gang.lacks
+        }
+
+    def at_the_end(self, *, settled: float) -> None:
+        """When trouble is long over: a gang that is sure of its places has them."""
+        wishes = self._places.wishes()
+        for gang in self._states(wishes):
+            since = max((self._accounts.pods[one.key].since for one in gang.waiting), default=0.0)
+            if len(gang.waiting) < gang.lacks or self._accounts.now - since < settled:
+                continue
+            if any(one.promised for one in gang.waiting):
+                continue
+            if places.are_sure(gang.waiting, wishes, self._places.now()):
+                self._findings.violated(HAS_A_PLACE, gang.name)
+            elif places.are_sure(gang.waiting, wishes, self._in_all()):
+                if self._is_busy(settled):
+                    self._findings.excuse(STILL_COMING)
+                else:
+                    self._findings.violated(COULD_BE_HELPED, gang.name)
+
+    def _check_binding(self, gang: str, pod: Stored) -> None:
+        minimum, since = self._minimum(gang), self._accounts.now - _BINDING
+        together = [
+            key for (name, key), at in self._decided_at.items() if name == gang and at >= since
+        ]
+        running = {
+            f"{one.namespace}/{one.name}"
+            for one in self._pods.within()
+            if gang_of(one) == gang and _node(one)
+        }
+        found = len({*together, *running})
+        if found < minimum:
+            what = f"{pod.name}, one of {found}, and {minimum} have to run at once"
+            self._findings.violated(IN_PART, what)
+
+    def _states(self, wishes: Iterable[PodDemand]) -> Iterator[_GangState]:
+        waiting: dict[str, list[PodDemand]] = {}
+        sent: Counter[str] = Counter()
+        for wish in wishes:
+            if wish.gang and wish.promised:
+                sent[wish.gang] += 1
+            elif wish.gang:
+                waiting.setdefault(wish.gang, []).append(wish)
+        running = Counter(
+            gang_of(pod) for pod in self._pods.within() if _node(pod) and not pod.deleting
+        )
+        for name, some in waiting.items():
+            lacks = max(self._minimum(name) - running[name] - sent[name], 0)
+            yield _GangState(name, lacks, some)
+
+    def _minimum(self, gang: str) -> int:
+        found = self._gangs.get("default", gang)
+        return int(found.tree["spec"]["minMember"]) if found is not None else 0
+
+    def _most(self, gang: _GangState) -> float:
+        """Places for pods of the gang at most, on nodes that are there, coming, or to be had."""
+        (one, *_) = gang.waiting
+        found: float = sum(room.times(one) for room in self._places.coming("generous"))
+        for name, group in self._groups.items():
+            left = max(group.max_size - self._cloud.machines.target(name), 0)
+            found += left * self._places.new(name, "generous").times(one) if left else 0
+        return math.inf if one.reachable else found
+
+    def _in_all(self) -> Iterator[places.NodeRoom]:
+        yield from self._places.coming("modest")
+        for name, group in self._groups.items():
+            left = max(group.max_size - self._cloud.machines.target(name), 0)
+            yield from [self._places.new(name, "modest")] * left
+
+    def _is_busy(self, within: float) -> bool:
+        if any(map(self._places.is_on_its_way, self._groups)):
+            return True
+        return any(self._accounts.now - one.at < within for one in self._cloud.asked)
+
+
+def gang_of(pod: Stored) -> str:
+    """The gang of a pod, if it is of one."""
+    return str((pod.meta.get("labels") or {}).get(LABEL, ""))
+
+
+def _node(pod: Stored) -> str:
+    return str(pod.tree["spec"].get("nodeName", ""))

@@ -1,0 +1,55 @@
+"""The explorer sees gangs that are helped in part, and booked room that is given away."""
+
+import pytest
+
+from tests.seeds import seeds
+from tonnage.groups.inputs import Inputs
+from tonnage.rules import pipeline
+from tonnage.rules.features import Features
+from tonnage.rules.pipeline import Verdicts
+from tonnage.scaleup import gangs
+from tonnage.scaleup.gangs import PendingPods
+from tonnage.scheduler.gang_placer import GangPlacer, PodsInTurn
+from tonnage.service.booked_room import BookedRoom
+from tonnage.simulation import explorer, random_bookings, random_gangs
+from tonnage.simulation.checks import bookings, purchases
+from tonnage.simulation.checks import gangs as gang_rules
+from tonnage.snapshot.snapshot import PodRecord
+
+Patch = pytest.MonkeyPatch
+OF_BOOKINGS, OF_GANGS, OF_PURCHASES = 38, 58, 22
+
+
+def rules(seed: int) -> set[str]:
+    return {one.rule for one in explorer.explored(seed).violations}
+
+
+def test_components_that_work_break_no_rule() -> None:
+    assert random_bookings.is_chosen(OF_BOOKINGS)
+    assert random_gangs.is_chosen(OF_GANGS)
+    assert rules(OF_BOOKINGS) | rules(OF_GANGS) == set()
+
+
+def test_a_scheduler_that_gives_booked_room_away(monkeypatch: Patch) -> None:
+    def careless(self: BookedRoom, record: PodRecord, features: Features) -> Verdicts:
+        return pipeline.evaluate(self._cluster.snapshot, record, features)
+
+    monkeypatch.setattr(BookedRoom, "evaluate", careless)
+    assert bookings.GIVEN_AWAY in rules(OF_BOOKINGS)
+
+
+def test_a_scheduler_that_binds_a_part_of_a_gang(monkeypatch: Patch) -> None:
+    def one_by_one(_: GangPlacer, records: list[PodRecord], *, now: float) -> PodsInTurn:  # noqa: ARG001
+        return PodsInTurn(records, [], [])
+
+    monkeypatch.setattr(GangPlacer, "in_turn", one_by_one)
+    assert gang_rules.IN_PART in rules(OF_GANGS)
+
+
+@pytest.mark.skipif(seeds(1) < 2, reason="one of the long seeds: TONNAGE_SEEDS=2")
+def test_an_autoscaler_that_buys_for_a_part_of_a_gang(monkeypatch: Patch) -> None:
+    def one_by_one(_: Inputs, pending: list[PodRecord], *__: object, **___: object) -> PendingPods:
+        return PendingPods(pending)
+
+    monkeypatch.setattr(gangs, "sort_out", one_by_one)
+    assert purchases.PART_OF_A_GANG in rules(OF_PURCHASES)
