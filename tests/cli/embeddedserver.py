@@ -15,6 +15,7 @@ from tonnage.embedded.apiserver import ApiServer, kubeconfig
 from tonnage.embedded.apiserver.http import HttpFront
 from tonnage.embedded.apiserver.refusals import ApiRefusal
 from tonnage.embedded.apiserver.server import refused
+from tonnage.embedded.apiserver.watches import Watch
 
 
 class GuardedServer(ApiServer):
@@ -25,10 +26,20 @@ class GuardedServer(ApiServer):
         self.kept_back: set[str] = set()
 
     def answer(self, request: HttpRequest) -> Response:
+        refusal = self._refusal(request)
+        return super().answer(request) if refusal is None else refused(refusal)
+
+    def watch(self, request: HttpRequest) -> Watch | None:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            raise refusal
+        return super().watch(request)
+
+    def _refusal(self, request: HttpRequest) -> ApiRefusal | None:
         plural = request.path.rpartition("/")[2]
-        if plural in self.kept_back:
-            return refused(ApiRefusal(403, "Forbidden", f"{plural} is forbidden: no such right"))
-        return super().answer(request)
+        if plural not in self.kept_back:
+            return None
+        return ApiRefusal(403, "Forbidden", f"{plural} is forbidden: no such right")
 
 
 class EmbeddedCluster:

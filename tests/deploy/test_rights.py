@@ -23,6 +23,7 @@ from tonnage.objects.buffers import CapacityBuffer, PodTemplate
 from tonnage.objects.gangs import CoschedulingPodGroup, WorkloadPodGroup
 from tonnage.objects.provisioning_requests import ProvisioningRequest
 from tonnage.providers import kwok
+from tonnage.traces import recorder
 
 
 def test_the_code_that_is_read_for_rights_uses_some() -> None:
@@ -60,6 +61,10 @@ def test_the_component_for_headroom_grants_what_buffers_use_and_no_more() -> Non
 
 def test_the_component_for_gangs_lets_pod_groups_be_read_and_nothing_else() -> None:
     assert set(rights("gangs")) == rights_to_follow((WorkloadPodGroup, CoschedulingPodGroup))
+
+
+def test_the_role_of_recording_lets_what_is_recorded_be_followed_and_nothing_else() -> None:
+    assert set(rights("record")) == rights_to_follow(recorder.RECORDED)
 
 
 def test_the_component_for_provisioning_requests_grants_what_they_use_and_no_more() -> None:

@@ -41,7 +41,16 @@ LONG = {
 
 _LEADER = "asks an autoscaler that runs: tests/e2e/test_why_leader.py has one"
 
+_DAY = "needs a day of a cluster: tests/traces/test_recorder.py records and replays a moment"
+
 LISTED = {
+    "tonnage record day.jsonl.gz --for 24h --node-groups groups.yaml": _DAY,
+    "tonnage replay day.jsonl.gz": _DAY,
+    "tonnage replay day.jsonl.gz --set expander=price --set scaleDownEnabled=true"
+    " --html day.html": _DAY,
+    "tonnage replay day.jsonl.gz --node-groups larger.yaml --until 6h -o json": _DAY,
+    "tonnage replay day.jsonl.gz --set expander=price --node-groups cheaper.yaml"
+    " --html day.html": _DAY,
     "tonnage why shop/orders-3 --context production": _LEADER,
     "tonnage why shop/orders-3 --replay": _LEADER,
     "tonnage why shop/orders-3": _LEADER,

@@ -107,6 +107,14 @@ COMMANDS = MappingProxyType(
             "tonnage.cli.simulate:simulate",
             "Play a whole cluster in virtual time.",
         ),
+        "record": LazyCommand(
+            "tonnage.cli.record:record",
+            "Write down what happens in a cluster, as a trace.",
+        ),
+        "replay": LazyCommand(
+            "tonnage.cli.replay:replay",
+            "Play a trace with other settings, beside what happened.",
+        ),
         "why": LazyCommand(
             "tonnage.cli.why:why",
             "Say what the running autoscaler decided about a pod.",

@@ -152,7 +152,8 @@ class _Reading:
         ) as connection:
             client = connection.client
             with progress_line.shown(f"asking {self._access.endpoint.shown}"):
-                self.version = self._modelled(await client.version())
+                self.version, note = modelled(await client.version())
+                self.notes += [note] if note else []
             for kind, consequence in kinds.items():
                 await self._kind(client, resources.of(kind), consequence, into=self.objects)
             for kind, consequence in BESIDE.items() if beside else ():
@@ -209,16 +210,17 @@ class _Reading:
             message=one.problem,
         )
 
-    def _modelled(self, told: str) -> str:
-        """The server's version, or the nearest one whose scheduler is modelled."""
-        major, minor = _number(told)
-        nearest = min(max((major, minor), features.OLDEST), features.NEWEST)
-        if nearest != (major, minor):
-            self.notes.append(
-                f"the server is {told}: answering as {nearest[0]}.{nearest[1]}, the nearest version"
-                " that is modelled"
-            )
-        return f"{nearest[0]}.{nearest[1]}"
+
+def modelled(told: str) -> tuple[str, str]:
+    """The server's version, or the nearest one whose scheduler is modelled, and a note about it."""
+    major, minor = _number(told)
+    nearest = min(max((major, minor), features.OLDEST), features.NEWEST)
+    shown = f"{nearest[0]}.{nearest[1]}"
+    if nearest == (major, minor):
+        return shown, ""
+    return shown, (
+        f"the server is {told}: answering as {shown}, the nearest version that is modelled"
+    )
 
 
 def _document(kind: str, data: bytes | msgspec.Raw) -> UntypedObject:

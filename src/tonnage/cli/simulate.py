@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXIT_VIOLATED = 1
 
 
-def _options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for value in values:
         name, equals, text = value.partition("=")
@@ -51,7 +51,7 @@ def _options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     "--compare",
     metavar="NAME=VALUE",
     multiple=True,
-    callback=_options,
+    callback=options,
     help="Run a second time with this option of the autoscaler, and show both; repeatable.",
 )
 @click.option(
@@ -59,12 +59,19 @@ def _options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     "given",
     metavar="NAME=VALUE",
     multiple=True,
-    callback=_options,
+    callback=options,
     help="An option of the autoscaler, before those of the file; repeatable.",
 )
 @cluster_source.enforcement_option
 @click.option("--seed", type=int, help="Other chances than the file's.")
 @click.option("--duration", metavar="TIME", help="Shorter or longer than the file says, as 90m.")
+@click.option(
+    "--record",
+    "trace",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write a trace of the run, for tonnage replay.",
+)
 @click.option(
     "--explore",
     metavar="N",
@@ -88,6 +95,7 @@ def simulate(
     enforce_opt_in: str | None,
     seed: int | None,
     duration: str | None,
+    trace: Path | None,
     explore: int | None,
     first_seed: int | None,
     chosen: engines.EngineChoice,
@@ -102,6 +110,7 @@ def simulate(
     Examples:
       tonnage simulate examples/simulations/scale-from-zero.yaml
       tonnage simulate scenario.yaml --compare csiAware=false --html report.html
+      tonnage simulate scenario.yaml --record run.jsonl.gz
       tonnage simulate --explore 200
       tonnage simulate --explore 500 --engine dask://scheduler:8786
     """
@@ -120,9 +129,11 @@ def simulate(
     if html_file is not None and not html_file.absolute().parent.is_dir():
         # Said before the play, which may take minutes.
         raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    if trace is not None and compare:
+        raise InputError("--record writes one run: expected no --compare beside it")
     if enforce_opt_in is not None:
         given = {**given, "enforceOptIn": enforce_opt_in}
-    _report(_runs(_read(scenario, given, seed, duration), compare), form, html_file)
+    report(_runs(_read(scenario, given, seed, duration), compare, trace), form, html_file)
 
 
 def _read(
@@ -152,10 +163,12 @@ def _refuse_empty(simulation: "Simulation", file: str) -> None:
         )
 
 
-def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline, ...]":
+def _runs(
+    simulation: "Simulation", compare: dict[str, str], trace: Path | None
+) -> "tuple[Timeline, ...]":
     from tonnage.cli import progress_line
     from tonnage.report import figures
-    from tonnage.simulation import comparison, runner
+    from tonnage.simulation import comparison, recording, runner
 
     at = 0.0
 
@@ -169,10 +182,12 @@ def _runs(simulation: "Simulation", compare: dict[str, str]) -> "tuple[Timeline,
     with progress_line.shown(progress):
         if compare:
             return comparison.compare(simulation, compare, watch=watch)
+        if trace is not None:
+            return (recording.recorded(simulation, trace, watch=watch),)
         return (runner.simulate(simulation, watch=watch),)
 
 
-def _report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> None:
+def report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> None:
     from tonnage.cli import report_origin
     from tonnage.report import csvtext, figures, page, timeline
     from tonnage.report import text as tables

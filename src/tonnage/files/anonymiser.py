@@ -28,12 +28,14 @@ from tonnage.objects import (
     meta,
     nodes,
     pods,
+    quotas,
     scenarios,
     storage,
     volume_sources,
     workloads,
 )
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.labels import POD_INDEX_LABEL
 from tonnage.objects.provisioning_requests import (
     CONSUME_ANNOTATION,
     OLD_CONSUME_ANNOTATION,
@@ -49,6 +51,7 @@ KEPT_LABELS = frozenset(
         "kubernetes.io/arch",
         "kubernetes.io/os",
         "node.kubernetes.io/instance-type",
+        POD_INDEX_LABEL,
         GCE_OVERRIDE_LABEL,
     }
 )
@@ -87,6 +90,10 @@ _HANDLE_WORDS = _SCHEMES | {
 }  # fmt: skip
 """What handles are recognised by."""
 
+_NARROWEST = 3
+_FOR_LATER = 6
+"""Letters of codes of words that come later: enough for 64 million of them."""
+
 _EVERY_HOST = frozenset({"0.0.0.0", "::", "127.0.0.1", "::1"})
 _LONGEST_LABEL = 63
 _SYSTEM_CLASS = "system-"
@@ -110,7 +117,20 @@ class Anonymiser:
         for obj in objects:
             collecting.rewritten(obj)
         self._codes = _codes(words)
+        self._later = 0
         self._rewriter = _Rewriter(self.alias, self._label, self._comparisons)
+
+    def learn(self, obj: KubeObject) -> None:
+        """Know the words of one more object. Their codes are longer than those of words known from
+        the beginning, and come in the order of their words only by chance.
+        """
+        words: set[str] = set()
+        collecting = _Rewriter(lambda text: _collected(text, words), self._label, self._comparisons)
+        collecting.rewritten(obj)
+        width = len(next(iter(self._codes.values()), "")) or _NARROWEST
+        for word in sorted(words - self._codes.keys()):
+            self._codes[word] = _code(self._later, max(width + 1, _FOR_LATER))
+            self._later += 1
 
     def alias(self, text: str) -> str:
         """The text with a code for every word; words that no object has stay as they are."""
@@ -202,7 +222,7 @@ def _collected(text: str, words: set[str]) -> str:
 
 
 def _codes(words: set[str]) -> dict[str, str]:
-    width = max(3, math.ceil(math.log(len(words) + 1, len(_LETTERS))))
+    width = max(_NARROWEST, math.ceil(math.log(len(words) + 1, len(_LETTERS))))
     return {word: _code(rank, width) for rank, word in enumerate(sorted(words))}
 
 
@@ -251,6 +271,10 @@ def _host(rewriter: _Rewriter, value: str) -> str:
 
 def _class(rewriter: _Rewriter, value: str) -> str:
     return value if value.startswith(_SYSTEM_CLASS) else rewriter.text(value)
+
+
+def _class_names(rewriter: _Rewriter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_class(rewriter, value) for value in values)
 
 
 def _labels(rewriter: _Rewriter, labels: dict[str, str]) -> dict[str, str]:
@@ -402,6 +426,12 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
     **_fields(buffers.ScalableReference, _name, "name"),
     **_fields(buffers.CapacityBufferSpec, _kept, "provisioning_strategy", "limits"),
     **_fields(buffers.CapacityBufferStatus, _kept, "provisioning_strategy"),
+    **_fields(quotas.ResourceQuotaSpec, _kept, "hard", "scopes"),
+    **_fields(quotas.ResourceQuotaStatus, _kept, "hard", "used"),
+    **_fields(quotas.QuotaScopeRequirement, _kept, "scope_name", "operator"),
+    **_fields(quotas.QuotaScopeRequirement, _class_names, "values"),
+    **_fields(workloads.DeploymentStrategy, _kept, "type"),
+    **_fields(workloads.StatefulSetSpec, _kept, "pod_management_policy"),
     **_fields(scenarios.NodeGroupSpec, _kept, "scaling", "limits", "price_per_hour", "options"),
     **_fields(scenarios.NodeGroupSpec, _names, "nodes"),
     **_fields(scenarios.StorageCapacity, _name, "storage_class_name"),

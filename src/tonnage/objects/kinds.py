@@ -15,6 +15,7 @@ from tonnage.objects import (
     nodes,
     pods,
     provisioning_requests,
+    quotas,
     scenarios,
     storage,
     workloads,
@@ -49,6 +50,7 @@ KubeObject: TypeAlias = (
     | gangs.WorkloadPodGroup
     | gangs.CoschedulingPodGroup
     | provisioning_requests.ProvisioningRequest
+    | quotas.ResourceQuota
     | scenarios.NodeGroup
     | scenarios.Scenario
 )
@@ -81,6 +83,11 @@ def by_kind(api_version: str, kind: str) -> Kind | None:
 def of(obj: KubeObject) -> Kind:
     """The row an object belongs to."""
     return _BY_TYPE[type(obj)]
+
+
+def by_type(type_: type[KubeObject]) -> Kind:
+    """The row of a type."""
+    return _BY_TYPE[type_]
 
 
 def owner_reference(obj: KubeObject, *, uid: str = "") -> OwnerReference:
@@ -124,6 +131,7 @@ ALL: tuple[Kind, ...] = (
     _row("v1", "persistentvolumes", storage.PersistentVolume, namespaced=False),
     _row("v1", "persistentvolumeclaims", storage.PersistentVolumeClaim, namespaced=True),
     _row("v1", "services", workloads.Service, namespaced=True),
+    _row("v1", "resourcequotas", quotas.ResourceQuota, namespaced=True),
     _row("v1", "replicationcontrollers", workloads.ReplicationController, namespaced=True),
     _row("apps/v1", "deployments", workloads.Deployment, namespaced=True),
     _row("apps/v1", "replicasets", workloads.ReplicaSet, namespaced=True),

@@ -1,4 +1,4 @@
-"""Labels of nodes that Kubernetes itself gives a meaning."""
+"""Labels of nodes and pods that Kubernetes itself gives a meaning."""
 
 ARCH = "kubernetes.io/arch"
 OS = "kubernetes.io/os"
@@ -9,3 +9,5 @@ ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
+"""The ordinal of a pod of a StatefulSet."""

@@ -6,6 +6,10 @@ from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, Record, R
 from tonnage.objects.volume_sources import VolumeSource
 
 FINISHED = ("Succeeded", "Failed")
+
+DISRUPTION_TARGET = "DisruptionTarget"
+"""The condition of a pod that is taken from its node, and its reason where it was evicted."""
+EVICTED = "EvictionByEvictionAPI"
 """Phases of pods that take nothing any more."""
 
 

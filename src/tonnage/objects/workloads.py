@@ -68,6 +68,7 @@ class StatefulSetSpec(Record, frozen=True, kw_only=True):
     template: PodTemplateSpec = PodTemplateSpec()
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
+    pod_management_policy: str = ""
 
 
 class StatefulSet(Record, frozen=True, kw_only=True):
@@ -89,13 +90,22 @@ class DaemonSet(Record, frozen=True, kw_only=True):
 class JobSpec(Record, frozen=True, kw_only=True):
     parallelism: int | None = None
     completions: int | None = None
+    backoff_limit: int | None = None
+    ttl_seconds_after_finished: int | None = None
     suspend: bool = False
     template: PodTemplateSpec = PodTemplateSpec()
+
+
+class JobStatus(Record, frozen=True, kw_only=True):
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
 
 
 class Job(Record, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
 
 
 class JobTemplateSpec(Record, frozen=True, kw_only=True):

@@ -46,6 +46,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure("nodesDeleted", "nodes deleted", "count", lambda of: of.nodes_deleted, None),
     Figure("nodesAtEnd", "nodes at the end", "count", lambda of: of.nodes_at_end, None),
     Figure("nodesPeak", "most nodes", "count", lambda of: of.nodes_peak, None),
+    Figure("evictions", "pods evicted", "count", lambda of: of.evictions),
     Figure("cost", "cost", "cost", lambda of: of.cost, None),
 )
 """More nodes and a higher cost are no failure when fewer would have left pods stuck."""

@@ -119,7 +119,8 @@ class Summary(_Whole, frozen=True, kw_only=True):
     """The run in a few numbers.
 
     `time_to_running` is counted from a pod's creation, also for those that do not run yet.
-    `pod_hours_*` are summed over pods. `changes` are changes of objects in the API.
+    `pod_hours_*` are summed over pods. `evictions` are pods that somebody asked the API to evict.
+    `changes` are changes of objects in the API.
     """
 
     pods_created: int = 0
@@ -136,6 +137,7 @@ class Summary(_Whole, frozen=True, kw_only=True):
     nodes_at_end: int = 0
     nodes_peak: int = 0
     cost: float = 0.0
+    evictions: int = 0
     changes: int = 0
 
 

@@ -13,13 +13,14 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.labels import POD_INDEX_LABEL
 from tonnage.objects.pods import FINISHED, Pod, PodStatus
 from tonnage.objects.storage import ClaimStatus, PersistentVolumeClaim
 
 MOST = 100_000
 
 _ORDINAL = re.compile(r"-(\d+)$")
-_IDENTITY_LABELS = ("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index")
+_IDENTITY_LABELS = ("statefulset.kubernetes.io/pod-name", POD_INDEX_LABEL)
 
 
 def scaled(objects: Iterable[KubeObject], pod: str, replicas: int) -> list[KubeObject]:

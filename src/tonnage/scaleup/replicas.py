@@ -16,6 +16,7 @@ from tonnage.errors import InputError
 from tonnage.groups import daemons
 from tonnage.objects import kinds, resources
 from tonnage.objects.kinds import KubeObject
+from tonnage.objects.labels import POD_INDEX_LABEL
 from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node
 from tonnage.objects.phrases import listed
@@ -329,7 +330,7 @@ def _ordinals(workload: StatefulSet, known: _Cluster) -> list[Pod]:
             continue
         labels = {
             "statefulset.kubernetes.io/pod-name": name,
-            "apps.kubernetes.io/pod-index": str(ordinal),
+            POD_INDEX_LABEL: str(ordinal),
         }
         template = workload.spec.template
         pod = _pod(template, _owner(workload), namespace=meta.namespace, name=name, labels=labels)

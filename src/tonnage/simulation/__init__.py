@@ -5,6 +5,7 @@ scenario_files    files to scenarios; everything wrong is named with file, line 
 settings          durations and other short forms that people write, made into what records hold
 manifests         objects as they are written, put into the API and taken out
 slots             attach slots, counted apart from the code that decides
+sampling          how often a run is looked at
 accounts          pods, nodes, slots and cost, counted from every change in the API
 recorded_cloud    what the autoscaler asks of the cloud, and why
 faults            a way to the API that can be cut
@@ -19,6 +20,8 @@ random_disks      local disks laid over them
 random_spread     pods that keep together or apart laid over them
 random_removals   scale-down laid over them
 random_headroom   slots to be kept free laid over them
+recording         the trace of a simulation
+replay            traces played again with other settings
 explorer          many seeds of these, and the invariants
 
     simulation = scenario_files.read("examples/simulations/scale-from-zero.yaml")

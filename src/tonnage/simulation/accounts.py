@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from tonnage.clock import Clock
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
 from tonnage.embedded.world import WorldBehaviour
-from tonnage.objects.pods import FINISHED
+from tonnage.objects.pods import DISRUPTION_TARGET, EVICTED, FINISHED
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.report.timeline import NODE_STATES, NodeState, PodCounts, Sample, Spread
 from tonnage.simulation.disks import DiskLedger
@@ -20,13 +20,13 @@ PodState: TypeAlias = Literal["pending", "starting", "running", "leaving"]
 class PodAccount:
     """What is known of one pod that has not ended."""
 
-    __slots__ = ("created_at", "node", "ran", "since", "state", "volumes")
+    __slots__ = ("created_at", "evicted", "node", "ran", "since", "state", "volumes")
 
     def __init__(self, now: float) -> None:
         self.created_at = self.since = now
         self.state: PodState = "pending"
         self.node = ""
-        self.ran = False
+        self.ran = self.evicted = False
         self.volumes: tuple[Volume, ...] = ()
 
 
@@ -57,6 +57,8 @@ class Accounts:
         self.nodes: dict[str, NodeAccount] = {}
         self.changes = 0
         self.created = 0
+        self.evictions = 0
+        """Pods that were evicted by whoever asked for it; preemption is none."""
         self.waits: list[float] = []
         """Seconds from creation to running, of each pod that came to run."""
         self.pending_peak = self.stuck_peak = self.nodes_peak = 0
@@ -144,6 +146,9 @@ class Accounts:
     def _pod_changed(self, subject: Stored, after: Stored | None) -> None:
         key = f"{subject.namespace}/{subject.name}"
         account = self.pods.get(key)
+        if account is not None and not account.evicted and _is_evicted(subject):
+            account.evicted = True
+            self.evictions += 1
         if after is None or after.tree.get("status", {}).get("phase") in FINISHED:
             if account is not None:
                 self._pod_ended(key, account)
@@ -238,6 +243,13 @@ def _pod_state(pod: Stored) -> PodState:
     if not pod.tree["spec"].get("nodeName"):
         return "pending"
     return "running" if pod.tree.get("status", {}).get("phase") == "Running" else "starting"
+
+
+def _is_evicted(pod: Stored) -> bool:
+    conditions = pod.tree.get("status", {}).get("conditions") or ()
+    return any(
+        one["type"] == DISRUPTION_TARGET and one.get("reason") == EVICTED for one in conditions
+    )
 
 
 def _is_ready(node: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from tonnage.objects.phrases import listed
 from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.report.figures import duration
 from tonnage.simulation.manifests import named
-from tonnage.simulation.scenario import ScenarioAction
+from tonnage.simulation.scenario import NodeLoss, NodeOutage, ScenarioAction
 
 if TYPE_CHECKING:
     from tonnage.simulation.ensemble import Ensemble
@@ -77,7 +77,7 @@ async def _crash(action: ScenarioAction, ensemble: "Ensemble") -> None:
 async def _not_ready(action: ScenarioAction, ensemble: "Ensemble") -> None:
     deed = action.not_ready
     assert deed is not None
-    nodes = list(_nodes(ensemble, deed.nodes))
+    nodes = _nodes_or_oldest(ensemble, deed)
     ensemble.mark(f"{_counted(nodes)} not ready for {duration(deed.lasts)}")
     for ready in (False, True):
         for node in nodes:
@@ -85,6 +85,15 @@ async def _not_ready(action: ScenarioAction, ensemble: "Ensemble") -> None:
                 await ensemble.world.kubelets.report(node, ready=ready)
         if not ready:
             await ensemble.clock.sleep(deed.lasts)
+
+
+async def _lose(action: ScenarioAction, ensemble: "Ensemble") -> None:
+    deed = action.lose
+    assert deed is not None
+    nodes = _nodes_or_oldest(ensemble, deed)
+    ensemble.mark(f"{_counted(nodes)} lost")
+    for node in nodes:
+        await ensemble.cloud.lose(node)
 
 
 async def _out_of_stock(action: ScenarioAction, ensemble: "Ensemble") -> None:
@@ -124,6 +133,20 @@ def _nodes(ensemble: "Ensemble", patterns: tuple[str, ...]) -> Iterator[str]:
             yield node.name
 
 
+def _nodes_or_oldest(ensemble: "Ensemble", deed: NodeOutage | NodeLoss) -> list[str]:
+    """The nodes that are meant; if there are none, the oldest of the group that is named."""
+    found = list(_nodes(ensemble, deed.nodes))
+    if found or not deed.or_oldest_of:
+        return found
+    own = [
+        node
+        for node in ensemble.server.store.built_in("nodes").within()
+        if node.meta.get("labels", {}).get(GROUP_LABEL) == deed.or_oldest_of
+    ]
+    own.sort(key=lambda node: (node.meta.get("creationTimestamp", ""), node.name))
+    return [node.name for node in own[:1]]
+
+
 def _counted(nodes: list[str]) -> str:
     return nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
 
@@ -136,6 +159,7 @@ _DEEDS: dict[str, _Deed] = {
     "set_limit": _set_limit,
     "crash": _crash,
     "not_ready": _not_ready,
+    "lose": _lose,
     "out_of_stock": _out_of_stock,
     "cut": _cut,
     "restart": _restart,

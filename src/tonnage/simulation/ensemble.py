@@ -32,12 +32,9 @@ from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.faults import CuttableTransport
 from tonnage.simulation.manifests import Manifests
 from tonnage.simulation.recorded_cloud import RecordedCloud
+from tonnage.simulation.sampling import same_but_for_time, sample_interval
 from tonnage.simulation.scenario import Program as ProgramName
-from tonnage.simulation.scenario import Simulation
-
-_STEPS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
-_SAMPLES = 720
-"""About so many samples, unless the scenario says how often."""
+from tonnage.simulation.scenario import ScenarioAction, Simulation
 
 
 class Ensemble:
@@ -94,6 +91,8 @@ class Ensemble:
         self.scheduler: SchedulerProgram | None = None
         self.samples: list[Sample] = []
         self.marks: list[Mark] = []
+        self.on_action: Callable[[float, ScenarioAction], None] | None = None
+        """Told of each action of the script, and its time, just before it is done."""
         self._prices = {
             group.id: group.price_per_hour or 0.0
             for group in node_group_objects.from_objects(simulation.groups, ())
@@ -167,6 +166,7 @@ class Ensemble:
                 nodes_at_end=last.nodes_there,
                 nodes_peak=accounts.nodes_peak,
                 cost=last.cost,
+                evictions=accounts.evictions,
                 changes=accounts.changes,
             ),
             problems=tuple(self._problems(decisions)),
@@ -222,7 +222,7 @@ class Ensemble:
         if self._watch is not None:
             self._watch(seen)
         before = self.samples[-1] if self.samples else None
-        if last or before is None or not _same(before, seen):
+        if last or before is None or not same_but_for_time(before, seen):
             self.samples.append(seen)
 
     def mark(self, text: str) -> None:
@@ -312,6 +312,8 @@ class Ensemble:
             async with asyncio.TaskGroup() as tasks:
                 for at, _, action in due:
                     await self.clock.sleep(at - self.accounts.now)
+                    if self.on_action is not None:
+                        self.on_action(at, action)
                     tasks.create_task(actions.perform(action, self))
         except* TonnageError as errors:
             failed = errors.exceptions[0]
@@ -321,10 +323,7 @@ class Ensemble:
         raise failed
 
     async def _sampling(self) -> None:
-        every = self._spec.sample_every or next(
-            (one for one in _STEPS if self._spec.duration / one <= _SAMPLES),
-            self._spec.duration / _SAMPLES,
-        )
+        every = self._spec.sample_every or sample_interval(self._spec.duration)
         turn = 0
         while True:
             turn += 1
@@ -358,15 +357,6 @@ class _Scheduler(SchedulerProgram):
 
     def _features(self, config: SchedulerConfig) -> Features:  # noqa: ARG002
         return self._given
-
-
-def _same(first: Sample, second: Sample) -> bool:
-    """Whether nothing but time and the bill went on."""
-    return _seen(first) == _seen(second)
-
-
-def _seen(one: Sample) -> tuple[object, ...]:
-    return one.pods, one.nodes, one.slots, one.local_storage
 
 
 def _ids(identity: str) -> Callable[[], str]:

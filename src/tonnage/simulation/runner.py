@@ -1,6 +1,7 @@
 """Scenarios in virtual time."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 from tonnage.clock import virtual
 from tonnage.clock.virtual import VirtualClock
@@ -26,9 +27,13 @@ def played(
     label: str = "",
     watch: Callable[[Sample], None] | None = None,
     prepare: Callable[[Ensemble], None] | None = None,
+    start: datetime = virtual.START,
 ) -> Ensemble:
-    """The cluster as it was at the end; `prepare` may listen in before it begins."""
-    clock = VirtualClock(horizon=simulation.spec.duration + 3600.0)
+    """The cluster as it was at the end; `prepare` may listen in before it begins.
+
+    `start` is what the wall clock shows at the beginning.
+    """
+    clock = VirtualClock(start=start, horizon=simulation.spec.duration + 3600.0)
 
     async def main() -> Ensemble:
         ensemble = Ensemble(simulation, clock=clock, label=label, watch=watch)

@@ -61,10 +61,24 @@ class Crash(_Strict, frozen=True, kw_only=True):
 
 
 class NodeOutage(_Strict, frozen=True, kw_only=True):
-    """Nodes that are not Ready for a while."""
+    """Nodes that are not Ready for a while.
+
+    With `orOldestOf`, if none of them is there, the oldest node of that group instead.
+    """
 
     nodes: tuple[str, ...]
+    or_oldest_of: str = ""
     lasts: float = msgspec.field(default=60.0, name="for")
+
+
+class NodeLoss(_Strict, frozen=True, kw_only=True):
+    """Nodes that vanish with their machines, as when spot machines are taken back.
+
+    With `orOldestOf`, if none of them is there, the oldest node of that group instead.
+    """
+
+    nodes: tuple[str, ...]
+    or_oldest_of: str = ""
 
 
 class OutOfStock(_Strict, frozen=True, kw_only=True):
@@ -109,6 +123,7 @@ class ScenarioAction(_Strict, frozen=True, kw_only=True):
     set_limit: LimitChangeAction | None = None
     crash: Crash | None = None
     not_ready: NodeOutage | None = None
+    lose: NodeLoss | None = None
     out_of_stock: OutOfStock | None = None
     cut: Cut | None = None
     restart: Program | None = None
@@ -147,6 +162,7 @@ DEEDS = {
     "set_limit": "setLimit",
     "crash": "crash",
     "not_ready": "notReady",
+    "lose": "lose",
     "out_of_stock": "outOfStock",
     "cut": "cut",
     "restart": "restart",

@@ -25,7 +25,7 @@ from tonnage.simulation.settings import Where, converted
 
 SCENARIO = "Scenario"
 _SERVER_FIELDS = frozenset({"resourceVersion", "generation", "managedFields", "selfLink"})
-_OWN_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+OWN_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 _HEAD = frozenset({"apiVersion", "kind", "metadata", "spec"})
 _SERVED = {(kind.api_version, kind.kind) for kind in BUILT_IN}
 
@@ -275,7 +275,7 @@ def _missing_namespaces(objects: list[Tree]) -> Iterator[Tree]:
     """Those that objects live in: neither an export nor a repository need have them."""
     there = {tree["metadata"]["name"] for tree in objects if tree["kind"] == "Namespace"}
     for name in dict.fromkeys(tree["metadata"].get("namespace") for tree in objects):
-        if name and name not in there and name not in _OWN_NAMESPACES:
+        if name and name not in there and name not in OWN_NAMESPACES:
             yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from tonnage.objects import complexity, pod_features, resources
+from tonnage.objects.labels import POD_INDEX_LABEL
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.pods import (
     Affinity,
@@ -31,7 +32,7 @@ ANY_IP = "0.0.0.0"
 IDENTITY_LABELS = frozenset(
     (
         "statefulset.kubernetes.io/pod-name",
-        "apps.kubernetes.io/pod-index",
+        POD_INDEX_LABEL,
         "batch.kubernetes.io/job-completion-index",
         "batch.kubernetes.io/job-name",
         "batch.kubernetes.io/controller-uid",

@@ -5,7 +5,7 @@ the namespace controller. Here it happens within the request, so that it is the 
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -44,6 +44,10 @@ class Deletion:
         self._places: dict[str, tuple[Collection, str, str]] = {}
         self._dependents: dict[str, dict[str, None]] = {}
         store.observers.append(self._observe)
+
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
 
     def delete(
         self, collection: Collection, obj: Stored, options: DeleteOptions, *, dry: bool = False

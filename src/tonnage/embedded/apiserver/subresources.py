@@ -10,7 +10,7 @@ from tonnage.embedded.apiserver.disruptions import Disruptions, is_ready
 from tonnage.embedded.apiserver.refusals import ApiRefusal, Tree, bad_request, conflict, invalid
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, Stored
 from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.pods import FINISHED
+from tonnage.objects.pods import DISRUPTION_TARGET, EVICTED, FINISHED
 from tonnage.objects.timestamps import rfc3339
 
 _T = TypeVar("_T")
@@ -91,7 +91,9 @@ class Evictions:
         options = _read_as(DeleteOptions, given, "deleteOptions of the Eviction")
         if not pod.deleting and pod.tree["status"].get("phase") not in _WITHOUT_BUDGET:
             self._ask_budget(pod)
-        self._deleting.delete(self._pods, pod, options, dry=dry or "All" in (options.dry_run or ()))
+        marked = pod if pod.deleting else _disrupted(pod, now=self._deleting.now)
+        dry = dry or "All" in (options.dry_run or ())
+        self._deleting.delete(self._pods, marked, options, dry=dry)
 
     def _ask_budget(self, pod: Stored) -> None:
         budgets = self._disruptions.covering(pod)
@@ -123,6 +125,21 @@ class Evictions:
             "Cannot evict pod as it would violate the pod's disruption budget.",
             details={"name": pod.name, "kind": "pods", "causes": [cause]},
         )
+
+
+def _disrupted(pod: Stored, *, now: datetime) -> Stored:
+    """The pod with the condition that says why it goes, as it is written with its deletion."""
+    status = pod.tree.get("status", {})
+    others = [one for one in status.get("conditions") or () if one["type"] != DISRUPTION_TARGET]
+    told = {
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": EVICTED,
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": rfc3339(now),
+    }
+    tree = {**pod.tree, "status": {**status, "conditions": [*others, told]}}
+    return Stored(pod.namespace, pod.name, pod.version, tree, pod.data)
 
 
 def scale_of(collection: Collection, obj: Stored) -> Tree:

@@ -88,6 +88,16 @@ class SimulatedCloud:
         """What the machines have cost until now."""
         return self.machines.bill(self._clock.monotonic())
 
+    async def lose(self, node: str) -> None:
+        """The machine of a node is gone at once, and the node with it; nobody asked for it."""
+        for machine in list(self.machines):
+            if machine.node == node:
+                if self._chores is not None:
+                    self._chores.stop(("machine", machine.name))
+                self.machines.end(machine, now=self._clock.monotonic())
+        with suppress(errors.NotFound):
+            await self._client.delete(Node, node)
+
     # Asked by autoscalers
 
     async def refresh(self) -> None:
@@ -147,10 +157,7 @@ class SimulatedCloud:
     # What becomes of machines
 
     def _ask_for_machine(self, group: str) -> None:
-        self._numbers[group] += 1
-        dice = self._chance.dice("name", group, self._numbers[group])
-        # With the number in it, no two names are the same whatever the dice say.
-        name = f"{group}-{self._numbers[group]}{''.join(dice.choices(_SUFFIX, k=4))}"
+        name = self._new_name(group)
         now = self._clock.monotonic()
         error = self._error(group, name)
         delay = self._behaviour.start if error is None else self._behaviour.fails_after
@@ -165,6 +172,17 @@ class SimulatedCloud:
         )
         self.machines.put(machine)
         self._carry_on(machine)
+
+    def _new_name(self, group: str) -> str:
+        """With the number in it, no two names are the same whatever the dice say; and none is that
+        of a machine that an earlier cloud has left.
+        """
+        while True:
+            self._numbers[group] += 1
+            dice = self._chance.dice("name", group, self._numbers[group])
+            name = f"{group}-{self._numbers[group]}{''.join(dice.choices(_SUFFIX, k=4))}"
+            if self.machines.get(group, name) is None:
+                return name
 
     def _error(self, group: str, name: str) -> InstanceError | None:
         for shortage in self._behaviour.shortages:

@@ -31,6 +31,7 @@ class DriverRegistrations:
     ) -> None:
         self._client, self._clock, self._behaviour, self._chance, self._chores = context
         self._csi_nodes = csi_nodes
+        self._nodes = nodes
         self._drivers = {driver.name: driver for driver in context.behaviour.drivers}
         self._begun: set[tuple[str, str]] = set()
         self._limits: dict[tuple[str, str], int | None] = {}
@@ -39,7 +40,7 @@ class DriverRegistrations:
 
     async def register(self, node: str, driver: str) -> None:
         """Register now, and take the startup taint off: labels first, as kubelets do."""
-        found, behaviour = await self._client.get(Node, node), self._behaviour_of(driver)
+        found, behaviour = await self._client.get(Node, node), self._behaviour_of(driver, node)
         labels, topology = found.metadata.labels, behaviour.segment(found)
         missing = {key: value for key, value in topology.items() if labels.get(key) != value}
         if missing:
@@ -74,7 +75,7 @@ class DriverRegistrations:
 
     def set_real_limit(self, node: str, driver: str, limit: int | None) -> None:
         """Have another limit from now on, and leave everybody in the belief of the old one."""
-        behaviour = self._behaviour_of(driver)
+        behaviour = self._behaviour_of(driver, node)
         self._limits.setdefault((node, driver), behaviour.limit)
         self._real_limits[node, driver] = limit
 
@@ -92,8 +93,8 @@ class DriverRegistrations:
         """
         if (node, driver) in self._real_limits:
             return self._real_limits[node, driver]
-        behaviour = self._drivers.get(driver)
-        if behaviour is not None:
+        if driver in self._drivers:
+            behaviour = self._behaviour_of(driver, node)
             hidden = behaviour.real_limit
             return behaviour.limit if hidden is None else hidden
         csi_node = self._csi_nodes.get(node)
@@ -161,12 +162,17 @@ class DriverRegistrations:
         report = partial(self.report_limit, node, driver)
         await self._chores.insist(report, "report", *about)
 
-    def _behaviour_of(self, driver: str) -> DriverBehaviour:
-        try:
-            return self._drivers[driver]
-        except KeyError:
+    def _behaviour_of(self, driver: str, node: str) -> DriverBehaviour:
+        """Of a driver that is described several times, what is said for the node."""
+        if driver not in self._drivers:
             known = ", ".join(self._drivers) or "none"
-            raise InputError(f"no driver {driver} in this world; there is: {known}") from None
+            raise InputError(f"no driver {driver} in this world; there is: {known}")
+        found = self._nodes.get(node)
+        if found is not None:
+            for behaviour in self._behaviour.drivers:
+                if behaviour.name == driver and is_meant(found, behaviour.nodes):
+                    return behaviour
+        return self._drivers[driver]
 
 
 def _with(drivers: Drivers, *, entry: NodeDriver) -> Drivers:

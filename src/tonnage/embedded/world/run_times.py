@@ -4,7 +4,8 @@ from tonnage.objects import durations
 from tonnage.objects.pods import Pod
 
 RUNS_FOR = "tonnage.dev/runs-for"
-"""Seconds, or a duration such as `90s`, `5m` or `1h30m`. For pods that are not always restarted."""
+"""Seconds, or a duration such as `90s`, `5m` or `1h30m`. For pods that are not always restarted.
+The template of a Job may list several, between commas: one for each pod, the last for the rest."""
 
 
 class RunningTimeError(ValueError):

@@ -3,13 +3,21 @@
 from collections import defaultdict
 from functools import partial
 
+import msgspec
+
 from tonnage.cluster import errors
 from tonnage.cluster.cache import Cache, Key
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world.controllers import pod_control
-from tonnage.embedded.world.controllers.workload_records import JOBS, JobObject, Tree
+from tonnage.embedded.world.controllers.workload_records import (
+    JOBS,
+    JobObject,
+    Tree,
+    WholePodTemplate,
+)
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import OwnedPods, is_active
+from tonnage.embedded.world.run_times import RUNS_FOR
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects import timestamps
 from tonnage.objects.conditions import is_ready
@@ -26,6 +34,8 @@ class Jobs:
         self._jobs = jobs
         self._ended: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """How each pod of a Job ended, by uids."""
+        self._made: defaultdict[str, int] = defaultdict(int)
+        """How many pods each Job was given, by uid."""
         self._queue: WorkQueue[Key] = WorkQueue("job", self._look, context)
         jobs.subscribe(self._job_changed)
         owned.follow("Job", self._pod_changed)
@@ -34,6 +44,7 @@ class Jobs:
         meta = change.object.metadata
         if change.type is EventType.DELETED:
             self._ended.pop(meta.uid, None)
+            self._made.pop(meta.uid, None)
             self._chores.stop(("job over", meta.uid))
             return
         self._queue.note((meta.namespace, meta.name))
@@ -79,7 +90,9 @@ class Jobs:
             "job-name": meta.name,
         }
         owner = pod_control.owner(JOBS, meta)
-        pod = pod_control.pod(found.spec.template, owner, namespace=meta.namespace, labels=labels)
+        template = timed(found.spec.template, self._made[meta.uid])
+        self._made[meta.uid] += 1
+        pod = pod_control.pod(template, owner, namespace=meta.namespace, labels=labels)
         made = await pod_control.create(self._client, pod)
         if made is not None:
             self._owned.expect(meta.uid, made)
@@ -115,6 +128,18 @@ class Jobs:
             await self._client.delete(JOBS, meta.name, namespace=meta.namespace, uid=meta.uid)
         except errors.Conflict:
             return
+
+
+def timed(template: WholePodTemplate, position: int) -> WholePodTemplate:
+    """The template with the running time of the pod at that position, where it lists several."""
+    meta = template.metadata
+    times = meta.annotations.get(RUNS_FOR, "").split(",")
+    if len(times) < 2:
+        return template
+    own = {**meta.annotations, RUNS_FOR: times[min(position, len(times) - 1)].strip()}
+    return msgspec.structs.replace(
+        template, metadata=msgspec.structs.replace(meta, annotations=own)
+    )
 
 
 def _over(found: JobObject) -> list[Tree]:

@@ -15,6 +15,7 @@ from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import OwnedPods, is_active
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects.conditions import is_ready
+from tonnage.objects.labels import POD_INDEX_LABEL
 from tonnage.objects.meta import LabelSelector, ObjectMeta
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import PersistentVolumeClaim
@@ -155,7 +156,7 @@ def _pod(found: StatefulSetObject, ordinal: int, revision: str) -> NewPod:
     rest = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
     labels = {
         "statefulset.kubernetes.io/pod-name": name,
-        "apps.kubernetes.io/pod-index": str(ordinal),
+        POD_INDEX_LABEL: str(ordinal),
         pod_control.REVISION: revision,
     }
     return pod_control.pod(
