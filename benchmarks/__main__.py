@@ -58,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
 ON_REQUEST: dict[str, Callable[[Context], Iterator[Row]]] = {
     "consolidation-full": consolidation.run_full,
     soak.NAME: soak.run,
+    "optimise-full": optimise.run_full,
 }
 """Those that take too long to be run with all others."""
 

@@ -5,95 +5,70 @@ what else the machine does cuts no search short; reading the cluster and the gre
 of what the solver may take.
 """
 
-import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from benchmarks.clusters import SEED
+from benchmarks import least_cost_clusters
 from benchmarks.context import Context
+from benchmarks.least_cost_clusters import LeastCostCluster
 from benchmarks.measurement import Row, once
 from tonnage.groups import options
 from tonnage.groups.inputs import Inputs
-from tonnage.objects.kinds import KubeObject
-from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.rules import features
 from tonnage.scaleup import decision
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.plan import Optimisation, Plan
-from tonnage.testing import builders
 
 NAME = "optimise"
-DRIVER = "ebs.csi.aws.com"
-
-_TYPES = (
-    ("c2", 2, 8, "0.096", 16),
-    ("c4", 4, 16, "0.192", 24),
-    ("c8", 8, 32, "0.384", 25),
-    ("c16", 16, 64, "0.768", 28),
-    ("k4", 4, 8, "0.17", 20),
-    ("k8", 8, 16, "0.34", 20),
-    ("r4", 4, 32, "0.252", 24),
-    ("r8", 8, 64, "0.504", 26),
-    ("r16", 16, 128, "1.008", 28),
-    ("c32", 32, 128, "1.536", 39),
-)
-"""Name, CPUs, GiB, price, slots."""
+SIZES = (500, 2_000, 5_000)
 
 
 class OptimiseCase(NamedTuple):
+    shape: str
     pods: int
-    kinds: int
     seconds: float
 
 
 def run(context: Context) -> Iterator[Row]:
-    cases = (
-        [OptimiseCase(60, 8, 0.3)]
-        if context.quick
-        else [OptimiseCase(pods, 40, 10.0) for pods in (500, 2_000, 5_000)]
-        + [OptimiseCase(pods, 40, 60.0) for pods in (500, 5_000)]
+    if context.quick:
+        return _rows([OptimiseCase("list-prices", 60, 0.3)])
+    shapes = ("list-prices", "zones")
+    return _rows(OptimiseCase(shape, pods, 10.0) for shape in shapes for pods in SIZES)
+
+
+def run_full(context: Context) -> Iterator[Row]:
+    """Every shape and size, in 10 s and in 60 s: some 40 minutes."""
+    seconds = (0.3,) if context.quick else (10.0, 60.0)
+    return _rows(
+        OptimiseCase(shape, pods, each)
+        for shape in least_cost_clusters.SHAPES
+        for pods in ((60,) if context.quick else SIZES)
+        for each in seconds
     )
+
+
+def _rows(cases: Iterable[OptimiseCase]) -> Iterator[Row]:
     for case in cases:
-        objects = cluster(case)
+        cluster = least_cost_clusters.make(case.shape, case.pods)
         plans: list[Plan] = []
-        seconds = once(lambda: plans.append(_planned(objects, case.seconds)))  # noqa: B023
+        seconds = once(lambda: plans.append(_planned(cluster, case.seconds)))  # noqa: B023
         found = plans[0].optimisation
         assert isinstance(found, Optimisation), plans[0].warnings
         nodes = sum(one.delta for one in plans[0].scale_ups)
+        left = len(plans[0].not_helped)
         greedy = found.greedy / found.bound - 1
         work = (
-            f"{case.pods:,} pods of {case.kinds} kinds on {nodes:,} nodes:"
+            f"{case.shape}: {case.pods:,} pods on {nodes:,} nodes:"
             f" {found.cost:.3f} an hour, bound {found.bound:.3f}: +{found.gap:.2%},"
-            f" greedy +{greedy:.1%}"
+            f" greedy +{greedy:.1%}{f', {left} pods left out' if left else ''}"
         )
         yield Row(benchmark=NAME, case=f"{case.seconds:g} s of solver", work=work, value=seconds)
 
 
-def cluster(case: OptimiseCase) -> list[KubeObject]:
-    rng = random.Random(f"{SEED}-{case.pods}")
-    objects: list[KubeObject] = [builders.storage_class("fast", provisioner=DRIVER)]
-    for name, cpus, gib, price, slots in _TYPES:
-        template = GroupTemplate(
-            node=builders.node("t", cpu=cpus, memory=f"{gib}Gi"),
-            csi_node=builders.csinode("t", {DRIVER: slots}),
-        )
-        spec = NodeGroupSpec(max_size=5_000, price_per_hour=price, template=template)
-        objects.append(NodeGroup(metadata=ObjectMeta(name=name), spec=spec))
-    for kind in range(case.kinds):
-        cpu = rng.choice(("100m", "250m", "500m", "750m", "1", "1500m", "2", "3"))
-        memory = rng.choice(("256Mi", "512Mi", "1Gi", "2Gi", "4Gi", "6000Mi", "8Gi"))
-        volumes = rng.choice((0, 1, 1, 1, 2, 3))
-        for number in range(case.pods // case.kinds):
-            claims = [f"{kind}-{number}-{volume}" for volume in range(volumes)]
-            objects += [builders.pvc(one, storage_class="fast", bound=False) for one in claims]
-            name = f"p-{kind}-{number}"
-            objects.append(builders.pod(name, cpu=cpu, memory=memory, pvcs=claims))
-    return objects
-
-
-def _planned(objects: list[KubeObject], seconds: float) -> Plan:
-    chosen = options.of({"expander": "least-cost", "optimiseSeconds": seconds})
-    inputs = Inputs.of_objects(objects, options=chosen, features=features.of_version(), now=0.0)
+def _planned(cluster: LeastCostCluster, seconds: float) -> Plan:
+    settings = {"expander": "least-cost", "optimiseSeconds": seconds, **cluster.settings}
+    inputs = Inputs.of_objects(
+        cluster.objects, options=options.of(settings), features=features.of_version(), now=0.0
+    )
     return decision.decide(inputs, own_time=OwnTime(time.process_time)).plan

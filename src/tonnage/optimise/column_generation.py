@@ -3,14 +3,16 @@
 import numpy as np
 
 from tonnage.optimise.effort import Effort
+from tonnage.optimise.knapsack import Contents
 from tonnage.optimise.master import Duals, Master, Relaxed
 from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import Counts, Numbers, PackingProblem, Pattern
 
 _AT_ONCE = 40
 _WORTH = 1e-6
-_LOOSE, _TIGHT = 2e-3, 1e-5
-"""How near to the best pattern exact pricing goes: at first, and when that proves no more."""
+_NARROW, _WIDE = 400, 1_600
+"""How many states of a bin are looked at side by side: at first, and when that proves no more."""
+_GAP = 1e-4
 _STEADY = 0.6
 """How much of the best duals so far is in those that are priced: they swing less."""
 
@@ -49,16 +51,30 @@ def _best(problem: PackingProblem, types: Counts, counts: Counts, gain: Numbers)
 
 
 class Proof:
-    """A lower bound that rises with each round of exact pricing, until it meets the master."""
+    """A lower bound that rises with each round of pricing, until it meets the master.
 
-    def __init__(self, problem: PackingProblem, master: Master, pricing: PricingProblem) -> None:
+    It begins with what items are worth where bins may be bought in part.
+    """
+
+    def __init__(
+        self,
+        problem: PackingProblem,
+        master: Master,
+        pricing: PricingProblem,
+        *,
+        begin: Duals | None,
+    ) -> None:
         self._problem = problem
         self._master = master
         self._pricing = pricing
-        self._gap = _LOOSE
+        self._width = _NARROW
+        self._steady = _STEADY
+        self._exact = False
         self._centre: tuple[Duals, Numbers] | None = None
         self.bound = 0.0
         self.complete = False
+        if begin is not None:
+            self._price(begin, begin)
 
     def bound_of(self, counts: Counts) -> float:
         """The same for fewer items."""
@@ -72,40 +88,56 @@ class Proof:
         if effort.over or not found.feasible:
             return
         newest = duals = found.duals
-        if self._centre is not None:
-            duals = _between(self._centre[0], newest)
-        at_most, added = self._priced(duals, newest)
-        bound = farley(self._problem, duals, at_most)
-        if bound > self.bound:
-            self.bound, self._centre = bound, (duals, at_most)
-        elif not added:
-            # Nothing to learn between the two: look at the newest alone next time.
-            self._centre = None if self._gap == _TIGHT else self._centre
-            self._gap = _TIGHT
-        self._master.add(added)
+        if self._centre is not None and self._steady > 0:
+            duals = _between(self._centre[0], newest, self._steady)
+        better, added = self._price(duals, newest)
         if found.value - self.bound <= 1e-6 * abs(found.value):
             self.complete = True
-        elif duals is newest and not added:
-            self.complete, self._gap = self._gap == _TIGHT, _TIGHT
+        elif added or better:
+            self._steady = _STEADY
+        elif self._steady > 0:
+            # Nothing to learn there: look nearer to the newest.
+            self._steady = max(self._steady - _STEADY / 2, 0.0)
+        else:
+            self.complete = self._exact
+            self._exact = self._width >= _WIDE
+            self._steady, self._width = _STEADY, min(4 * self._width, _WIDE)
 
-    def _priced(self, duals: Duals, newest: Duals) -> tuple[Numbers, list[Pattern]]:
+    def _price(self, duals: Duals, newest: Duals) -> tuple[bool, int]:
+        """Whether the bound has risen, and how many patterns are new."""
         at_most = np.zeros(len(self._problem.bins))
         added: list[Pattern] = []
         for bin_type, price in enumerate(self._problem.prices.tolist()):
-            priced = self._pricing.exact(bin_type, duals.values[bin_type], gap=self._gap)
-            at_most[bin_type] = priced.at_most
-            worth = float(np.dot(priced.pattern.counts, newest.values[bin_type]))
-            if worth > price + newest.rents[bin_type] + _WORTH:
-                added.append(priced.pattern)
-        return at_most, added
+            values = duals.values[bin_type]
+            found = self._pricing.search(bin_type, values, width=self._width)
+            if self._exact and found.at_most > price + duals.rents[bin_type] + _WORTH:
+                closer = self._pricing.exact(bin_type, values, gap=_GAP)
+                at_most_of = min(found.at_most, closer.at_most)
+                counts = np.vstack((found.counts, closer.counts))
+                found = Contents(counts, at_most_of, found.states)
+            at_most[bin_type] = found.at_most
+            worth = found.counts @ newest.values[bin_type]
+            added += [
+                Pattern(bin_type, tuple(found.counts[row].tolist()))
+                for row in np.flatnonzero(worth > price + newest.rents[bin_type] + _WORTH).tolist()
+            ]
+        bound = farley(self._problem, duals, at_most)
+        better = bound > self.bound * (1 + 1e-9)
+        if better or self._centre is None:
+            self._centre = (duals, at_most)
+        self.bound = max(self.bound, bound)
+        return better, self._master.add(added)
 
 
-def _between(steady: Duals, newest: Duals) -> Duals:
+def _between(centre: Duals, newest: Duals, steady: float) -> Duals:
+    def mixed(one: Numbers, other: Numbers) -> Numbers:
+        return steady * one + (1 - steady) * other
+
     return Duals(
-        items=_STEADY * steady.items + (1 - _STEADY) * newest.items,
-        values=_STEADY * steady.values + (1 - _STEADY) * newest.values,
-        rents=_STEADY * steady.rents + (1 - _STEADY) * newest.rents,
-        constant=_STEADY * steady.constant + (1 - _STEADY) * newest.constant,
+        items=mixed(centre.items, newest.items),
+        values=mixed(centre.values, newest.values),
+        rents=mixed(centre.rents, newest.rents),
+        constant=steady * centre.constant + (1 - steady) * newest.constant,
     )
 
 

@@ -33,7 +33,7 @@ def _of_type(problem: PackingProblem, bin_type: int, *, most: int) -> list[Patte
     while stack:
         place, room, held = stack.pop()
         steps += 1
-        if len(found) > most or steps > 20 * most:
+        if len(found) > most or steps > 6 * most:
             return None
         if place == len(items):
             if any(held) and _is_maximal(room, held, items, demands, caps):
@@ -49,7 +49,10 @@ def _of_type(problem: PackingProblem, bin_type: int, *, most: int) -> list[Patte
             ),
             default=caps[item],
         )
-        for number in range(min(fits, caps[item]) + 1):
+        most_here = min(fits, caps[item])
+        # Of the last class as many as fit: with fewer nothing is maximal.
+        least = most_here if place == len(items) - 1 else 0
+        for number in range(least, most_here + 1):
             after = tuple(left - number * takes for left, takes in zip(room, demand, strict=True))
             stack.append((place + 1, after, (*held[:item], number, *held[item + 1 :])))
     return found if len(found) <= most else None

@@ -92,6 +92,22 @@ def add_column(
     highs.addCol(cost, lower, upper, len(entries), rows, values)
 
 
+def add_columns(highs: "Highs", costs: Numbers, entries: Numbers, upper: Numbers) -> None:
+    """Columns from 0 to `upper`, with their entries by column and row."""
+    columns, rows = np.nonzero(entries)
+    starts = np.searchsorted(columns, np.arange(len(costs))).astype(np.int32)
+    highs.addCols(
+        len(costs),
+        costs,
+        np.zeros(len(costs)),
+        upper,
+        len(rows),
+        starts,
+        rows.astype(np.int32),
+        entries[columns, rows],
+    )
+
+
 def make_integer(highs: "Highs", columns: Iterable[int]) -> None:
     kind = importlib.import_module("highspy").HighsVarType.kInteger
     for column in columns:

@@ -51,13 +51,14 @@ class Dive:
         master = self._master
         while True:
             master.hold(held)
-            left = missing(self._problem, [master.patterns[place] for place in held.elements()])
+            bins = [master.patterns[place] for place in held.elements()]
+            left = missing(self._problem, bins)
             found = column_generation.generate(
                 self._problem,
                 master,
                 self._pricing,
                 self._effort,
-                caps=left[None, :],
+                caps=_useful(self._problem, bins, left),
                 patience=1,
                 rounds=6,
             )
@@ -83,12 +84,60 @@ class Dive:
         return int(parts[int(score.argmax())])
 
 
-def missing(problem: PackingProblem, bins: Sequence[Pattern]) -> Counts:
+def missing(problem: PackingProblem, bins: Iterable[Pattern]) -> Counts:
     """Items by class that have no place in the bins."""
-    if not bins:
+    filled = list(bins)
+    if not filled:
         return problem.counts
-    held = np.array([one.counts for one in bins], dtype=np.int64).sum(axis=0)
+    counts = np.array([one.counts for one in filled], dtype=np.int64)
+    held = counts.sum(axis=0)
+    if problem.spreads:
+        types = np.array([one.bin_type for one in filled])
+        for spread in problem.spreads:
+            usable = _usable(spread, types, counts[:, spread.item])
+            held[spread.item] = min(held[spread.item], usable)
     return np.maximum(problem.counts - held, 0)
+
+
+def _usable(spread: EvenSpread, types: Counts, counts: Counts) -> int:
+    """How many of the places a spread allows to be used: up to its skew above the lowest."""
+    levels, elsewhere = _levels(spread, types, counts)
+    if not len(levels):
+        return elsewhere
+    top = _lowest(spread, levels.tolist()) + spread.max_skew
+    heights = np.array(spread.heights, dtype=np.int64)
+    return int(np.maximum(np.minimum(levels, top) - heights, 0).sum()) + elsewhere
+
+
+def _levels(spread: EvenSpread, types: Counts, counts: Counts) -> tuple[Counts, int]:
+    """The height of each domain with the items in these bins, and how many are in none."""
+    domains = np.array([-1 if one is None else one for one in spread.domains])[types]
+    inside = domains >= 0
+    added = np.bincount(
+        domains[inside], weights=counts[inside], minlength=len(spread.heights)
+    ).astype(np.int64)
+    return np.array(spread.heights, dtype=np.int64) + added, int(counts[~inside].sum())
+
+
+def _useful(problem: PackingProblem, bins: Sequence[Pattern], left: Counts) -> Counts:
+    """How many more of each class a bin of each type is of use for."""
+    if not problem.spreads:
+        return left[None, :]
+    found = np.repeat(left[None, :], len(problem.bins), axis=0)
+    types = np.array([one.bin_type for one in bins], dtype=np.int64)
+    counts = np.array([one.counts for one in bins], dtype=np.int64).reshape(-1, len(problem.items))
+    for spread in problem.spreads:
+        levels, _ = _levels(spread, types, counts[:, spread.item])
+        if not len(levels):
+            continue
+        even = (sum(spread.heights) + int(problem.counts[spread.item])) // len(levels)
+        lowest = even if spread.floor is None else min(even, spread.floor)
+        room = np.maximum(lowest + spread.max_skew - levels, 0)
+        for bin_type, domain in enumerate(spread.domains):
+            if domain is not None:
+                room_here = min(int(left[spread.item]), int(room[domain]))
+                found[bin_type, spread.item] = min(found[bin_type, spread.item], room_here)
+    return found
 
 
 def trimmed(problem: PackingProblem, bins: Sequence[Pattern]) -> list[Pattern]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tonnage.optimise import highs
 from tonnage.optimise.effort import Effort
-from tonnage.optimise.problem import Counts, Numbers, PackingProblem, Pattern
+from tonnage.optimise.problem import Counts, EvenSpread, Numbers, PackingProblem, Pattern
 
 if TYPE_CHECKING:
     from highspy import Highs
@@ -52,14 +52,18 @@ class Master:
         self.patterns: list[Pattern] = []
         self._known: dict[Pattern, int] = {}
         self._held: dict[int, int] = {}
+        self._spreads_by_item: dict[int, list[tuple[int, EvenSpread]]] = {}
+        for number, spread in enumerate(problem.spreads):
+            self._spreads_by_item.setdefault(spread.item, []).append((number, spread))
         self._limits = [bin_type for bin_type, most in enumerate(problem.most) if np.isfinite(most)]
-        self._rows = len(problem.items)
-        self._limit_row = {t: self._rows + place for place, t in enumerate(self._limits)}
-        self._quota_row = self._rows + len(self._limits)
+        items = len(problem.items)
+        self._limit_row = {t: items + place for place, t in enumerate(self._limits)}
+        self._quota_row = items + len(self._limits)
         self._spread_row = self._quota_row + len(problem.quotas)
         self._highs = highs.linear() if model is None else model
         self.first = self._build(problem.counts)
         """The column of the first pattern."""
+        self.rows = len(self._lower)
 
     def _build(self, counts: Counts) -> int:
         problem, inf = self._problem, highs.INFINITY
@@ -126,29 +130,45 @@ class Master:
     def entries(self, pattern: Pattern) -> dict[int, float]:
         """The pattern as a column: what it has in each row."""
         problem, bin_type = self._problem, pattern.bin_type
-        found = {row: float(count) for row, count in enumerate(pattern.counts) if count}
+        found: dict[int, float] = {}
         if bin_type in self._limit_row:
             found[self._limit_row[bin_type]] = 1.0
         for place, quota in enumerate(problem.quotas):
             if quota.amounts[bin_type]:
                 found[self._quota_row + place] = float(quota.amounts[bin_type])
-        for number, spread in enumerate(problem.spreads):
-            domain, count = spread.domains[bin_type], pattern.counts[spread.item]
-            if domain is not None and count:
-                row = self._spread_rows[number, domain]
-                found[row] = found[row + 1] = float(count)
+        for item, count in enumerate(pattern.counts):
+            if count:
+                for row, amount in self.item_entries(bin_type, item).items():
+                    found[row] = found.get(row, 0.0) + count * amount
         return found
+
+    def item_entries(self, bin_type: int, item: int) -> dict[int, float]:
+        """What one item in such a bin has in each row."""
+        found = {item: 1.0}
+        for number, domain in self._spreads_of(bin_type, item):
+            row = self._spread_rows[number, domain]
+            found[row] = found[row + 1] = 1.0
+        return found
+
+    def _spreads_of(self, bin_type: int, item: int) -> list[tuple[int, int]]:
+        """Spreads of the item that know the bin's domain, with that domain."""
+        return [
+            (number, domain)
+            for number, spread in self._spreads_by_item.get(item, ())
+            if (domain := spread.domains[bin_type]) is not None
+        ]
 
     def solve(self) -> Relaxed:
         """The best use of the patterns there are."""
         found = highs.solve(self._highs)
         self._effort.spend(600 + 25 * found.iterations)
-        duals = self._duals(found.rows)
+        duals = self.duals(found.rows)
         return Relaxed(found.columns[self.first :], found.value, duals, found.feasible)
 
-    def _duals(self, rows: Numbers) -> Duals:
+    def duals(self, rows: Numbers) -> Duals:
+        """What the values of the rows say."""
         problem = self._problem
-        items = np.maximum(rows[: self._rows], 0.0)
+        items = np.maximum(rows[: len(problem.items)], 0.0)
         values = np.repeat(items[None, :], len(problem.bins), axis=0)
         rents = np.zeros(len(problem.bins))
         constant = 0.0

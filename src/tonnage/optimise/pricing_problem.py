@@ -1,27 +1,18 @@
-"""Patterns worth more than they cost: greedily for all bin types at once, or exactly for one.
+"""Patterns worth more than they cost: greedily for all bin types at once, or searched for in one.
 
 Greedy: items go in by value per size, where size is a weighted sum of what they take; many
 weightings and all bin types are filled side by side, as rows of one array.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from tonnage.optimise import highs
+from tonnage.optimise import knapsack
 from tonnage.optimise.effort import Effort
-from tonnage.optimise.problem import Counts, Numbers, PackingProblem, Pattern
+from tonnage.optimise.knapsack import Contents, Knapsack
+from tonnage.optimise.problem import Counts, Numbers, PackingProblem
 
 _WEIGHTINGS = 24
 _LITTLE = 1e-9
-
-
-class Best(NamedTuple):
-    """The best pattern of a bin type, and what no pattern of it is worth more than."""
-
-    pattern: Pattern
-    value: float
-    at_most: float
 
 
 class PricingProblem:
@@ -85,35 +76,19 @@ class PricingProblem:
             left -= np.where(taken[:, None] > 0, demand * taken[:, None], 0.0)
         return counts
 
-    def exact(
-        self, bin_type: int, values: Numbers, *, gap: float = 0.0, nodes: int = 20_000
-    ) -> Best:
-        """The best pattern of one bin type by integer programming."""
+    def search(self, bin_type: int, values: Numbers, *, width: int, keep: int = 6) -> Contents:
+        """The best patterns of one bin type, and what none is worth more than."""
+        found = knapsack.search(self._sack(bin_type, values), width=width, keep=keep)
+        self._effort.spend(1_500 + found.states * 0.5)
+        return found
+
+    def exact(self, bin_type: int, values: Numbers, *, gap: float) -> Contents:
+        """The same with the best pattern alone, nearly proven."""
+        found = knapsack.exact(self._sack(bin_type, values), gap=gap)
+        self._effort.spend(found.states * 0.5)
+        return found
+
+    def _sack(self, bin_type: int, values: Numbers) -> Knapsack:
         problem = self._problem
-        caps = problem.caps[bin_type]
-        items = np.flatnonzero((values > _LITTLE) & (caps > 0))
-        capacity = problem.capacities[bin_type]
-        limited = np.flatnonzero(np.isfinite(capacity) & (problem.demands[items] > 0).any(axis=0))
-        counts = np.zeros(len(problem.items), dtype=np.int64)
-        if not len(items):
-            return Best(Pattern(bin_type, tuple(counts.tolist())), 0.0, 0.0)
-        model = highs.integer(gap=gap, nodes=nodes)
-        scale = np.maximum(capacity[limited], 1.0)
-        highs.add_rows(
-            model, [-highs.INFINITY] * len(limited), (capacity[limited] / scale).tolist()
-        )
-        for item in items:
-            takes = problem.demands[item, limited] / scale
-            entries = {place: float(take) for place, take in enumerate(takes) if take}
-            highs.add_column(model, -float(values[item]), entries, upper=float(caps[item]))
-        highs.make_integer(model, range(len(items)))
-        found = highs.solve(model)
-        self._effort.spend(5_000 + 100 * found.iterations)
-        at_most = -found.bound + 1e-9
-        if found.feasible:
-            counts[items] = np.rint(found.columns).astype(np.int64)
-        if not problem.holds(bin_type, counts):
-            # Within the solver's tolerance, and beyond ours.
-            counts[:] = 0
-        pattern = Pattern(bin_type, tuple(counts.tolist()))
-        return Best(pattern, float(counts @ values), at_most)
+        caps, capacity = problem.caps[bin_type], problem.capacities[bin_type]
+        return Knapsack(values, problem.demands, caps, capacity)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tonnage.optimise import column_generation, enumeration, integer_solution
+from tonnage.optimise import enumeration, fractional_bins, integer_solution, local_search
 from tonnage.optimise.column_generation import Proof
 from tonnage.optimise.effort import Effort
 from tonnage.optimise.integer_solution import Dive
@@ -16,10 +16,17 @@ from tonnage.optimise.problem import Counts, PackingProblem, PackingSolution, Pa
 
 _FEW_PATTERNS = 1_500
 _FEW_NODES = 3_000
-_SMALLEST_PART, _LARGEST_PART = 3, 12
+_SMALLEST_PART = 3
 _IN_VAIN = 120
 """Local searches without a gain after which nothing more is expected."""
+_PRICED_FIRST = 8
+"""Rounds of pricing before patterns are put together for the first time."""
+_PROOF = 0.4
+"""The share of the effort that goes into raising the bound, and into better patterns with it."""
 _NEAR = 1e-6
+_SAVED = 0.3
+_IMPROVED = 1.0
+"""What a packing may cost more than the best and yet be improved, in bins of the dearest type."""
 
 
 def solve(
@@ -48,6 +55,7 @@ class _Search:
         self._best: list[Pattern] = []
         self._cost = problem.penalty * float(problem.counts.sum())
         self._bound = 0.0
+        self._dearest = float(problem.prices.max(initial=0.0))
         self._proof: Proof | None = None
         self._patterns: list[Pattern] | None = None
         """All there are, where they are few."""
@@ -56,6 +64,10 @@ class _Search:
         """Take the bins if they are better than the best so far."""
         found = integer_solution.trimmed(self._problem, bins)
         cost = self._cost_of(found)
+        if cost < self._cost + _IMPROVED * self._dearest:
+            found = local_search.improve(self._problem, found)
+            self._effort.spend(200 + 150 * len(found))
+            cost = self._cost_of(found)
         if cost >= self._cost - _NEAR * abs(self._cost):
             return False
         self._best, self._cost = found, cost
@@ -65,6 +77,11 @@ class _Search:
         left = int(integer_solution.missing(self._problem, bins).sum())
         prices = sum(float(self._problem.prices[one.bin_type]) for one in bins)
         return prices + self._problem.penalty * left
+
+    @property
+    def _cutoff(self) -> float:
+        """What a dive may cost: moving things afterwards may make it cheaper than the best."""
+        return self._cost + _SAVED * self._dearest
 
     @property
     def _met(self) -> bool:
@@ -85,24 +102,32 @@ class _Search:
         master = Master(problem, effort=effort)
         pricing = PricingProblem(problem, effort=effort)
         dive = Dive(problem, master, pricing, effort)
-        proof = self._proof = Proof(problem, master, pricing)
+        begin = fractional_bins.relax(problem, effort)
+        proof = self._proof = Proof(problem, master, pricing, begin=begin)
+        self._raise(proof.bound)
         master.add(self._best)
-        relaxed = column_generation.generate(problem, master, pricing, effort)
-        dived_at, in_vain, turn = math.inf, 0, 0
+        for _ in range(_PRICED_FIRST):
+            if effort.over or proof.complete or self._met:
+                break
+            proof.round(effort)
+            self._raise(proof.bound)
+        relaxed = master.solve()
+        dived_at, in_vain, priced = math.inf, 0, effort.done
         while not effort.over and not self._met and not (in_vain >= _IN_VAIN and proof.complete):
             if relaxed.feasible and relaxed.value < dived_at * (1 - 1e-3):
                 dived_at = relaxed.value
-                found = dive.run((), cutoff=self._cost)
+                found = dive.run((), cutoff=self._cutoff)
                 in_vain = 0 if found is not None and self.offer(found) else in_vain
-            elif not proof.complete and (turn % 8 == 0 or in_vain >= _IN_VAIN):
+            elif not proof.complete and (priced < _PROOF * effort.done or in_vain >= _IN_VAIN):
+                before = effort.done
                 proof.round(effort)
+                priced += effort.done - before
                 self._raise(proof.bound)
                 relaxed = master.solve()
             else:
                 part = self._part(relaxed.duals.values)
-                found = dive.run(part, cutoff=self._cost, greed=0.5)
+                found = dive.run(part, cutoff=self._cutoff, greed=0.5)
                 in_vain = 0 if found is not None and self.offer(found) else in_vain + 1
-            turn += 1
 
     def _part(self, values: np.ndarray) -> list[Pattern]:
         """All bins but some to be filled anew: mostly those that lose most against their worth."""
@@ -112,7 +137,9 @@ class _Search:
                 for one in self._best
             ]
         )
-        size = int(self._rng.integers(_SMALLEST_PART, _LARGEST_PART + 1))
+        # Many small parts, and now and then nearly all of it.
+        most = max(math.log(len(self._best) / _SMALLEST_PART), 0.0)
+        size = int(_SMALLEST_PART * math.exp(self._rng.uniform(0.0, most)))
         chance = self._rng.uniform(0.0, 1.0, size=len(losses))
         keys = losses / max(float(np.abs(losses).max(initial=0.0)), 1e-9) + chance
         gone = set(np.argsort(-keys, kind="stable")[:size].tolist())

@@ -1,0 +1,142 @@
+"""Lower bounds and single bins against models of their own: never above the truth."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from tests.optimise import whole_model
+from tests.seeds import seeds
+from tonnage.optimise import column_generation, fractional_bins, knapsack, local_search, solver
+from tonnage.optimise.column_generation import Proof
+from tonnage.optimise.effort import UNITS_PER_SECOND, Effort
+from tonnage.optimise.knapsack import Knapsack
+from tonnage.optimise.master import Master
+from tonnage.optimise.pricing_problem import PricingProblem
+from tonnage.optimise.problem import (
+    BinQuota,
+    BinType,
+    EvenSpread,
+    ItemClass,
+    PackingProblem,
+    Pattern,
+)
+
+ANY = 10**6
+
+
+def problem_of(seed: int) -> PackingProblem:
+    """Kinds with volumes of two drivers, types with maxima, a quota, a spread over two zones."""
+    rng = random.Random(seed)
+    items = [
+        ItemClass(
+            f"c{n}",
+            rng.randint(1, 4),
+            (rng.randint(1, 5), rng.choice((0, 1, 2)), rng.choice((0, 0, 1))),
+        )
+        for n in range(rng.randint(1, 3))
+    ]
+    bins = [
+        BinType(
+            f"t{n}",
+            (rng.randint(5, 12), rng.randint(2, 5), rng.randint(1, 3)),
+            round(rng.uniform(0.1, 1.0), 3),
+            tuple(rng.choice((1, 2, ANY, ANY, ANY)) for _ in items),
+            rng.choice((1, 2, None, None)),
+        )
+        for n in range(rng.randint(2, 3))
+    ]
+    quotas, spreads = [], []
+    if rng.random() < 0.4:
+        quotas.append(BinQuota(tuple(float(rng.randint(1, 3)) for _ in bins), rng.randint(4, 9)))
+    if rng.random() < 0.4:
+        zones = tuple(n % 2 for n in range(len(bins)))
+        spreads.append(EvenSpread(0, zones, (0, 0), max_skew=rng.randint(1, 2)))
+    return PackingProblem(items, bins, quotas=quotas, spreads=spreads)
+
+
+@pytest.mark.parametrize("seed", range(seeds(12)))
+def test_no_bound_is_above_the_optimum_of_a_model_of_its_own(seed, monkeypatch):
+    monkeypatch.setattr(solver, "_FEW_PATTERNS", 0)
+    problem = problem_of(seed)
+    left, price = whole_model.least(problem)
+    found = solver.solve(problem, Effort(UNITS_PER_SECOND // 4))
+    assert sum(found.left) >= left
+    if sum(found.left) == left:
+        assert found.cost >= price - 1e-6
+        # What is left out is for the solver to choose: its bound is for the others.
+        assert left or found.bound <= price + 1e-6
+    begin = fractional_bins.relax(problem, Effort(UNITS_PER_SECOND))
+    assert begin is not None
+    effort = Effort(UNITS_PER_SECOND)
+    master, pricing = Master(problem, effort=effort), PricingProblem(problem, effort=effort)
+    proof = Proof(problem, master, pricing, begin=begin)
+    total = price + problem.penalty * left
+    assert proof.bound <= total + 1e-6
+    for _ in range(4):
+        proof.round(effort)
+        assert proof.bound <= total + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(seeds(12)))
+@pytest.mark.parametrize("width", [2, 50])
+def test_a_single_bin_is_worth_no_more_than_its_search_says(seed, width):
+    rng = np.random.default_rng(seed)
+    sack = Knapsack(
+        values=rng.uniform(0.0, 1.0, size=4),
+        demands=rng.integers(0, 6, size=(4, 2)).astype(np.float64),
+        caps=rng.integers(0, 4, size=4),
+        capacity=rng.integers(3, 14, size=2).astype(np.float64),
+    )
+    best = max(
+        float(np.dot(counts, sack.values))
+        for counts in itertools.product(*(range(cap + 1) for cap in sack.caps.tolist()))
+        if (np.array(counts) @ sack.demands <= sack.capacity).all()
+    )
+    found = knapsack.search(sack, width=width, keep=3)
+    assert found.at_most >= best - 1e-9
+    for counts in found.counts:
+        assert (counts @ sack.demands <= sack.capacity).all()
+        assert (counts <= sack.caps).all()
+    if width > 2:
+        assert (found.counts @ sack.values).max(initial=0.0) == pytest.approx(best)
+    assert knapsack.exact(sack, gap=0.0).at_most >= best - 1e-6
+
+
+def test_items_are_moved_together_until_a_bin_is_spared():
+    problem = PackingProblem(
+        [ItemClass("large", 2, (5,)), ItemClass("small", 3, (2,))],
+        [BinType("node", (10,), 1.0, (ANY, ANY)), BinType("tiny", (4,), 0.3, (ANY, ANY))],
+    )
+    bins = [Pattern(0, (1, 1)), Pattern(0, (1, 1)), Pattern(0, (0, 1))]
+    found = local_search.improve(problem, bins)
+    assert sorted(found) == [Pattern(0, (1, 2)), Pattern(0, (1, 1))][::-1]
+
+
+def test_what_is_left_of_a_bin_goes_into_a_cheaper_type():
+    problem = PackingProblem(
+        [ItemClass("large", 1, (9,)), ItemClass("small", 2, (2,))],
+        [BinType("node", (10,), 1.0, (ANY, ANY)), BinType("tiny", (4,), 0.3, (ANY, ANY))],
+    )
+    found = local_search.improve(problem, [Pattern(0, (1, 0)), Pattern(0, (0, 2))])
+    assert sorted(found) == [Pattern(0, (1, 0)), Pattern(1, (0, 2))]
+
+
+def test_items_of_a_spread_stay_in_their_domain():
+    problem = PackingProblem(
+        [ItemClass("db", 2, (1,))],
+        [BinType("a", (4,), 1.0, (ANY,)), BinType("b", (4,), 1.0, (ANY,))],
+        spreads=[EvenSpread(0, (0, 1), (0, 0), max_skew=1)],
+    )
+    bins = [Pattern(0, (1,)), Pattern(1, (1,))]
+    assert sorted(local_search.improve(problem, bins)) == bins
+
+
+def test_farley_says_nothing_where_a_bin_type_without_limit_is_worth_any_price():
+    problem = PackingProblem([ItemClass("db", 2, (1,))], [BinType("a", (4,), 0.0, (ANY,))])
+    effort = Effort(UNITS_PER_SECOND)
+    master = Master(problem, effort=effort)
+    master.add([Pattern(0, (1,))])
+    duals = master.solve().duals
+    assert column_generation.farley(problem, duals, np.array([1.0])) == 0.0
