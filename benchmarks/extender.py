@@ -38,6 +38,7 @@ from tonnage.scheduler.extender.verbs import Verbs
 from tonnage.service.booked_room import BookedRoom
 from tonnage.service.certificates import Certificates
 from tonnage.service.live_cluster import LiveCluster
+from tonnage.service.moving_pods import MovingPods
 from tonnage.service.status_server import StatusServer
 from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import Snapshot
@@ -204,6 +205,16 @@ class _NothingBooked:
         pass
 
 
+class _NothingMoves:
+    """No node is drained in the cluster of the benchmark."""
+
+    def expire(self) -> None:
+        pass
+
+    def place_of(self, *_: object) -> str:
+        return ""
+
+
 def _serve(snapshot: Snapshot, files: _Files, port: Connection) -> None:
     asyncio.run(_serving(snapshot, files, port))
 
@@ -222,6 +233,7 @@ async def _serving(snapshot: Snapshot, files: _Files, port: Connection) -> None:
         clock=clock,
         metrics=ExtenderMetrics(reservations),
         booked=cast(BookedRoom, _NothingBooked()),
+        moving=cast(MovingPods, _NothingMoves()),
     )
     server = StatusServer(
         "localhost:0",

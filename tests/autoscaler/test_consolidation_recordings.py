@@ -8,13 +8,13 @@ from tonnage.autoscaler.consolidation import recordings
 from tonnage.autoscaler.consolidation.recordings import (
     ConsolidationRecorder,
 )
-from tonnage.autoscaler.scaledown import coming_pods
 from tonnage.autoscaler.scaledown.coming_pods import ComingPod
 from tonnage.consolidation import decision
 from tonnage.consolidation.decision import ConsolidationQuestion
 from tonnage.consolidation.state import ConsolidationState
 from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.scaledown.inputs import ScaleDownInputs
+from tonnage.service import moving_pods
 from tonnage.testing.clock import VirtualClock
 
 
@@ -24,7 +24,7 @@ async def test_places_of_coming_pods_and_what_was_remembered_are_recorded_too(
     pod = web("moving", "a", cpu="1500m")
     objects = [WEB, *group("dear", "a", "b", price="1"), *group("cheap", price="0.4"), pod]
     inputs = ScaleDownInputs.of(Cluster(objects).inputs(AT_ONCE, now=4e9), objects)
-    coming = ComingPod(coming_pods.successor(pod), "b", 4e9)
+    coming = ComingPod(moving_pods.successor(pod), "b", 4e9)
     beside = inputs.assessed.beside([coming.reservation(inputs.snapshot)])
     question = ConsolidationQuestion(
         inputs._replace(assessed=beside), ConsolidationState(pays_back={"a": 5e9}), already_going=3

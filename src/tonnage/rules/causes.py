@@ -48,6 +48,8 @@ class Cause(StrEnum):
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     SLOTS_RESERVED = "SlotsReserved"
     ROOM_BOOKED = "RoomBooked"
+    PLACE_KEPT = "PlaceKept"
+    PLACE_ELSEWHERE = "PlaceElsewhere"
     LIMIT_UNKNOWN = "LimitUnknown"
     VOLUME_AFFINITY_MISMATCH = "VolumeAffinityMismatch"
     NO_VOLUME_TO_BIND = "NoVolumeToBind"
@@ -145,7 +147,10 @@ _TEXTS: dict[Cause, str] = {
     Cause.INSUFFICIENT_CAPACITY: "node(s) have too little left of {resource}",
     # Ours: kube-scheduler does not know of ProvisioningRequests.
     Cause.ROOM_BOOKED: "node(s) have only room that ProvisioningRequests have booked",
-    # These two the extender alone gives; to users of kube-scheduler they are the same trouble.
+    # The extender alone gives these.
+    Cause.PLACE_KEPT: "node(s) have only room that is kept for pods that are moving",
+    Cause.PLACE_ELSEWHERE: "another node is kept for the pod, which is moving",
+    # These two the extender alone gives too; to users of kube-scheduler they are the same trouble.
     Cause.SLOTS_RESERVED: "node(s) exceed max volume count",
     Cause.LIMIT_UNKNOWN: "{driver} CSI driver is not installed on the node",
     Cause.VOLUME_AFFINITY_MISMATCH: "node(s) didn't match PersistentVolume's node affinity",

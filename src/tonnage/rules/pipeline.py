@@ -203,36 +203,71 @@ def evaluate(snapshot: Snapshot, pod: PodRecord, features: Features) -> Verdicts
     must fit beside them as well as without them.
     """
     verdicts = _ask_filters(snapshot, pod, features)
-    if snapshot.nominated_pods and verdicts.rejection is None:
-        for name, record in list(snapshot.nodes.items()):
-            promised = [
-                other
-                for other in snapshot.nominated_pods.get(name, {}).values()
-                if other.pod_class.priority >= pod.pod_class.priority and other.key != pod.key
-            ]
-            if promised:
-                verdict = _beside(snapshot, pod, features, promised, name, verdicts.asked)
-                if verdict.code is not Code.SUCCESS:
-                    verdicts.replace(record.row, verdict)
+    if verdicts.rejection is None:
+        for name, verdict in _beside(snapshot, pod, features, verdicts.asked).items():
+            if verdict.code is not Code.SUCCESS:
+                verdicts.replace(snapshot.nodes[name].row, verdict)
     return verdicts
 
 
+def crowded_out(snapshot: Snapshot, pod: PodRecord, features: Features) -> dict[str, Verdict]:
+    """Nodes on which the pod fits, and would not beside the pods that they are promised to."""
+    if not snapshot.nominated_pods:
+        return {}
+    alone = _ask_filters(snapshot, pod, features)
+    return {
+        name: verdict
+        for name, verdict in _beside(snapshot, pod, features, alone.asked).items()
+        if verdict.code is not Code.SUCCESS and alone.on(name).code is Code.SUCCESS
+    }
+
+
 def _beside(
-    snapshot: Snapshot,
-    pod: PodRecord,
-    features: Features,
-    promised: list[PodRecord],
-    node_name: str,
-    asked: frozenset[str],
-) -> Verdict:
-    """The verdict on a node with the pods on it that it is promised to.
+    snapshot: Snapshot, pod: PodRecord, features: Features, asked: frozenset[str]
+) -> dict[str, Verdict]:
+    """The verdicts on nodes with the pods on them that they are promised to, by node.
 
     Filters that had nothing to do with the pod without them are not asked, as upstream has it.
     """
-    with snapshot.trial():
-        for other in promised:
-            snapshot.place(other, node_name)
-        return _ask_filters(snapshot, pod, features, only=asked).on(node_name)
+    promised = _promised(snapshot, pod)
+    if any(_matters_elsewhere(other, pod) for pods in promised.values() for other in pods):
+        apart = [{name: pods} for name, pods in promised.items()]
+    else:
+        # What is on one node is nothing to another: all may be asked about at once.
+        apart = [promised] if promised else []
+    found: dict[str, Verdict] = {}
+    for together in apart:
+        with snapshot.trial():
+            for name, pods in together.items():
+                for other in pods:
+                    snapshot.place(other, name)
+            verdicts = _ask_filters(snapshot, pod, features, only=asked)
+            found.update({name: verdicts.on(name) for name in together})
+    return found
+
+
+def _promised(snapshot: Snapshot, pod: PodRecord) -> dict[str, list[PodRecord]]:
+    """Pods at least as important that nodes are promised to, by node in the order they came."""
+    found = {
+        name: [
+            other
+            for other in pods.values()
+            if other.pod_class.priority >= pod.pod_class.priority and other.key != pod.key
+        ]
+        for name, pods in snapshot.nominated_pods.items()
+        if name in snapshot.nodes
+    }
+    names = sorted(filter(found.get, found), key=lambda name: snapshot.nodes[name].order)
+    return {name: found[name] for name in names}
+
+
+def _matters_elsewhere(other: PodRecord, pod: PodRecord) -> bool:
+    """Whether one of two pods may be refused a node because of where the other is."""
+    for pod_class in (other.pod_class, pod.pod_class):
+        if pod_class.affinity or pod_class.anti_affinity or pod_class.spread:
+            return True
+    claims = {volume.claim for volume in other.volumes if volume.claim}
+    return any(volume.claim in claims for volume in pod.volumes)
 
 
 def _ask_filters(

@@ -110,6 +110,7 @@ class Scheduler:
         self.hold = ""
         self.active_at = clock.monotonic()
         world.listener = self._changed
+        world.moving.freed = lambda record: self._wake(ClusterEvent(EventKind.POD_DELETED, record))
 
     async def run(self) -> None:
         """Until cancelled. What an earlier run left unfinished is decided anew."""
@@ -141,6 +142,7 @@ class Scheduler:
             most=config.pod_max_backoff,
             flush=config.unschedulable_flush,
         )
+        self._world.moving.expire()
         if self._world.claim_space.lapse(started):
             self._wake(ClusterEvent(EventKind.CAPACITY_UPDATED, None))
         if self.booked.refresh(features):

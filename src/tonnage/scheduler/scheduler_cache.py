@@ -33,6 +33,7 @@ from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules.features import Features
 from tonnage.scheduler.claim_space import ClaimSpace, holder_of
 from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
+from tonnage.service.moving_pods import MovingPods
 from tonnage.snapshot.reservations import Reservation, Reservations, Source
 from tonnage.snapshot.snapshot import PodRecord
 
@@ -64,8 +65,9 @@ NOTHING_TO_BIND = VolumeChoice()
 class SchedulerCache(LiveCluster):
     """The snapshot is what the caches hold, with everything on it that is held by reservations.
 
-    These are pods whose binding, or whose nomination, the server has not told us of yet, claims
-    that were given a node, and `claim_space`, which does not show yet in what drivers publish.
+    These are pods whose binding, or whose nomination, the server has not told us of yet, pods that
+    scale-down moves (`moving`), claims that were given a node, and `claim_space`, which does not
+    show yet in what drivers publish.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class SchedulerCache(LiveCluster):
             kinds=KINDS,
             pace=pace,
         )
+        self.moving = MovingPods(self, self.reservations, clock=clock)
 
     def assume(self, record: PodRecord, node: str, choice: VolumeChoice) -> PodRecord:
         """Let the pod be on the node, with its volumes; gives its record there."""
@@ -157,6 +160,10 @@ class SchedulerCache(LiveCluster):
         self._rebuild()
         for claim in self.cache(PersistentVolumeClaim):
             self._follow_claim(EventType.MODIFIED, claim)
+
+    def _rebuild(self) -> None:
+        super()._rebuild()
+        self.moving.start_over()
 
     def claim(self, key: ClaimKey) -> PersistentVolumeClaim | None:
         """The claim as the server last told it."""
@@ -234,7 +241,7 @@ class SchedulerCache(LiveCluster):
         if nominated is not None:
             status = msgspec.structs.replace(pod.status, nominated_node_name=nominated.node)
             return msgspec.structs.replace(pod, status=status)
-        return pod
+        return self.moving.counted(pod)
 
     def _chosen_node(self, claim: PersistentVolumeClaim) -> str | None:
         """The node that we have chosen for the claim's volume, until its pod is bound."""

@@ -20,5 +20,6 @@ booked_room         what of it ProvisioningRequests have booked
 wanted_kinds        caches of kinds that are followed only while somebody needs them
 pod_groups          the PodGroups of pods that come in gangs
 workers             where long work is done: here, or in a thread
+moving_pods         places of pods that scale-down moves, for who puts pods on nodes
 steady_time         a wall clock that no step disturbs
 """

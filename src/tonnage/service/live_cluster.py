@@ -138,6 +138,10 @@ class LiveCluster:
         """Whether the snapshot could not take the object."""
         return bool(self.rejected) and _name(obj) in self.rejected
 
+    def recount(self, pod: Pod) -> None:
+        """Take the pod in once more: it counts in another way now."""
+        self._take(Change(EventType.MODIFIED, pod))
+
     @property
     def synced(self) -> bool:
         return all(cache.synced or cache.obstacle for cache in self._caches.values())

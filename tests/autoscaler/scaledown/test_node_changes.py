@@ -9,6 +9,7 @@ from tonnage.groups.passing_taints import DELETION_CANDIDATE, TO_BE_DELETED
 from tonnage.objects.meta import OwnerReference
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.pods import Container, Pod
+from tonnage.service.moving_pods import NOTE
 from tonnage.testing import builders as make
 
 NOW = 1_800_000_000.7
@@ -58,6 +59,18 @@ def test_a_cordon_of_somebody_else_stays() -> None:
         node, spec=msgspec.structs.replace(node.spec, unschedulable=True)
     )
     marked = changed(node, taints.to_be_deleted(node, now=NOW, cordon=True))
+    assert changed(marked, taints.not_deleted(marked)) == node
+
+
+def test_the_note_of_pods_that_move_comes_with_the_marks_and_goes_with_them() -> None:
+    node = make.node("n")
+    change = taints.to_be_deleted(node, now=5.5, cordon=False, note="who goes where")
+    assert change is not None
+    marked = changed(node, change)
+    assert marked.metadata.annotations == {NOTE: "who goes where"}
+    assert taints.to_be_deleted(marked, now=6, cordon=False, note="who goes where") is None
+    renewed = taints.to_be_deleted(marked, now=6, cordon=False, note="anew")
+    assert renewed == {"metadata": {"annotations": {NOTE: "anew"}}}
     assert changed(marked, taints.not_deleted(marked)) == node
 
 

@@ -1,5 +1,6 @@
 """A removal step by step: marked, drained, detached, deleted; and back where it is not to be."""
 
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +20,12 @@ from tests.autoscaler.scaledown.stage import (
     running_pods,
 )
 from tonnage.autoscaler.scaledown.decision import Decider
+from tonnage.autoscaler.scaledown.remover import HELD
 from tonnage.clock import Clock
 from tonnage.clock.virtual import START
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.embedded.world import Delay, DriverBehaviour
+from tonnage.service.moving_pods import NOTE
 from tonnage.service.workers import Worker
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Cut, ScenarioAction, Tree
@@ -258,3 +261,81 @@ def test_pods_that_are_said_to_be_gone_all_at_once_are_not(monkeypatch: pytest.M
         monkeypatch, sets=3, script=(cut,), options={"maxNodeProvisionTime": 900}, duration=300
     )
     assert (course.words(), len(nodes(ensemble))) == ([], 3)
+
+
+def test_a_node_that_is_drained_says_where_its_pods_are_to_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: list[Any] = []
+    play(
+        monkeypatch,
+        sets=2,
+        when_marked=lambda _, node: notes.append(
+            json.loads(node.tree["metadata"]["annotations"][NOTE])
+        ),
+        duration=110,
+    )
+    (note,) = notes
+    places = {one["pod"]["metadata"]["name"]: one["node"] for one in note["pods"]}
+    assert set(places) <= {"db-0", "db-1"}
+    assert len(set(places.values())) == 1
+    assert note["until"] - note["since"] == HELD
+
+
+def test_a_drain_that_lasts_has_its_note_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+
+    def listen(ensemble: Ensemble) -> None:
+        def take(collection: Collection, occurrence: Occurrence) -> None:
+            after = occurrence.after
+            if collection.kind.plural == "nodes" and after is not None:
+                told = after.tree["metadata"].get("annotations", {}).get(NOTE)
+                if told is not None and json.loads(told)["since"] not in seen:
+                    seen.append(json.loads(told)["since"])
+
+        ensemble.accounts.listeners.append(take)
+
+    play(
+        monkeypatch,
+        pods=1,
+        objects=(budget("web", minAvailable=1),),
+        options={"maxPodEvictionTime": 900},
+        prepare=listen,
+        duration=BEGIN + HELD,
+    )
+    first, second = seen
+    assert HELD / 2 < second - first < HELD / 2 + 30
+
+
+def test_marks_and_note_are_taken_off_a_node_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Objecting(ScriptedDecider):
+        objecting = "its pods have no other place any more"
+
+    ensemble, _ = play(monkeypatch, sets=2, decider=Objecting, duration=109)
+    assert not any(NOTE in node["metadata"].get("annotations", {}) for node in nodes(ensemble))
+
+
+def large(name: str) -> Tree:
+    """A pod that leaves no room on a node for anybody else."""
+    requests = {"cpu": "63995m"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "containers": [{"name": "main", "resources": {"requests": requests}}],
+        },
+    }
+
+
+def test_nobody_takes_the_place_of_a_pod_while_it_is_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def crowd(ensemble: Ensemble, _: Stored) -> None:
+        for name in ("large-0", "large-1"):
+            ensemble.manifests.apply(large(name))
+
+    _, course = play(monkeypatch, sets=1, when_marked=crowd, duration=300)
+    placed = [word for word in course.words() if word.startswith("ready")]
+    assert sorted(word.split()[1] for word in placed) in (["db-0", "large-0"], ["db-0", "large-1"])
+    assert "gone" in course.words()

@@ -2,14 +2,9 @@
 
 from typing import NamedTuple
 
-import msgspec
-
 from tonnage.objects.pods import Pod
 from tonnage.snapshot.reservations import Reservation, Source
 from tonnage.snapshot.snapshot import Snapshot
-
-_SUCCESSOR = ":next"
-"""What the pod to come is known by until it has a name of its own; no pod is called so."""
 
 
 class ComingPod(NamedTuple):
@@ -26,15 +21,3 @@ class ComingPod(NamedTuple):
         return Reservation(
             record.key, Source.MOVING, self.since, node=self.node, uid=uid, pod=record
         )
-
-
-def successor(pod: Pod) -> Pod:
-    """The pod that comes in the stead of another, as far as that is known."""
-    replace = msgspec.structs.replace
-    meta = replace(
-        pod.metadata,
-        name=f"{pod.metadata.name}{_SUCCESSOR}",
-        uid=f"{pod.metadata.uid}{_SUCCESSOR}",
-        deletion_timestamp=None,
-    )
-    return replace(pod, metadata=meta, spec=replace(pod.spec, node_name=""))

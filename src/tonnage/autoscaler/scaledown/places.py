@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tonnage.autoscaler.actuator import Actuator
-from tonnage.autoscaler.scaledown import coming_pods
 from tonnage.autoscaler.scaledown.coming_pods import ComingPod
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.world import ClusterView
@@ -23,6 +22,7 @@ from tonnage.cluster.watch_events import Change, EventType
 from tonnage.errors import ClusterError
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.service import moving_pods
 from tonnage.snapshot.reservations import Reservation
 
 HELD = 900.0
@@ -102,11 +102,11 @@ class HeldPlaces:
                 pod = self._world.pod(key)
                 if pod is not None and pod.spec.node_name == removal.node:
                     leaving.add(pod.metadata.uid)
-                    yield ComingPod(coming_pods.successor(pod), node, now)
+                    yield ComingPod(moving_pods.successor(pod), node, now)
         for places in self._held.values():
             for place in places:
                 if place.evicted not in leaving:
-                    yield ComingPod(coming_pods.successor(place.pod), place.node, now)
+                    yield ComingPod(moving_pods.successor(place.pod), place.node, now)
 
     def restore(self, nominated: Mapping[str, float]) -> None:
         self.nominated = dict(nominated)

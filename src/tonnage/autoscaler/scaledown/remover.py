@@ -35,6 +35,7 @@ from tonnage.errors import ClusterError, TonnageError
 from tonnage.objects.nodes import Node
 from tonnage.objects.phrases import listed
 from tonnage.objects.pods import Pod
+from tonnage.service import moving_pods
 
 _DELAY_DELETION = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 _DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -43,6 +44,9 @@ _LOOK = 5.0
 
 _GONE_WITHIN = 300.0
 """Seconds after which a node that was to be deleted and is still there is nobody's any more."""
+
+HELD = 900.0
+"""Seconds that the places of pods that move are held by a note, unless it is renewed."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +94,8 @@ class NodeRemover:
         )
         self._config = AutoscalerConfig()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._noted: dict[str, float] = {}
+        """When the note of pods that move was last written on a node."""
         self.removals: dict[str, NodeRemoval] = {}
         self.deleted: dict[str, float] = {}
         self.failed: dict[str, float] = {}
@@ -136,6 +142,8 @@ class NodeRemover:
                 self.removals.pop(removal.node)
         for together in waiting.values():
             self.start(together, config)
+        self._noted = {node: at for node, at in self._noted.items() if node in self.removals}
+        await self._renew_notes()
         for node in self._world.cache(Node):
             name = node.metadata.name
             if name in self.removals or name in leaving or taints.not_deleted(node) is None:
@@ -197,11 +205,8 @@ class NodeRemover:
 
     async def _mark(self, removal: NodeRemoval) -> None:
         self._check(removal)
-        now, cordon = self._now(), self._config.cordon_node_before_terminating
         try:
-            node = await self._changer.change(
-                removal.node, lambda node: taints.to_be_deleted(node, now=now, cordon=cordon)
-            )
+            node = await self._change_marks(removal)
         except errors.Forbidden as error:
             raise RemovalFailed(f"node {removal.node} not marked: {error.right}") from error
         if node is None or node.metadata.uid != removal.uid:
@@ -209,6 +214,32 @@ class NodeRemover:
         self._actuator.tell(
             node, EventReason.SCALE_DOWN, "marked the node as toBeDeleted/unschedulable"
         )
+
+    async def _change_marks(self, removal: NodeRemoval) -> Node | None:
+        """Set the marks, with a note of the pods that move, for whoever places pods."""
+        now, cordon = self._now(), self._config.cordon_node_before_terminating
+        pods = ((self._world.pod(key), node) for key, node in removal.moves.items())
+        note = moving_pods.note(
+            ((pod, node) for pod, node in pods if pod and pod.spec.node_name == removal.node),
+            now=now,
+            until=now + HELD,
+        )
+        self._noted[removal.node] = now
+        return await self._changer.change(
+            removal.node,
+            lambda node: taints.to_be_deleted(node, now=now, cordon=cordon, note=note),
+        )
+
+    async def _renew_notes(self) -> None:
+        """Places are held for as long as a drain goes on, and not much longer."""
+        late = self._now() - HELD / 2
+        for removal in list(self.removals.values()):
+            draining = removal.stage in (Stage.MARKED, Stage.DRAINING) and removal.moves
+            if draining and self._noted.get(removal.node, self._now()) < late:
+                try:
+                    await self._change_marks(removal)
+                except ClusterError as error:
+                    _log.info("note not renewed", extra={"node": removal.node, "why": str(error)})
 
     async def _cleared(self, removal: NodeRemoval) -> None:
         """Bring the node to where it can be deleted without harm to anybody."""

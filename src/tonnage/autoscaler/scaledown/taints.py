@@ -14,6 +14,7 @@ from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.groups.passing_taints import DELETION_CANDIDATE, MAKING_ROOM, TO_BE_DELETED
 from tonnage.objects.nodes import Node, Taint
+from tonnage.service.moving_pods import NOTE
 
 CORDONED = "tonnage.dev/cordoned-for-removal"
 """Says that the cordon is ours: what somebody else has cordoned stays so."""
@@ -40,32 +41,34 @@ def since(node: Node, key: str) -> float | None:
     return None
 
 
-def to_be_deleted(node: Node, *, now: float, cordon: bool) -> Change | None:
-    """Keep pods off a node that is going; `None` if it is marked already."""
-    if has(node, TO_BE_DELETED):
-        return None
-    taint = Taint(key=TO_BE_DELETED, value=str(int(now)), effect="NoSchedule")
-    spec: dict[str, object] = {"taints": [*_written(node), _entry(taint)]}
-    if not cordon or node.spec.unschedulable:
-        return {"spec": spec}
-    return {
-        "metadata": {"annotations": {CORDONED: "true"}},
-        "spec": {**spec, "unschedulable": True},
-    }
+def to_be_deleted(node: Node, *, now: float, cordon: bool, note: str = "") -> Change | None:
+    """Keep pods off a node that is going, with a note of its pods that move; `None` if it is so."""
+    told: dict[str, str] = {}
+    if note and node.metadata.annotations.get(NOTE) != note:
+        told[NOTE] = note
+    spec: dict[str, object] = {}
+    if not has(node, TO_BE_DELETED):
+        taint = Taint(key=TO_BE_DELETED, value=str(int(now)), effect="NoSchedule")
+        spec["taints"] = [*_written(node), _entry(taint)]
+        if cordon and not node.spec.unschedulable:
+            told[CORDONED] = "true"
+            spec["unschedulable"] = True
+    change: Change = {"metadata": {"annotations": told}} if told else {}
+    if spec:
+        change["spec"] = spec
+    return change or None
 
 
 def not_deleted(node: Node) -> Change | None:
     """Let pods come back to a node that stays after all; `None` if nothing keeps them off."""
-    cordoned = CORDONED in node.metadata.annotations
-    if not has(node, TO_BE_DELETED) and not cordoned:
+    ours = [key for key in (CORDONED, NOTE) if key in node.metadata.annotations]
+    if not has(node, TO_BE_DELETED) and not ours:
         return None
     spec: dict[str, object] = {"taints": _without(node, TO_BE_DELETED)}
-    if not cordoned:
-        return {"spec": spec}
-    return {
-        "metadata": {"annotations": {CORDONED: None}},
-        "spec": {**spec, "unschedulable": None},
-    }
+    if CORDONED in ours:
+        spec["unschedulable"] = None
+    change: Change = {"metadata": {"annotations": dict.fromkeys(ours)}} if ours else {}
+    return {**change, "spec": spec}
 
 
 def unmarked(node: Node) -> Node:

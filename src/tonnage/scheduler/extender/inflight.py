@@ -96,7 +96,7 @@ class InFlight:
             Share(driver, row, np.array([count], dtype=np.int16))
             for driver, count in new_on(snapshot, slots, node.row).items()
         ]
-        self._reservations.release(pod)
+        self._reservations.release(pod, Source.LET_THROUGH, Source.SELECTED_NODE)
         self._reservations.hold(
             Reservation(
                 pod,

@@ -27,7 +27,7 @@ from tonnage.rules.framework import (
     Rule,
 )
 from tonnage.rules.node_volume_limits import NodeVolumeLimits
-from tonnage.snapshot.reservations import Reservations, Share
+from tonnage.snapshot.reservations import Reservations, Share, Source
 from tonnage.snapshot.rows import Bools, Ints, distinct
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
@@ -290,7 +290,10 @@ def _volume_limits(ask: Ask) -> NodeResults:
 
 
 def _nominated(ask: Ask, reservations: Reservations) -> dict[str, Ints]:
-    """Slots on nodes that preemption has promised to pods at least as important, by driver."""
+    """Slots on nodes that are promised to pods at least as important, by driver.
+
+    Preemption does so, and scale-down for pods that it moves.
+    """
     found: dict[str, Ints] = {}
     snapshot = ask.snapshot
     for name, pods in snapshot.nominated_pods.items():
@@ -299,7 +302,9 @@ def _nominated(ask: Ask, reservations: Reservations) -> dict[str, Ints]:
             continue
         for other in pods.values():
             lesser = other.pod_class.priority < ask.pod_class.priority
-            if lesser or other.key == ask.pod.key or reservations.get(other.key) is not None:
+            held = reservations.get(other.key)
+            counted = held is not None and held.source is not Source.MOVING
+            if lesser or other.key == ask.pod.key or counted:
                 continue
             slots = volumes.slots(other.meta, other.volumes, snapshot.storage, placed=True)
             for driver, count in new_on(snapshot, slots, node.row).items():

@@ -32,6 +32,7 @@ from tonnage.service.config_file import ConfigFile
 from tonnage.service.debug import DebugServer
 from tonnage.service.http_questions import LARGEST_BODY, Reply, error_reply
 from tonnage.service.live_cluster import ESSENTIAL, OF_SCHEDULING, OF_VOLUMES, LiveCluster
+from tonnage.service.moving_pods import MovingPods
 from tonnage.service.status_server import StatusServer
 from tonnage.service.steady_time import SteadyTime
 from tonnage.service.wanted_kinds import WantedKinds
@@ -84,11 +85,12 @@ class ExtenderProgram:
             clock=clock,
             rng=rng,
             features=self.features(),
-            counted=lambda pod: None if _finished(pod) else pod,
+            counted=lambda pod: None if _finished(pod) else self.moving.counted(pod),
             pace=pace,
         )
         self.standing.mirror.check_interval = lambda: config.current.cache_check_interval
         self.reservations = Reservations()
+        self.moving = MovingPods(self.standing, self.reservations, clock=clock)
         self._kinds = WantedKinds(client, clock=clock, changed=self._kinds_changed)
         self.booked = BookedRoom(
             self.standing,
@@ -110,6 +112,7 @@ class ExtenderProgram:
             clock=clock,
             metrics=self.metrics,
             booked=self.booked,
+            moving=self.moving,
             refresh=LivePools(self.standing, lambda: config.current.pools).keep,
         )
         self._inflight = InFlight(
@@ -177,6 +180,7 @@ class ExtenderProgram:
         if self._trusted_since is None:
             self._trusted_since = now
             self._inflight.again()
+            self.moving.expire()
         left = self._trusted_since + self._config.current.startup_grace - now
         if left > 0:
             return f"pods let through before may be on their way: ready in {left:.1f} s"
@@ -205,6 +209,7 @@ class ExtenderProgram:
             if self._certificates is not None:
                 self._certificates.check()
             self._settle()
+            self.moving.expire()
             self._tell_problems()
             self.withheld()
             if not self._distrust():
@@ -242,6 +247,7 @@ class ExtenderProgram:
             self._rebuilt_at = now
             # Rows have other numbers now: forget who was on the way, and wait until they are there.
             self.reservations.clear()
+            self.moving.start_over()
             self.booked.changed()
             self._trusted_since = None
 

@@ -10,7 +10,7 @@ from tonnage.objects import validation, volumes
 from tonnage.objects.pods import Pod
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask
-from tonnage.scheduler.extender import booked_nodes, node_verdicts, wire
+from tonnage.scheduler.extender import booked_nodes, moving_places, node_verdicts, wire
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.lag import Lag
 from tonnage.scheduler.extender.metrics import ExtenderMetrics
@@ -20,6 +20,7 @@ from tonnage.scheduler.extender.wire import FilterRequest, FilterResult, HostPri
 from tonnage.service.booked_room import BookedRoom
 from tonnage.service.http_questions import Reply, error_reply
 from tonnage.service.live_cluster import LiveCluster
+from tonnage.service.moving_pods import MovingPods
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.reservations import Reservation, Reservations, Source
 
@@ -50,6 +51,7 @@ class Verbs:
         clock: Clock,
         metrics: ExtenderMetrics,
         booked: BookedRoom,
+        moving: MovingPods,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
         """`withheld` says why nothing can be answered from the caches now, if so.
@@ -65,6 +67,7 @@ class Verbs:
         self._clock = clock
         self._metrics = metrics
         self._booked = booked
+        self._moving = moving
         self._lag = Lag(clock)
         self._refresh = refresh
         self._news = asyncio.Event()
@@ -130,14 +133,17 @@ class Verbs:
             registering=registering,
             fresh_since=self._clock.monotonic() - config.settle_wait,
         )
-        found = question(names)
+        kept = moving_places.kept(ask, names)
+        found = question([name for name in names if name not in kept] if kept else names)
+        found = moving_places.beside(found, kept)
         if found.passing and self._booked.concerns(ask.pod):
-            return booked_nodes.left_alone(ask, found, self._booked, self._reservations, question)
-        return found
+            found = booked_nodes.left_alone(ask, found, self._booked, self._reservations, question)
+        place = self._moving.place_of(ask.pod.key, ask.pod.meta.uid)
+        return moving_places.only(found, place, question) if place in found.passing else found
 
     async def _filter(self, question: FilterRequest) -> FilterResult:
         pod, names = question
-        if not volumes.of_pod(pod) and not self._may_be_booked():
+        if not (volumes.of_pod(pod) or self._may_be_booked() or self._may_be_kept()):
             # Nothing of the cluster has to be known for these, so they never have to wait for it.
             return FilterResult(node_names=names)
         started, lag = self._clock.monotonic(), self._lag.allowed()
@@ -145,6 +151,7 @@ class Verbs:
             withheld = self._withheld()
             if withheld:
                 return FilterResult(error=withheld)
+            self._moving.expire()
             expired = self._reservations.expire(self._clock.monotonic())
             self._metrics.expired(len(expired))
             if expired:
@@ -170,6 +177,12 @@ class Verbs:
             failed_and_unresolvable_nodes=found.unresolvable,
         )
 
+    def _may_be_kept(self) -> bool:
+        """Whether a pod without volumes may have a place of its own, or has to leave others one."""
+        self._moving.expire()
+        entries = self._reservations.of(Source.MOVING)
+        return next(entries, None) is not None and not self._withheld()
+
     def _may_be_booked(self) -> bool:
         """Whether a pod without volumes has to leave room to others."""
         if not self._config().provisioning_requests:
@@ -188,7 +201,7 @@ class Verbs:
 
     def _judge_again(self, known: PodRecord, names: list[str]) -> Judgement:
         # The scheduler asks again, so whatever it did with the answer before is over.
-        if self._reservations.release(known.key):
+        if self._reservations.release(known.key, Source.LET_THROUGH, Source.SELECTED_NODE):
             self._booked.taken_by(known)
         return self.judge(self._ask(known), names)
 
