@@ -27,7 +27,7 @@ async def test_places_of_coming_pods_and_what_was_remembered_are_recorded_too(
     coming = ComingPod(moving_pods.successor(pod), "b", 4e9)
     beside = inputs.assessed.beside([coming.reservation(inputs.snapshot)])
     question = ConsolidationQuestion(
-        inputs._replace(assessed=beside), ConsolidationState(pays_back={"a": 5e9}), already_going=3
+        inputs._replace(assessed=beside), ConsolidationState(pays_back={"a": 5e9})
     )
     made = decision.decide(question)
     codes = {node.node: node.code for node in made.nodes}

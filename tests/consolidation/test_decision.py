@@ -20,11 +20,17 @@ from tests.consolidation.clusters import (
 from tests.scaledown.clusters import DB, WEB, db, web
 from tests.scaleup.test_headroom import buffer, template
 from tonnage.api import Cluster
+from tonnage.consolidation import decision
+from tonnage.consolidation.decision import ConsolidationQuestion
 from tonnage.consolidation.state import ConsolidationState
 from tonnage.errors import InputError
+from tonnage.groups.scale_down_options import AT_ONCE
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.pods import PodAffinityTerm
 from tonnage.objects.volume_sources import EmptyDirSource, VolumeSource
+from tonnage.scaledown.inputs import ScaleDownInputs
+from tonnage.scaledown.plan import Action
+from tonnage.scaledown.state import ScaleDownState
 from tonnage.testing import builders as make
 
 STORAGE = make.storage_class("disk", DRIVER)
@@ -273,3 +279,74 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], told: str) -> None:
 
 def test_times_may_be_durations() -> None:
     assert plan(*two_for_one(), horizon="12h").horizon == 43_200.0
+
+
+def test_a_budget_without_reasons_counts_empty_nodes_and_others_together() -> None:
+    names = [f"n{number}" for number in range(8)]
+    half = [*group("g", *names, price="1"), *(web(f"w-{name}", name) for name in names[4:])]
+    # Three of four that are empty, then the fourth and two that are emptied.
+    made = plan(*half, budgets=[{"nodes": 3}])
+    waves = {node.node: node.wave or 0 for node in made.going}
+    assert sorted(waves[name] for name in names[:4]) == [1, 1, 1, 2]
+    assert sorted(waves[name] for name in names[4:] if name in waves) == [2, 2, 3]
+    apart = plan(*half, budgets=[{"nodes": 3, "reasons": ["consolidation"]}])
+    assert {node.wave for node in apart.going} == {1}
+
+
+def test_nodes_on_their_way_out_count_against_the_budget() -> None:
+    inputs = ScaleDownInputs.of(
+        Cluster([WEB, DB, *two_for_one()]).inputs(
+            {**AT_ONCE, "consolidation": {"budgets": [{"nodes": 1}]}}, now=4e9
+        ),
+        [WEB, DB, *two_for_one()],
+        state=ScaleDownState(removing={"gone-soon": Action.DELETE}),
+    )
+    made = decision.decide(ConsolidationQuestion(inputs))
+    assert [one.reason for one in made.missed] == ["budget-spent"]
+
+
+def test_a_pod_whose_volume_is_local_to_its_node_never_moves() -> None:
+    here = make.nodes_with(make.HOSTNAME, "a")
+    objects = [
+        *group("dear", "a", price="1"),
+        *group("cheap", price="0.1"),
+        *volume("c1", "a", node_affinity=here),
+        db("d1", "a", pvcs=["c1"]),
+    ]
+    made = plan(*objects)
+    assert (going(made), bought(made)) == ([], {})
+    assert going(plan(*objects[:-4], *volume("c1", "a"), objects[-1])) == ["a"]
+
+
+def test_what_is_set_for_a_driver_counts_before_what_was_observed() -> None:
+    objects = [*two_for_one()[:-1], *volume("c1", "b"), db("w2", "b", cpu="1500m", pvcs=["c1"])]
+    known = ConsolidationState(volume_seconds={DRIVER: 300.0})
+    made = plan(*objects, state=known, driverSeconds={DRIVER: 7.0}, volumeSeconds=1000.0)
+    assert {move.pod: move.seconds for move in made.moves}["default/w2"] == 67.0
+
+
+def test_pods_that_change_places_pay_for_both_moves_and_for_the_spare_node() -> None:
+    objects = [
+        *group("a", "na", price="0.3", cpu="3", least=1, most=1),
+        *group("b", "nb", price="0.3", cpu="3", least=1, most=1),
+        *group("c", "nc", price="1", cpu="2", most=2),
+        *(make.csinode(name, {DRIVER: slots}) for name, slots in (("na", 2), ("nb", 1))),
+        *(one for claim, node in (("y", "nb"), ("z", "nc")) for one in volume(claim, node)),
+        web("x", "na", cpu="3"),
+        db("y", "nb", cpu="1", pvcs=["y"]),
+        db("z", "nc", cpu="2", pvcs=["z"]),
+    ]
+    made = plan(*objects, **EXACT, priceOfPodHour=1.0)
+    assert (going(made), [one.spare for one in made.buys]) == (["nc"], [True])
+    assert [(move.pod, move.to) for move in made.moves] == [
+        ("default/y", "c-new-1"),
+        ("default/x", "nb"),
+        ("default/y", "na"),
+        ("default/z", "na"),
+    ]
+    assert {move.step for move in made.moves} == {1}
+    paid = sum(float(move.cost) for move in made.moves) + 1.0
+    assert float(made.steps[0].cost) == pytest.approx(paid, abs=1e-5)
+    # An hour's saving does not pay for that.
+    dear = plan(*objects, horizon=3600.0, minSavingPercent=0.0, priceOfPodHour=1.0)
+    assert (going(dear), nodes(dear)["nc"].code) == ([], "not-worth-the-moves")

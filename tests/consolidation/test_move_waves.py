@@ -28,7 +28,7 @@ def scheduled(free: list[int], homes: list[int], targets: list[int], *, spare: i
     snapshot = Snapshot()
     pods = [MovingPod(snapshot.record_of(web(f"p{n}", "n0")), ()) for n in range(len(homes))]
     step = StepDraft((), (), tuple(range(len(homes))), 1.0, 1.0, 1.0)
-    return move_waves.schedule(state, [step], pods, at_once=lambda _: 10)
+    return move_waves.schedule(state, [step], pods, at_once=lambda *_: 10)
 
 
 def moves(plan: WavePlan) -> list[tuple[int, int, int, int]]:

@@ -5,6 +5,7 @@ import pytest
 
 from tests.scaledown.clusters import (
     DRIVER,
+    WEB,
     budget,
     db,
     going,
@@ -266,3 +267,17 @@ def test_slots_that_drivers_share_hold_at_the_destination(size: int, gone: list[
         slotsUtilization=False,
     )
     assert going(made) == gone
+
+
+def test_pods_that_consolidation_moved_stay_until_that_has_paid_back() -> None:
+    busy = web("busy", "b", cpu="3")
+    nodes: list[KubeObject] = [make.node("a"), make.node("b")]
+    objects = [WEB, *nodes, web("w", "a"), busy, group("a", "b")]
+    state = ScaleDownState(pays_back={"a": 1100.0})
+    soon, later = (
+        Cluster(objects).scale_down({"scaleDownUnneededTime": 0}, now=now, state=state)
+        for now in (1000.0, 1200.0)
+    )
+    (kept,) = (one for one in soon.nodes if one.node == "a")
+    assert (kept.code, kept.until) == ("cooling-down", "1970-01-01T00:18:20Z")
+    assert [one.node for one in later.going] == ["a"]

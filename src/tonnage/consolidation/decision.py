@@ -29,6 +29,7 @@ from tonnage.consolidation.plan import (
 from tonnage.consolidation.problem import Problem
 from tonnage.consolidation.state import ConsolidationState
 from tonnage.consolidation.steps import StepDraft
+from tonnage.groups.consolidation_options import ConsolidationReason
 from tonnage.objects.phrases import listed
 from tonnage.objects.timestamps import rfc3339
 from tonnage.scaledown import kept_room
@@ -58,8 +59,6 @@ class ConsolidationQuestion(NamedTuple):
     inputs: ScaleDownInputs
     state: ConsolidationState = ConsolidationState()
     only: frozenset[str] | None = None
-    already_going: int = 0
-    """Nodes that are on their way out, which count against budgets."""
 
 
 def decide(
@@ -234,10 +233,15 @@ class _Round:
             if step.going and not going.intersection(step.going)
         ]
 
-    def _at_once(self, empty: bool) -> int:
-        of = len(self._facts)
-        allowed = self._options.at_once("empty" if empty else "consolidation", of=of)
-        return max(allowed - self._question.already_going, 0)
+    def _at_once(self, empty: bool, beside: int = 0) -> int:
+        """How many nodes may go at once, `beside` so many empty ones and those on their way out."""
+        removing = Counter(self._inputs.state.removing.values())
+        going: dict[ConsolidationReason, int] = {
+            "empty": removing[Action.DELETE] + beside,
+            "consolidation": removing[Action.DRAIN],
+        }
+        reason: ConsolidationReason = "empty" if empty else "consolidation"
+        return self._options.at_once(reason, of=len(self._facts), going=going)
 
     def _zones_allow(self, accepted: Sequence[StepDraft]) -> bool:
         guard = self._zones.guard()

@@ -41,10 +41,10 @@ def schedule(
     steps: Sequence[StepDraft],
     pods: Sequence[MovingPod],
     *,
-    at_once: Callable[[bool], int],
+    at_once: Callable[[bool, int], int],
 ) -> WavePlan:
     """Waves from 1 on. `at_once` says how many nodes may be on their way out, by whether they are
-    empty."""
+    empty, and beside how many empty ones."""
     return _Waves(state, steps, pods, at_once).run()
 
 
@@ -54,7 +54,7 @@ class _Waves:
         state: Assignment,
         steps: Sequence[StepDraft],
         pods: Sequence[MovingPod],
-        at_once: Callable[[bool], int],
+        at_once: Callable[[bool, int], int],
     ) -> None:
         self._state = state
         self._pods = pods
@@ -76,14 +76,15 @@ class _Waves:
         self._plan = WavePlan([], {}, [], set())
 
     def run(self) -> WavePlan:
-        most = max(self._at_once(True), 1)
+        most = max(self._at_once(True, 0), 1)
         for position, number in enumerate(self._empty):
             self._plan.deleted[number] = position // most + 1
+        self._empty_in = Counter(self._plan.deleted.values())
         wave = 0
         while self._waiting:
             wave += 1
             made = self._wave(wave)
-            if not made and not self._detour(wave):
+            if not made and not self._empty_in[wave] and not self._detour(wave):
                 self._plan.stuck.update(self._where[item] for item in self._waiting)
                 break
         last = max(self._plan.deleted.values(), default=wave)
@@ -95,7 +96,7 @@ class _Waves:
         """Make all moves that can be made now; gives how many."""
         free: dict[int, list[int]] = {}
         allowance = WaveAllowance()
-        active = self._active()
+        active = self._active(wave)
         made: list[PlannedMove] = []
         rest: list[int] = []
         for item in self._waiting:
@@ -114,10 +115,11 @@ class _Waves:
         self._carry_out(made, wave)
         return len(made)
 
-    def _active(self) -> set[int]:
-        """Nodes that are on their way out: no more than may be at once."""
+    def _active(self, wave: int) -> set[int]:
+        """Nodes that are on their way out: no more than may be at once, beside empty ones."""
         left = [number for number in self._draining if self._left[number]]
-        return set(left[: max(self._at_once(False), 1)])
+        beside = self._empty_in[wave]
+        return set(left[: max(self._at_once(False, beside), 0 if beside else 1)])
 
     def _detour(self, wave: int) -> bool:
         """Let a pod of a circle stop elsewhere; false if there is nowhere it could.

@@ -1,6 +1,8 @@
 """Options of consolidation: what a move costs, what it must be worth, and how many at once."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from tonnage.errors import InputError
@@ -105,11 +107,23 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
                     f"`{field}.driverSeconds`: {driver}: {seconds:g}: expected 0 or more"
                 )
 
-    def at_once(self, reason: ConsolidationReason, *, of: int) -> int:
-        """How many of so many nodes may be on their way out for a reason."""
-        return min(
-            (one.allows(of) for one in self.budgets if one.speaks_of(reason)), default=max(of, 1)
+    def at_once(
+        self,
+        reason: ConsolidationReason,
+        *,
+        of: int,
+        going: Mapping[ConsolidationReason, int] = MappingProxyType({}),
+    ) -> int:
+        """How many more of so many nodes may be on their way out for a reason, beside those going.
+
+        A budget counts all nodes together that go for reasons it speaks of.
+        """
+        rooms = (
+            one.allows(of) - sum(count for why, count in going.items() if one.speaks_of(why))
+            for one in self.budgets
+            if one.speaks_of(reason)
         )
+        return max(min(rooms, default=max(of, 1)), 0)
 
 
 _POSITIVE = (

@@ -298,6 +298,10 @@ class _DecisionRound:
                 self._codes[name], self._until[name] = short
             elif wait is not None:
                 self._codes[name], self._until[name] = KeepCode.COOLING_DOWN, wait.until
+            elif self._has_to_pay_back(one.facts):
+                # Its pods have just been moved to it.
+                until = self._inputs.state.pays_back[name]
+                self._codes[name], self._until[name] = KeepCode.COOLING_DOWN, until
             else:
                 ready.append(one)
         if len(ready) == len(state.unneeded):
@@ -305,6 +309,11 @@ class _DecisionRound:
         chosen = self._choose(ready, self._cache.in_time)
         self._note_refused(chosen)
         return chosen, cool_down
+
+    def _has_to_pay_back(self, facts: NodeFacts) -> bool:
+        until = self._inputs.state.pays_back.get(facts.name, 0.0)
+        wanted = facts.name in self._inputs.wanted
+        return not facts.is_empty and not wanted and until > self._inputs.now
 
     def _note_refused(self, found: ChosenNodes) -> None:
         for name, code in found.refused.items():

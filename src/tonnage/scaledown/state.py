@@ -16,8 +16,12 @@ class CoolDowns(Record, frozen=True, kw_only=True):
 
 
 class ScaleDownState(Record, frozen=True, kw_only=True):
-    """`unneeded` has since when each node could go; `removing` the nodes that are going already."""
+    """`unneeded` has since when each node could go; `removing` the nodes that are going already.
+
+    `pays_back` has until when nodes have to carry pods that consolidation moved to them.
+    """
 
     unneeded: dict[str, float] = {}
     removing: dict[str, Action] = {}
+    pays_back: dict[str, float] = {}
     cool_downs: CoolDowns = CoolDowns()

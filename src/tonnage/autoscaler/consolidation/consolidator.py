@@ -275,7 +275,8 @@ class Consolidator:
                 f"Consolidation: removing node {removal.node}, saves {removal.saves or '1 node'} an"
                 f" hour, pods to reschedule: {','.join(removal.moves) or 'none'}"
             )
-        if removals and not step.buys:
+        if removals and self._under_way is None:
+            # What was prepared is counted when it has ended.
             share = len(removals) / max(len(step.nodes), 1)
             self._metrics.begun(float(step.saves_per_hour) * share, removed=len(removals))
         if self._actuator.dry_run and removals:
@@ -338,7 +339,8 @@ class Consolidator:
             )
             self._end()
             return []
-        new = self._new_nodes(step, asked)
+        # Once they were there they may go again, as spare ones do.
+        new = list(step.names.values()) or self._new_nodes(step, asked)
         if new is None:
             if now > step.until:
                 self._give_up("the new nodes are not ready")
@@ -377,7 +379,7 @@ class Consolidator:
         self, step: StepUnderWay, new: Sequence[str], asked: ConsolidationRound
     ) -> StepUnderWay:
         """The step with what the nodes are called that were bought for it."""
-        if len(step.names) == sum(map(len, step.planned.values())):
+        if step.names or not step.planned:
             return step
         names: dict[str, str] = {}
         for group, planned in step.planned.items():
@@ -464,7 +466,6 @@ class Consolidator:
             asked.inputs,
             ConsolidationState(pays_back=self._pays_back, volume_seconds=self._times.seconds),
             only=only,
-            already_going=len(asked.inputs.state.removing),
         )
         count = self._world.size
         objects = self._recorder.look(asked.objects, count=count, config=config)

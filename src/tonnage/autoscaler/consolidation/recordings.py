@@ -42,7 +42,6 @@ class WrittenQuestion(Record, frozen=True, kw_only=True):
     scale_down: ScaleDownState
     state: ConsolidationState
     only: tuple[str, ...] | None = None
-    already_going: int = 0
     coming: tuple[WrittenComingPod, ...] = ()
 
 
@@ -126,7 +125,6 @@ def replayed(recording: bytes) -> ConsolidationPlan:
         inputs._replace(assessed=assessed),
         head.state,
         only=None if head.only is None else frozenset(head.only),
-        already_going=head.already_going,
     )
     return decision.decide(question)
 
@@ -137,7 +135,6 @@ def _written(question: ConsolidationQuestion, coming: Iterable[ComingPod]) -> Wr
         scale_down=question.inputs.state,
         state=question.state,
         only=None if question.only is None else tuple(sorted(question.only)),
-        already_going=question.already_going,
         coming=tuple(
             WrittenComingPod(
                 pod=msgspec.Raw(scenario_writer.manifest(one.pod)), node=one.node, since=one.since

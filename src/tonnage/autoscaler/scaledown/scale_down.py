@@ -455,6 +455,7 @@ class ScaleDown:
                 for name, one in self._remover.removals.items()
             },
             cool_downs=self._cool_downs,
+            pays_back=self._consolidator.memory.pays_back,
         )
 
     @property
