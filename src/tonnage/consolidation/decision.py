@@ -34,9 +34,10 @@ from tonnage.objects.phrases import listed
 from tonnage.objects.timestamps import rfc3339
 from tonnage.scaledown import kept_room
 from tonnage.scaledown.codes import KeepCode
-from tonnage.scaledown.decision import money, open_pools, volumes_of
+from tonnage.scaledown.decision import money, volumes_of
 from tonnage.scaledown.decision_cache import DecisionCache
 from tonnage.scaledown.inputs import ScaleDownInputs
+from tonnage.scaledown.node_pools import NodePools
 from tonnage.scaledown.plan import Action
 from tonnage.scaleup import placement, pod_groups
 from tonnage.snapshot import imagined
@@ -99,7 +100,7 @@ class _Round:
         self._snapshot = inputs.snapshot
         self._out_of_time = out_of_time
         self.failed: dict[str, Stay] = {}
-        open_pools(inputs)
+        NodePools().open(inputs)
         self._facts = cache.facts(inputs, {})
         stay = {
             name: Stay(KeepCode.NOT_THIS_TIME.value, "a pod that waits has its place there")

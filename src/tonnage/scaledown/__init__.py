@@ -17,6 +17,7 @@ a plan and what to remember come out. Carrying a plan out is the autoscaler's bu
     portability  pods by what another place must offer them
     relocation, bins   other places for the pods of one node: by the rules, or by counting alone
     selection    which nodes go together
+    node_pools   slots that drivers of a node share
     kept_room    nodes that are held for room that is kept ready
     allowances, volume_zones   what may not be fallen below: sizes, totals, zones of volumes
     timers, waves, rehearsal   when, in which order, and whether that order holds

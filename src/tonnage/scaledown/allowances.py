@@ -24,14 +24,14 @@ class Allowances:
         state: ScaleDownState,
     ) -> None:
         leaving = state.removing
+        self._least_cores = options.cores.least
+        self._least_memory = options.memory.least * _GIB
         self._cores = self._memory = 0
-        for node in nodes:
+        for node in nodes if self.bounded else ():
             if node.metadata.name not in leaving:
                 cores, memory = size_of(node)
                 self._cores += cores
                 self._memory += memory
-        self._least_cores = options.cores.least
-        self._least_memory = options.memory.least * _GIB
         self._spare = {
             group.id: group.target
             - group.min_size
@@ -47,6 +47,8 @@ class Allowances:
         assert facts.group is not None
         if not whole_group and self._spare[facts.group.id] <= 0:
             return KeepCode.MIN_SIZE
+        if not self.bounded:
+            return None
         cores, memory = size_of(facts.node)
         if self._cores - cores < self._least_cores or self._memory - memory < self._least_memory:
             return KeepCode.MIN_RESOURCES

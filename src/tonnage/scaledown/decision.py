@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.groups import slot_pools
 from tonnage.groups.readiness import READY
 from tonnage.objects.phrases import listed
 from tonnage.objects.timestamps import rfc3339
@@ -43,7 +42,6 @@ from tonnage.scaledown.waves import ScheduledRemoval
 from tonnage.scaleup import placement, pod_groups
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools
-from tonnage.snapshot.slot_pools import set_pools
 from tonnage.snapshot.snapshot import Snapshot
 
 _JUDGED_ALONE = 300
@@ -103,7 +101,7 @@ class _DecisionRound:
         self._cache = cache
         self._out_of_time = out_of_time
         if not self._options.as_upstream:
-            open_pools(inputs)
+            cache.pools.open(inputs)
         reservations = inputs.assessed.reservations
         reservations.place(self._snapshot)
         self._awaited = {entry.node for entry in reservations}
@@ -464,16 +462,6 @@ class _DecisionRound:
             relocation = self._relocation(self._usable.copy(), by_name=by_name)
             rows = np.arange(len(self._usable))
             return relocation.remove(facts, rows, as_listed=True) is not None
-
-
-def open_pools(inputs: ScaleDownInputs) -> None:
-    """Let nodes have the slot pools that are configured for them."""
-    cluster, configured = inputs.cluster, inputs.options.pools
-    if not configured and not any(group.pools for group in inputs.groups):
-        return
-    snapshot = cluster.snapshot
-    found = slot_pools.by_node(cluster.nodes, snapshot.csinodes, inputs.groups, configured)
-    set_pools(snapshot, {snapshot.nodes[name].row: pools for name, pools in found})
 
 
 def _usable(inputs: ScaleDownInputs, facts: Mapping[str, NodeFacts]) -> Bools:

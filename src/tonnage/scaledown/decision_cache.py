@@ -10,6 +10,7 @@ from tonnage.objects.storage import CSIDriver, CSINode
 from tonnage.scaledown import bins, waves
 from tonnage.scaledown.facts import FactCache, MovingPod, NodeFacts
 from tonnage.scaledown.inputs import ScaleDownInputs
+from tonnage.scaledown.node_pools import NodePools
 from tonnage.scaledown.plan import Move
 from tonnage.scaledown.portability import PodKinds
 from tonnage.scaledown.selection import KeptChoice, SelectedRemoval
@@ -53,6 +54,7 @@ class DecisionCache:
 
     def __init__(self) -> None:
         self._facts = FactCache()
+        self.pools = NodePools()
         self._kinds: PodKinds | None = None
         self._kinds_of: _KindsBasis | None = None
         self._kinds_on: dict[str, KindsOnNode] = {}

@@ -5,7 +5,7 @@ unneeded for long is not held in place of one that has just become so.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -26,16 +26,22 @@ def hold(
     last = {
         one.facts.row: number for number, one in enumerate(sorted(contenders, key=_goes_last), 1)
     }
-    rows = np.flatnonzero(usable).tolist()
-    order = np.array(sorted(rows, key=lambda row: last.get(row, 0)), dtype=np.intp)
+
+    def order() -> RowIndex:
+        rows = np.flatnonzero(usable).tolist()
+        return np.array(sorted(rows, key=lambda row: last.get(row, 0)), dtype=np.intp)
+
     placed = place(inputs, usable, order=order)
     return {row: titles for row, titles in placed.items() if row in last}
 
 
 def place(
-    inputs: ScaleDownInputs, usable: Bools, *, order: RowIndex | None = None
+    inputs: ScaleDownInputs, usable: Bools, *, order: Callable[[], RowIndex | None] = lambda: None
 ) -> Mapping[int, Sequence[str]]:
-    """Put the chunks on their nodes, for the trial; gives the rows with the titles of the rooms."""
+    """Put the chunks on their nodes, for the trial; gives the rows with the titles of the rooms.
+
+    The order of rows is asked for only where there is something to be placed.
+    """
     booked = requested_room.booked_pods(inputs.inputs)
     kept = headroom.chunks(inputs.inputs, inputs.assessed.templates.by_group, ledger=False)
     if not (booked or kept.groups):
@@ -45,7 +51,7 @@ def place(
         [*booked, *kept.groups],
         headroom.features_for(inputs.features),
         rows=usable,
-        order=order,
+        order=order(),
     )
     held: defaultdict[int, dict[str, None]] = defaultdict(dict)
     for placed in fits:

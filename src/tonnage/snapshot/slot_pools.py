@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tonnage.snapshot.rows import Column, Ints, Rows, RowTable
 from tonnage.snapshot.slots import UNLIMITED, SlotLedger
@@ -64,17 +65,40 @@ class SlotPoolColumns:
                 yield column, weight
 
 
+class PoolRows(NamedTuple):
+    """A pool, and what each of the rows that have it has free."""
+
+    pool: Pool
+    rows: npt.NDArray[np.intp]
+    free: Ints
+
+
 def set_pools(snapshot: "Snapshot", by_row: Mapping[int, Sequence[Pool]]) -> None:
     """Give rows their pools, until the trial is over; rows copied from them have them too."""
-    pools = SlotPoolColumns()
-    known: dict[tuple[str, tuple[tuple[str, int], ...]], PoolColumn] = {}
+    set_rows(snapshot, by_pool(by_row))
+
+
+def by_pool(by_row: Mapping[int, Sequence[Pool]]) -> list[PoolRows]:
+    """The pools of rows, as columns."""
+    known: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Pool, list[int], list[int]]] = {}
     for row, found in by_row.items():
         for pool in found:
-            key = (pool.name, pool.members)
-            if key not in known:
-                known[key] = PoolColumn(pool, snapshot.table, snapshot.slots)
-                pools.columns.append(known[key])
-            known[key].free.data[row] = pool.free
+            _, rows, free = known.setdefault((pool.name, pool.members), (pool, [], []))
+            rows.append(row)
+            free.append(pool.free)
+    return [
+        PoolRows(pool, np.array(rows, dtype=np.intp), np.array(free, dtype=np.int64))
+        for pool, rows, free in known.values()
+    ]
+
+
+def set_rows(snapshot: "Snapshot", found: Iterable[PoolRows]) -> None:
+    """The same, of pools that are columns already."""
+    pools = SlotPoolColumns()
+    for pool, rows, free in found:
+        column = PoolColumn(pool, snapshot.table, snapshot.slots)
+        column.free.data[rows] = free
+        pools.columns.append(column)
     if pools.columns:
         clear_pools(snapshot)
         snapshot.slot_pools = pools
