@@ -217,6 +217,24 @@ async def test_no_node_is_bought_for_a_pod_that_takes_booked_room(
             assert [count for *_, count in cloud.asked] == [1]
 
 
+async def test_who_asks_is_told_where_the_room_is_and_until_when(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        template(server)
+        put_node(server, clock, "g-1", age=1800)
+        cloud = Cloud(server, group(cpu="4"))
+        async with autoscaling(server, cloud, clock, provisioningRequests=True) as program:
+            ask(server, clock, "job", 1, kind=CHECK_CAPACITY)
+            ask(server, clock, "large", 9, kind=CHECK_CAPACITY)
+            await clock.sleep(30)
+            job, large = program.room().requests
+            assert (job.state, job.left, [one.node for one in job.nodes]) == (
+                "Provisioned", 1, ["g-1"],
+            )  # fmt: skip
+            assert job.until is not None
+            assert (large.state, large.nodes) == ("Accepted", ())
+
+
 async def test_a_bad_request_fails_and_others_are_served(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         started(server)

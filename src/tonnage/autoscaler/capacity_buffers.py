@@ -110,9 +110,13 @@ class BufferWatch:
         if hold.startswith("missing right"):
             yield f"CapacityBuffers: {hold}"
         for reading in self._readings:
-            if not reading.is_good:
-                key = reading.buffer.metadata.key
-                yield f"CapacityBuffer {key}: {reading.reason}: {reading.message}"
+            if reading.problem:
+                yield reading.problem
+
+    @property
+    def readings(self) -> tuple[BufferReading, ...]:
+        """The buffers of the last look."""
+        return self._readings
 
     async def tell(self, plan: Plan | None, *, now: float) -> None:
         """Write into the buffers what became of them, where that has changed."""

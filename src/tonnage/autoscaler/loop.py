@@ -120,8 +120,8 @@ class Autoscaler:
             worker=worker,
             buy=self._buy,
         )
-        self._requests = ProvisioningRequests(client, world, self._kinds, self._actuator)
-        self._buffers = BufferWatch(client, world, self._actuator, clock=clock)
+        self.requests = ProvisioningRequests(client, world, self._kinds, self._actuator)
+        self.buffers = BufferWatch(client, world, self._actuator, clock=clock)
         self._problems: list[str] = []
         self.active_at = self.succeeded_at = clock.monotonic()
         self.failure: Exception | None = None
@@ -152,7 +152,7 @@ class Autoscaler:
         """Loop until cancelled; to be called whenever we become leader."""
         self.active_at = self.succeeded_at = self._clock.monotonic()
         await self._load()
-        async with self._scale_down, self._buffers, self._kinds:
+        async with self._scale_down, self.buffers, self._kinds:
             await self._go_round()
 
     async def _go_round(self) -> None:
@@ -168,8 +168,8 @@ class Autoscaler:
     async def once(self) -> None:
         """A single round, as somebody who looks in would want it; what goes wrong is raised."""
         await self._load()
-        async with self._scale_down, self._buffers, self._kinds:
-            await self._buffers.ready(self._config.current)
+        async with self._scale_down, self.buffers, self._kinds:
+            await self.buffers.ready(self._config.current)
             await self._scale_down.ready(self._config.current)
             await self.guarded_round()
         if self.failure is not None:
@@ -252,8 +252,8 @@ class Autoscaler:
                 features=features,
                 now=now,
                 blind=blind,
-                headroom=() if blind else self._buffers.rooms(config, now=now),
-                requested=() if blind else self._requests.rooms(config, now=now),
+                headroom=() if blind else self.buffers.rooms(config, now=now),
+                requested=() if blind else self.requests.rooms(config, now=now),
             )
             found = look()
             observation = self._observe(found, provided, config, now)
@@ -293,15 +293,15 @@ class Autoscaler:
                 self._recorder.note(made)
                 settled = await self._carry_out(plan, provided, observation, config, now)
         if settled:
-            keep = hold or self._buffers.hold(config) or self._requests.hold(config)
+            keep = hold or self.buffers.hold(config) or self.requests.hold(config)
             beside = found._replace(inputs=requested_room.booked(found.inputs, plan))
             situation = Situation(beside, provided, trust, plan=plan, hold=keep)
             with self._metrics.timed("scaleDown"):
                 self._problems.extend(await self._scale_down.round(situation, config))
-        self._problems.extend((*self._buffers.problems(config), *self._assessor.gangs.problems))
-        self._problems.extend(self._requests.problems(config))
-        await self._buffers.tell(plan, now=now)
-        await self._requests.tell(plan if settled else None, now=now)
+        self._problems.extend((*self.buffers.problems(config), *self._assessor.gangs.problems))
+        self._problems.extend(self.requests.problems(config))
+        await self.buffers.tell(plan, now=now)
+        await self.requests.tell(plan if settled else None, now=now)
         report = RoundReport(
             now=now,
             held=hold,

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Any
 
+from tonnage.autoscaler import room_report
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation import report as consolidation
 from tonnage.autoscaler.consolidation.recordings import RecordedConsolidation
 from tonnage.autoscaler.loop import NO_GROUPS, Autoscaler
 from tonnage.autoscaler.metrics import AutoscalerMetrics
+from tonnage.autoscaler.room_report import RoomDocument
 from tonnage.autoscaler.scaledown.report import ScaleDownDocument, document
 from tonnage.autoscaler.world import KINDS, ClusterView
 from tonnage.clock import Clock
@@ -129,6 +131,7 @@ class AutoscalerProgram:
             "/debug/recorded-decisions": lambda: list(self.autoscaler.decisions.last),
             "/debug/scale-down": self.scale_down,
             "/debug/consolidation": self.consolidation,
+            "/debug/room": self.room,
             "/debug/recorded-consolidations": self.recorded_consolidations,
             "/debug/snapshot": self.snapshot,
             "/debug/leader": lambda: self.leadership.document,
@@ -216,6 +219,12 @@ class AutoscalerProgram:
         if last is None:
             return ScaleDownDocument()
         return document(last.scale_down, time=rfc3339(last.now))
+
+    def room(self) -> RoomDocument:
+        """What was last decided about buffers, requests and gangs, for `tonnage why`."""
+        loop = self.autoscaler
+        readings = loop.buffers.readings, loop.requests.readings
+        return room_report.document(loop.report, *readings, config=self._config.current)
 
     def unhealthy(self) -> str:
         """Whether the process had better be started again."""

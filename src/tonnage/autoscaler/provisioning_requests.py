@@ -99,9 +99,13 @@ class ProvisioningRequests:
             if found is not None and found.forbidden:
                 yield f"ProvisioningRequests: {found.right}"
         for one in self._readings:
-            if one.ending is not None and one.ending.type == FAILED:
-                key = one.request.metadata.key
-                yield f"ProvisioningRequest {key}: {one.ending.reason}: {one.ending.message}"
+            if one.problem:
+                yield one.problem
+
+    @property
+    def readings(self) -> tuple[RequestReading, ...]:
+        """The requests of the last look."""
+        return self._readings
 
     async def tell(self, plan: Plan | None, *, now: float) -> None:
         """Write into the requests what became of them, where that has changed."""

@@ -3,8 +3,10 @@
 import msgspec
 
 from tonnage.cli import console
-from tonnage.objects.phrases import counted
+from tonnage.objects.phrases import counted, listed
 from tonnage.scaleup.plan import GangOutcome, Plan
+
+_NODES = 3
 
 
 def print_gangs(plan: Plan, *, most: int | None) -> None:
@@ -20,7 +22,7 @@ def print_gangs(plan: Plan, *, most: int | None) -> None:
                 gang.gang,
                 str(gang.minimum or "-"),
                 str(gang.running),
-                str(len(gang.pods)),
+                str(len(gang.pods)) if gang.nodes is msgspec.UNSET else "-",
                 _outcome(gang),
             ]
             for gang in found[:most]
@@ -31,4 +33,8 @@ def print_gangs(plan: Plan, *, most: int | None) -> None:
 
 
 def _outcome(gang: GangOutcome) -> str:
-    return "helped whole" if gang.helped else gang.reason
+    if not gang.helped:
+        return gang.reason
+    if isinstance(gang.nodes, msgspec.UnsetType):
+        return "helped whole"
+    return f"room on {listed([one.node for one in gang.nodes], most=_NODES)}"

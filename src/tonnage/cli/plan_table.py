@@ -75,6 +75,9 @@ def summary(plan: Plan, nodes: Container[str]) -> str:
     left = len(plan.not_helped)
     waiting = len(plan.waiting)
     pending = there + coming + bought + left + waiting
+    if not pending and plan.scale_ups:
+        nodes_bought = counted(_nodes(plan), "new node")
+        return f"No pod waits for a node; {nodes_bought} for room that is kept or requested."
     if not pending:
         return "Nothing to do: no pod waits for a node."
     parts = [

@@ -12,6 +12,7 @@ from tonnage.cli import (
     why_node,
     why_node_replay,
     why_replay,
+    why_room,
     why_source,
 )
 from tonnage.cli.decision_files import DEFAULT_URL
@@ -31,7 +32,7 @@ _RECORDED_PATH = "/debug/recorded-decisions"
 
 
 @click.command()
-@click.argument("pod", metavar="POD|node/NAME")
+@click.argument("pod", metavar="POD|KIND/NAME")
 @click.option(
     "--url",
     metavar="URL",
@@ -59,7 +60,7 @@ _RECORDED_PATH = "/debug/recorded-decisions"
     "--namespace",
     metavar="NAME",
     default="",
-    help="Namespace of the pod, if POD does not say.",
+    help="Namespace of the pod or the room, if the argument does not say.",
 )
 @click.option(
     "--replay",
@@ -81,11 +82,13 @@ def why(
     replay: bool,
     form: console.Format,
 ) -> None:
-    """Say what the autoscaler decided about a pod, or node/NAME, and what came of it.
+    """Say what the autoscaler decided about a pod, a node or room, and what came of it.
 
     Reads the last decisions of the running autoscaler, or those in a file that it writes
     (decisionFile of its configuration). The newest decision comes last, and what every node
-    group said of the pod in it. Of a node it says whether it is given back, and what keeps it.
+    group said of the pod in it. Of node/NAME it says whether it is given back, and what keeps it;
+    of capacitybuffer/NAME, headroom/DRIVER, provisioningrequest/NAME and podgroup/NAME what room
+    there is, on which nodes, and what it waits for.
 
     Without --url and -f, the replica that leads is found by its Lease, and a port is forwarded to
     it by way of the API server; that takes the right to create pods/portforward.
@@ -99,7 +102,24 @@ def why(
       tonnage why shop/orders-3 --replay
       tonnage why node/worker-7
       tonnage why node/worker-7 --replay
+      tonnage why capacitybuffer/shop/db
+      tonnage why provisioningrequest/train -n research
     """
+    if why_room.is_room(pod):
+        if files or replay:
+            raise InputError(
+                "KIND/NAME: only the running autoscaler knows: expected no -f, no --replay"
+            )
+        why_room.why(
+            pod,
+            space=namespace,
+            url=url,
+            kubeconfig=kubeconfig,
+            context=context,
+            namespace=autoscaler_namespace,
+            form=form,
+        )
+        return
     if why_node.is_node(pod):
         if replay:
             same = why_node_replay.replay(

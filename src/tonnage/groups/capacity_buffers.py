@@ -71,6 +71,13 @@ class BufferReading(NamedTuple):
         return self.reason in (AS_ASKED, OUTSIDE_WINDOW)
 
     @property
+    def problem(self) -> str:
+        """What is wrong with it, for people; empty if nothing is."""
+        if self.is_good:
+            return ""
+        return f"CapacityBuffer {self.buffer.metadata.key}: {self.reason}: {self.message}"
+
+    @property
     def chunks(self) -> int:
         return self.room.chunks if self.room is not None else 0
 

@@ -19,7 +19,12 @@ from functools import cached_property
 
 import msgspec
 
-from tonnage.groups import capacity_buffers, limit_lessons, node_group_objects
+from tonnage.groups import (
+    capacity_buffers,
+    limit_lessons,
+    node_group_objects,
+    provisioning_requests,
+)
 from tonnage.groups.cluster_state import ClusterState
 from tonnage.groups.drivers import Member
 from tonnage.groups.headroom import KeptRoom
@@ -48,7 +53,8 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     when; `unread_gangs` are API groups whose PodGroups cannot be read, so that their pods go one by
     one. `requested` is room for pods that do not exist yet; where requests are answered at all
     (`requests_answered`), nothing is bought for pods that take room of one. `solver_work` is what
-    the solver of `least-cost` did, so that it stops there when the same is decided again. `now`, in
+    the solver of `least-cost` did, so that it stops there when the same is decided again.
+    `room_problems` say what is wrong with objects of a file that ask for room. `now`, in
     seconds since 1970, matters only to objects that carry a time.
     """
 
@@ -68,6 +74,7 @@ class WrittenInputs(Record, frozen=True, kw_only=True):
     solver_work: int | None = None
     requested: tuple[RequestedRoom, ...] = ()
     requests_answered: bool = False
+    room_problems: tuple[str, ...] = ()
 
     def on(self, cluster: ClusterState) -> "Inputs":
         return Inputs(
@@ -100,8 +107,19 @@ class Inputs(WrittenInputs, frozen=True, kw_only=True, dict=True, gc=True):
         cluster = ClusterState.of(held, features, options)
         made = cls.of_cluster(cluster, options=options, features=features, now=now, memory=memory)
         buffers = capacity_buffers.of_objects(held, now=now)
-        kept = tuple(one.room for one in buffers if one.room is not None)
-        return msgspec.structs.replace(made, headroom=kept) if kept else made
+        requests = () if options.as_upstream else provisioning_requests.of_objects(held, now=now)
+        if not buffers and not requests:
+            return made
+        return msgspec.structs.replace(
+            made,
+            headroom=tuple(one.room for one in buffers if one.room is not None),
+            requested=tuple(one.room for one in requests if one.room is not None),
+            requests_answered=bool(requests),
+            room_problems=(
+                *(one.problem for one in buffers if one.problem),
+                *(one.problem for one in requests if one.problem),
+            ),
+        )
 
     @classmethod
     def of_cluster(

@@ -4,6 +4,7 @@ A request is new until it is provisioned or has failed. Once it is provisioned i
 for pods that name it in an annotation, until they are there or the time is over.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -11,10 +12,12 @@ from tonnage.groups.headroom import MOST_CHUNKS, KeptRoom
 from tonnage.objects import timestamps
 from tonnage.objects.buffers import PodTemplate
 from tonnage.objects.meta import Condition, Record
+from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.provisioning_requests import (
     ATOMIC_SCALE_UP,
     CHECK_CAPACITY,
     ProvisioningRequest,
+    consumed_by,
 )
 
 BOOKED_FOR = 600.0
@@ -49,6 +52,15 @@ class RequestReading(NamedTuple):
     room: RequestedRoom | None = None
     ending: Condition | None = None
 
+    @property
+    def problem(self) -> str:
+        """Why it fails, for people; empty if it does not."""
+        ending = self.ending
+        if ending is None or ending.type != FAILED:
+            return ""
+        key = self.request.metadata.key
+        return f"ProvisioningRequest {key}: {ending.reason}: {ending.message}"
+
 
 def read(
     requests: Iterable[ProvisioningRequest],
@@ -64,6 +76,28 @@ def read(
     ours = [one for one in requests if one.spec.provisioning_class_name in _CLASSES]
     ours.sort(key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.key))
     return tuple(_read(one, find_template, consumers, now) for one in ours)
+
+
+def of_objects(objects: Iterable[object], *, now: float) -> tuple[RequestReading, ...]:
+    """The same of the requests among the objects of a file."""
+    held = list(objects)
+    requests = [one for one in held if isinstance(one, ProvisioningRequest)]
+    if not requests:
+        return ()
+    templates = {
+        (one.metadata.namespace, one.metadata.name): one
+        for one in held
+        if isinstance(one, PodTemplate)
+    }
+    consumers = Counter(
+        (one.metadata.namespace, name)
+        for one in held
+        if isinstance(one, Pod)
+        and one.spec.node_name
+        and (name := consumed_by(one.metadata))
+        and one.status.phase not in FINISHED
+    )
+    return read(requests, lambda *key: templates.get(key), consumers, now=now)
 
 
 _CLASSES = (CHECK_CAPACITY, ATOMIC_SCALE_UP)

@@ -168,6 +168,7 @@ def _warnings(assessed: Assessment, features: Features) -> Iterator[str]:
         yield from problems
     if not inputs.options.as_upstream:
         yield from slot_pools.problems(inputs.cluster.nodes)
+    yield from inputs.room_problems
     for outage in assessed.readiness.outages:
         yield from outage.warnings()
     if not assessed.readiness.healthy:

@@ -290,7 +290,7 @@ def told(plan: Plan, kept: Chunks) -> Plan:
     """The plan with its chunks apart from the pods."""
     if not kept.wanted:
         return plan if not kept.warnings else _warned(plan, kept)
-    where = _where(plan)
+    where = where_chunks_are(plan)
     waiting = Counter(headroom.of_chunk(one.pod).title for one in plan.waiting if _is_chunk(one))
     missing: dict[str, list[NotHelped]] = defaultdict(list)
     for one in plan.not_helped:
@@ -349,7 +349,7 @@ def _warned(plan: Plan, kept: Chunks) -> Plan:
     return msgspec.structs.replace(plan, warnings=(*plan.warnings, *kept.warnings))
 
 
-def _where(plan: Plan) -> Mapping[str, Counter[str]]:
+def where_chunks_are(plan: Plan) -> Mapping[str, Counter[str]]:
     """By room, how many chunks have a place on which node."""
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for fit in plan.all_on_existing:

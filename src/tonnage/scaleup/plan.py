@@ -79,8 +79,16 @@ class NotHelped(_Whole, frozen=True, kw_only=True):
     reasons: tuple[GroupReason, ...] = ()
 
 
+class ChunksOnNode(_Whole, frozen=True, kw_only=True):
+    node: str
+    chunks: int
+
+
 class GangOutcome(_Whole, frozen=True, kw_only=True):
-    """A gang among the pods: helped whole, or not at all and why."""
+    """A gang among the pods: helped whole, or not at all and why.
+
+    A ProvisioningRequest has no pods yet; `nodes` are those that it has room on.
+    """
 
     gang: str
     minimum: int
@@ -88,6 +96,7 @@ class GangOutcome(_Whole, frozen=True, kw_only=True):
     pods: tuple[str, ...]
     helped: bool
     reason: str = ""
+    nodes: tuple[ChunksOnNode, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class FreedRoomWait(_Whole, frozen=True, kw_only=True):
@@ -154,11 +163,6 @@ class GroupPool(_Whole, frozen=True, kw_only=True):
     pool: str
     free: int
     source: str
-
-
-class ChunksOnNode(_Whole, frozen=True, kw_only=True):
-    node: str
-    chunks: int
 
 
 class KeptRoomPlan(_Whole, frozen=True, kw_only=True):

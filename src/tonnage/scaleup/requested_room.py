@@ -5,7 +5,8 @@ node may be bought for it, it is first planned with groups that do not grow: if 
 it takes part in the plan like what is booked.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -18,6 +19,7 @@ from tonnage.scaleup import gang_plan, headroom, joint_choice, planner, pod_grou
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.gangs import Gang
 from tonnage.scaleup.plan import (
+    ChunksOnNode,
     GangOutcome,
     GroupReason,
     NewNode,
@@ -129,8 +131,9 @@ def _has_room(request: Request, asked: GangRequest) -> bool:
 
 def _told(plan: Plan, refused: Iterable[Gang]) -> Plan:
     """The plan without pods that are only thought of; what became of them is among the gangs."""
+    where = headroom.where_chunks_are(plan)
     outcomes = [
-        msgspec.structs.replace(one, pods=()) if PROVISIONING_GROUP in one.gang else one
+        _told_of_request(one, where) if PROVISIONING_GROUP in one.gang else one
         for one in plan.gangs or ()
     ]
     outcomes += [
@@ -154,6 +157,15 @@ def _told(plan: Plan, refused: Iterable[Gang]) -> Plan:
         fit_on_existing=_real(plan.fit_on_existing),
         not_helped=tuple(one for one in plan.not_helped if not _is_thought_of(one.pod)),
         gangs=tuple(outcomes),
+    )
+
+
+def _told_of_request(one: GangOutcome, where: Mapping[str, Counter[str]]) -> GangOutcome:
+    nodes = where.get(one.gang.partition(" (")[0], Counter()) if one.helped else Counter[str]()
+    return msgspec.structs.replace(
+        one,
+        pods=(),
+        nodes=tuple(ChunksOnNode(node=node, chunks=count) for node, count in nodes.items()),
     )
 
 

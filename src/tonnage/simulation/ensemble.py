@@ -126,7 +126,7 @@ class Ensemble:
 
             return told
 
-        paths = ("decisions", "recorded-decisions", "scale-down", "snapshot", "leader")
+        paths = ("decisions", "recorded-decisions", "scale-down", "room", "snapshot", "leader")
         return {f"/debug/{path}": of(f"/debug/{path}") for path in paths}
 
     @property

@@ -38,10 +38,15 @@ _FACTS = frozenset(
 
 
 class _Request(NamedTuple):
-    """A request that has neither failed nor expired; `left` are the pods yet to come for it."""
+    """A request that has neither failed nor expired; `left` are the pods yet to come for it.
+
+    `came` are those that have.
+    """
 
     name: str
     left: int
+    came: int
+    asked: int
     booked: bool
     may_buy: bool
 
@@ -123,7 +128,11 @@ class BookingCheck:
             pod = self._pods.get(*key.split("/", 1))
             if pod is None or not self._new_slots(pod, assumed[key].node):
                 continue
-            kept = sum(one.left for one in booked if one.name != request_of(pod))
+            own = next((one for one in booked if one.name == request_of(pod)), None)
+            if own is not None and own.came <= own.asked:
+                # Its own room; where there is too little for all bookings, one of them loses.
+                continue
+            kept = sum(one.left for one in booked if one is not own)
             if free >= kept:
                 continue
             if self._facts_at == self._accounts.now:
@@ -155,7 +164,7 @@ class BookingCheck:
             count = spec["podSets"][0]["count"]
             left = max(count - taken[one.name], 0) if booked else count
             may_buy = spec["provisioningClassName"] == ATOMIC_SCALE_UP
-            yield _Request(one.name, left, booked, may_buy)
+            yield _Request(one.name, left, taken[one.name], count, booked, may_buy)
 
     def _taken(self) -> Counter[str]:
         assumed = self._assumed()
