@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from tests.e2e.crds import custom_kinds
+from tests.e2e.crds.custom_kinds import Schema
+
 GROUP = "autoscaling.x-k8s.io"
 NAME = f"capacitybuffers.{GROUP}"
-
-Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
 _NAME: Schema = {"type": "string", "minLength": 1}
@@ -15,40 +16,13 @@ _REFERENCE: Schema = {"type": "object", "required": ["name"], "properties": {"na
 
 def definition() -> dict[str, Any]:
     """To be created before anything else."""
-    version = {
-        "name": "v1beta1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {
-            "openAPIV3Schema": {
-                "type": "object",
-                "required": ["spec"],
-                "properties": {"spec": _spec(), "status": _status()},
-            }
-        },
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": NAME,
-            # Without it the group, which is the project's, is refused.
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-        },
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": "CapacityBuffer",
-                "listKind": "CapacityBufferList",
-                "plural": "capacitybuffers",
-                "singular": "capacitybuffer",
-                "shortNames": ["cb"],
-            },
-            "versions": [version],
-        },
-    }
+    return custom_kinds.definition(
+        "CapacityBuffer",
+        group=GROUP,
+        version="v1beta1",
+        short_names=["cb"],
+        schema={"required": ["spec"], "properties": {"spec": _spec(), "status": _status()}},
+    )
 
 
 def _spec() -> Schema:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.e2e.crds import custom_kinds
+
 GROUP = "scheduling.x-k8s.io"
 
 
@@ -23,33 +25,10 @@ def definition() -> dict[str, Any]:
         },
     }
     status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1alpha1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {
-            "openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}
-        },
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"podgroups.{GROUP}",
-            # Without it the group, which is the project's, is refused.
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-        },
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": "PodGroup",
-                "listKind": "PodGroupList",
-                "plural": "podgroups",
-                "singular": "podgroup",
-                "shortNames": ["pg"],
-            },
-            "versions": [version],
-        },
-    }
+    return custom_kinds.definition(
+        "PodGroup",
+        group=GROUP,
+        version="v1alpha1",
+        short_names=["pg"],
+        schema={"properties": {"spec": spec, "status": status}},
+    )

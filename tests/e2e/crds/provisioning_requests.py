@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.e2e.crds import capacity_buffers
-from tests.e2e.crds.capacity_buffers import Schema
+from tests.e2e.crds import capacity_buffers, custom_kinds
+from tests.e2e.crds.custom_kinds import Schema
 
 GROUP = "autoscaling.x-k8s.io"
 NAME = f"provisioningrequests.{GROUP}"
@@ -57,37 +57,10 @@ def definition() -> dict[str, Any]:
             },
         },
     }
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {
-            "openAPIV3Schema": {
-                "type": "object",
-                "required": ["spec"],
-                "properties": {"spec": spec, "status": status},
-            }
-        },
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": NAME,
-            # Without it the group, which is the project's, is refused.
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-        },
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": "ProvisioningRequest",
-                "listKind": "ProvisioningRequestList",
-                "plural": "provisioningrequests",
-                "singular": "provisioningrequest",
-                "shortNames": ["provreq", "provreqs"],
-            },
-            "versions": [version],
-        },
-    }
+    return custom_kinds.definition(
+        "ProvisioningRequest",
+        group=GROUP,
+        version="v1",
+        short_names=["provreq", "provreqs"],
+        schema={"required": ["spec"], "properties": {"spec": spec, "status": status}},
+    )
