@@ -391,7 +391,17 @@ class Cluster:
         from tonnage.api import right_size
 
         inputs = Inputs.of_cluster(self._state, options=Options(), features=self.features, now=now)
-        return right_size.advise(inputs, prices, seconds=seconds)
+        found = right_size.advise(inputs, prices, seconds=seconds)
+        shares = (
+            right_size.StrandedShare(
+                group=one.name,
+                driver=one.total.driver,
+                cpu_milli=one.stranded_cpu,
+                memory=one.stranded_memory,
+            )
+            for one in stranded_capacity.report(inputs, by="group").shares
+        )
+        return msgspec.structs.replace(found, stranded=tuple(shares))
 
     def slots_by(
         self, by: stranded_capacity.By, *, now: float

@@ -17,6 +17,8 @@ from tonnage.groups.catalogue import denser
 from tonnage.groups.inputs import Inputs
 from tonnage.objects import quantities
 from tonnage.objects.labels import INSTANCE_TYPE
+from tonnage.objects.meta import Record
+from tonnage.objects.scenarios import API_VERSION
 from tonnage.optimise import highs, solver
 from tonnage.optimise.effort import UNITS_PER_SECOND, Effort
 from tonnage.optimise.problem import BinType, ItemClass, PackingProblem
@@ -39,7 +41,7 @@ class InstancePrice(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-class TypeAdvice(msgspec.Struct, frozen=True, kw_only=True):
+class TypeAdvice(Record, frozen=True, kw_only=True, omit_defaults=False):
     """What the cluster would come to on nodes of one type alone.
 
     `slots` are the usable ones of a node, the least of the drivers in use; `price_per_slot` is what
@@ -50,7 +52,7 @@ class TypeAdvice(msgspec.Struct, frozen=True, kw_only=True):
     price: float
     source: str
     cpus: float
-    memory_gib: float
+    memory_gib: float = msgspec.field(name="memoryGiB")
     slots: int | None
     price_per_slot: float | None
     nodes: int
@@ -58,10 +60,21 @@ class TypeAdvice(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int
 
 
-class SizeAdvice(msgspec.Struct, frozen=True, kw_only=True):
+class StrandedShare(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """What lies idle in a group because a driver has no slot left there."""
+
+    group: str
+    driver: str
+    cpu_milli: int
+    memory: int
+
+
+class SizeAdvice(Record, frozen=True, kw_only=True, omit_defaults=False):
     """`cost_now` is what today's nodes cost, if all have a price; `mix` the cheapest found of all
     types together, which no mix undercuts by more than `bound`."""
 
+    api_version: str = API_VERSION
+    kind: str = "SizeAdvice"
     pods: int
     nodes_now: int
     cost_now: float | None
@@ -69,6 +82,7 @@ class SizeAdvice(msgspec.Struct, frozen=True, kw_only=True):
     mix: dict[str, int]
     mix_cost: float
     bound: float
+    stranded: tuple[StrandedShare, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

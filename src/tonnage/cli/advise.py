@@ -11,7 +11,6 @@ from tonnage.errors import InputError
 if TYPE_CHECKING:
     from tonnage.api import Cluster
     from tonnage.api.right_size import InstancePrice, SizeAdvice
-    from tonnage.api.stranded_capacity import StrandingReport
 
 _SHOWN = 15
 
@@ -47,11 +46,10 @@ def advise(cluster: "Cluster", prices: str | None, seconds: float, form: console
     now = time.time()
     with progress_line.shown("deciding"):
         found = cluster.right_size(_prices(cluster, prices), now=now, seconds=seconds)
-    stranded = cluster.slots_by("group", now=now)
     if form in ("json", "yaml"):
-        _print_document(found, stranded, form)
+        console.print_record(found, form=form)
     else:
-        _print_tables(found, stranded, wide=form == "wide")
+        _print_tables(found, wide=form == "wide")
     for warning in found.warnings:
         console.warn(warning)
 
@@ -109,47 +107,7 @@ def _read(path: str) -> dict[str, float]:
     return prices
 
 
-def _print_document(found: "SizeAdvice", stranded: "StrandingReport", form: console.Format) -> None:
-    import msgspec
-
-    fields = msgspec.to_builtins(found)
-    camel = {
-        "pods": fields["pods"],
-        "nodesNow": fields["nodes_now"],
-        "costNow": fields["cost_now"],
-        "types": [
-            {
-                "instanceType": one.instance_type,
-                "price": one.price,
-                "source": one.source,
-                "cpus": one.cpus,
-                "memoryGiB": one.memory_gib,
-                "slots": one.slots,
-                "pricePerSlot": one.price_per_slot,
-                "nodes": one.nodes,
-                "cost": one.cost,
-                "leftOut": one.left_out,
-            }
-            for one in found.types
-        ],
-        "mix": found.mix,
-        "mixCost": found.mix_cost,
-        "bound": found.bound,
-        "stranded": [
-            {
-                "group": one.name,
-                "driver": one.total.driver,
-                "cpuMilli": one.stranded_cpu,
-                "memory": one.stranded_memory,
-            }
-            for one in stranded.shares
-        ],
-        "warnings": list(found.warnings),
-    }
-    console.print_document("SizeAdvice", form=form, **camel)
-
-
-def _print_tables(found: "SizeAdvice", stranded: "StrandingReport", *, wide: bool) -> None:
+def _print_tables(found: "SizeAdvice", *, wide: bool) -> None:
     from tonnage.cli.plan_table import money
 
     now = f" for {money(found.cost_now)} an hour" if found.cost_now is not None else ""
@@ -177,17 +135,17 @@ def _print_tables(found: "SizeAdvice", stranded: "StrandingReport", *, wide: boo
             f"The best mix found: {mix}, for {money(found.mix_cost)} an hour; none costs less than"
             f" {money(found.bound)}."
         )
-    lost = [one for one in stranded.shares if one.stranded_cpu or one.stranded_memory]
+    lost = [one for one in found.stranded if one.cpu_milli or one.memory]
     if lost:
         console.echo()
         console.print_table(
             ["GROUP", "DRIVER", "STRANDED CPU", "STRANDED MEMORY"],
             [
                 [
-                    one.name,
-                    one.total.driver,
-                    f"{one.stranded_cpu / 1000:g}",
-                    f"{one.stranded_memory / 2**30:.1f}Gi",
+                    one.group,
+                    one.driver,
+                    f"{one.cpu_milli / 1000:g}",
+                    f"{one.memory / 2**30:.1f}Gi",
                 ]
                 for one in lost
             ],

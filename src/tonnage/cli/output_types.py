@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tonnage.api.right_size import SizeAdvice
 from tonnage.api.slots import DriverTotal, SlotReport
 from tonnage.consolidation.plan import ConsolidationPlan
 from tonnage.doctor.codes import FindingCode
@@ -169,42 +170,6 @@ class LimitKeyList(Document, frozen=True, kw_only=True):
     items: tuple[LimitKey, ...]
 
 
-class AdvisedType(Record, frozen=True, kw_only=True):
-    """What the cluster would come to on nodes of one type alone."""
-
-    instance_type: str
-    price: float
-    source: str
-    cpus: float
-    memory_gib: float = msgspec.field(name="memoryGiB")
-    slots: int | None
-    price_per_slot: float | None
-    nodes: int
-    cost: float
-    left_out: int
-
-
-class StrandedShare(Record, frozen=True, kw_only=True):
-    group: str
-    driver: str
-    cpu_milli: int
-    memory: int
-
-
-class SizeAdviceDocument(Document, frozen=True, kw_only=True):
-    """`mix` is the cheapest found of all types together; none costs less than `bound`."""
-
-    pods: int
-    nodes_now: int
-    cost_now: float | None
-    types: tuple[AdvisedType, ...]
-    mix: dict[str, int]
-    mix_cost: float
-    bound: float
-    stranded: tuple[StrandedShare, ...]
-    warnings: tuple[str, ...]
-
-
 class WrittenNodeGroup(NodeGroup, frozen=True, kw_only=True):
     """A NodeGroup with its names, as a file has it."""
 
@@ -224,7 +189,7 @@ PRINTED: dict[str, tuple[str, type[Record]]] = {
     "Explanation": ("explain", ExplanationDocument),
     "SlotReport": ("slots", SlotReport),
     "StrandingReport": ("slots --by group", StrandingReportDocument),
-    "SizeAdvice": ("advise", SizeAdviceDocument),
+    "SizeAdvice": ("advise", SizeAdvice),
     "FindingList": ("doctor", FindingList),
     "FindingCodeList": ("doctor explain", FindingCodeList),
     "OptInPreview": ("doctor --preview opt-in=DRIVER", OptInPreview),
