@@ -9,14 +9,14 @@ import dask
 import trustme
 from distributed import LocalCluster, Security
 
-from tonnage.engine import Certificates
+from tonnage.engine import DaskCertificates
 
 
 class TlsCluster(NamedTuple):
     """Its scheduler's address, and what one needs to be let in."""
 
     address: str
-    certificates: Certificates
+    certificates: DaskCertificates
     cluster: Any
 
     @property
@@ -63,4 +63,4 @@ def tls_cluster(folder: Path, *, workers: int) -> Iterator[TlsCluster]:
             memory_limit=None,
         ) as cluster,
     ):
-        yield TlsCluster(cluster.scheduler_address, Certificates(ca, certificate, key), cluster)
+        yield TlsCluster(cluster.scheduler_address, DaskCertificates(ca, certificate, key), cluster)

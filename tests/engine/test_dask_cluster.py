@@ -12,7 +12,7 @@ from tests.engine.dask_setup import TlsCluster, tls_cluster
 from tests.engine.dask_work import Counted, die_at_five
 from tests.sweep.sweeping import NOW, in_file, run
 from tonnage import engine
-from tonnage.engine import Certificates, Engine, FunctionTask, WorkerLostError
+from tonnage.engine import DaskCertificates, Engine, FunctionTask, WorkerLostError
 from tonnage.errors import InputError, TonnageError
 
 EXAMPLE = str(Path(__file__).parent.parent.parent / "examples" / "two-databases")
@@ -67,7 +67,7 @@ def test_who_has_no_certificate_of_the_authority_is_not_let_in(
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     stranger.cert_chain_pems[0].write_to_path(str(certificate))
     stranger.private_key_pem.write_to_path(str(key))
-    given = Certificates(cluster.certificates.ca, str(certificate), str(key))
+    given = DaskCertificates(cluster.certificates.ca, str(certificate), str(key))
     with (
         pytest.raises(TonnageError, match="no Dask scheduler answers"),
         engine.engine_of(cluster.address, jobs=1, certificates=given),

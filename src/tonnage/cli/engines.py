@@ -33,7 +33,7 @@ class EngineChoice(NamedTuple):
     def opened(self) -> Iterator["Engine"]:
         from tonnage import engine
 
-        certificates = engine.Certificates(self.ca, self.certificate, self.key)
+        certificates = engine.DaskCertificates(self.ca, self.certificate, self.key)
         with engine.engine_of(self.address, jobs=self.jobs, certificates=certificates) as opened:
             yield opened
 

@@ -169,7 +169,7 @@ def why(
         ctx.exit(1)
 
 
-class Outcome(NamedTuple):
+class PodOutcome(NamedTuple):
     """What one decision meant for one pod; `result` says what became of it."""
 
     time: str
@@ -181,7 +181,7 @@ class Outcome(NamedTuple):
     groups: "tuple[GroupReason, ...]"
 
 
-def _outcomes(pod: str, decision: "LoggedDecision") -> Iterator[Outcome]:
+def _outcomes(pod: str, decision: "LoggedDecision") -> Iterator[PodOutcome]:
     from tonnage.cli import plan_table
 
     plan = decision.plan
@@ -189,22 +189,22 @@ def _outcomes(pod: str, decision: "LoggedDecision") -> Iterator[Outcome]:
         for node in one.nodes:
             if pod in node.pods:
                 reason = _reason_for(pod, decision) or "best by the expander"
-                yield Outcome(
+                yield PodOutcome(
                     decision.time, BOUGHT, one.group, node.name, reason,
                     _result(one.group, decision), (),
                 )  # fmt: skip
     for placement in plan.all_on_existing:
         if placement.pod == pod:
             reason = "there is room on a node that is there or coming up"
-            yield Outcome(decision.time, FITS, "", placement.node, reason, "", ())
+            yield PodOutcome(decision.time, FITS, "", placement.node, reason, "", ())
     for wait in plan.waiting:
         if wait.pod == pod:
-            yield Outcome(decision.time, WAITS, "", wait.node, wait.reason, "", ())
+            yield PodOutcome(decision.time, WAITS, "", wait.node, wait.reason, "", ())
     left: NotHelped
     for left in plan.not_helped:
         if left.pod == pod:
             reason = plan_table.why_left_out(left)
-            yield Outcome(decision.time, LEFT_OUT, "", "", reason, "", left.reasons)
+            yield PodOutcome(decision.time, LEFT_OUT, "", "", reason, "", left.reasons)
 
 
 def _reason_for(pod: str, decision: "LoggedDecision") -> str:
@@ -224,7 +224,7 @@ def _result(group: str, decision: "LoggedDecision") -> str:
     return f"failed: {failed}" if failed else said
 
 
-def _document(one: Outcome) -> dict[str, object]:
+def _document(one: PodOutcome) -> dict[str, object]:
     import msgspec
 
     return {
@@ -243,7 +243,7 @@ def _to_the_second(time: str) -> str:
     return f"{time[:10]}T{time[11:19]}Z" if time.endswith("+0000 UTC") else time
 
 
-def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
+def _print(pod: str, found: list[PodOutcome], *, wide: bool) -> None:
     last = found[-1]
     console.echo(f"{pod}: {last.outcome}, {last.reason}")
     console.echo()
@@ -277,11 +277,11 @@ def _print(pod: str, found: list[Outcome], *, wide: bool) -> None:
         )
 
 
-def _with_previous(found: list[Outcome]) -> Iterator[tuple[Outcome, Outcome | None]]:
+def _with_previous(found: list[PodOutcome]) -> Iterator[tuple[PodOutcome, PodOutcome | None]]:
     yield from zip(found, [None, *found], strict=False)
 
 
-def _news(one: Outcome, before: Outcome | None) -> bool:
+def _news(one: PodOutcome, before: PodOutcome | None) -> bool:
     return before is None or one._replace(time="") != before._replace(time="")
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli import console, why_replay, why_source
-from tonnage.cli.why_replay import Replay
+from tonnage.cli.why_replay import DecisionReplay
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ def _newest(
     raise InputError(f"no decision about node {name} can be replayed{f': {why}' if why else ''}")
 
 
-def _again(newest: "RecordedConsolidation") -> Replay:
+def _again(newest: "RecordedConsolidation") -> DecisionReplay:
     from tonnage.autoscaler.consolidation import recordings
 
     doubts = []
     if newest.plan.partial:
         doubts.append("the plan of then is partial: time ran out")
     now = recordings.replayed(newest.recording)
-    return Replay(newest.time, newest.plan, now, tuple(doubts))
+    return DecisionReplay(newest.time, newest.plan, now, tuple(doubts))
 
 
 def _read(file: str) -> bytes:

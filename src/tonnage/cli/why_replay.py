@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tonnage.scaleup.plan import Plan
 
 
-class Replay(NamedTuple):
+class DecisionReplay(NamedTuple):
     """Both answers; `doubts` say why they might differ without anything being wrong."""
 
     time: str
@@ -26,7 +26,7 @@ class Replay(NamedTuple):
         return self.then == self.now
 
 
-def replay(decisions: "Sequence[LoggedDecision]", *, pod: str) -> Replay:
+def replay(decisions: "Sequence[LoggedDecision]", *, pod: str) -> DecisionReplay:
     """The newest of the decisions that can be, made again."""
     from tonnage.autoscaler import recordings
 
@@ -44,10 +44,10 @@ def replay(decisions: "Sequence[LoggedDecision]", *, pod: str) -> Replay:
         doubts.append("the plan of then is partial: time ran out")
     if "grpc" in found.inputs.options.expander:
         doubts.append("an expander outside chose then, which is not asked now")
-    return Replay(newest.time, newest.plan, now, tuple(doubts))
+    return DecisionReplay(newest.time, newest.plan, now, tuple(doubts))
 
 
-def document(found: Replay) -> dict[str, object]:
+def document(found: DecisionReplay) -> dict[str, object]:
     import msgspec
 
     return {
@@ -59,7 +59,7 @@ def document(found: Replay) -> dict[str, object]:
     }
 
 
-def show(found: Replay) -> None:
+def show(found: DecisionReplay) -> None:
     import msgspec
 
     console.echo()

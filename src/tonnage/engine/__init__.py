@@ -11,11 +11,11 @@ out a `concurrent.futures.Executor`: which worker does what, and when, is decide
 """
 
 from tonnage.engine.runs import ordered, outcomes
-from tonnage.engine.selection import Certificates, engine_of
+from tonnage.engine.selection import DaskCertificates, engine_of
 from tonnage.engine.tasks import Engine, FunctionTask, Outcome, Task, WorkerLostError
 
 __all__ = [
-    "Certificates",
+    "DaskCertificates",
     "Engine",
     "FunctionTask",
     "Outcome",

@@ -13,7 +13,7 @@ LOCAL = "local"
 FORMS = ("local", "dask://HOST:PORT", "tls://HOST:PORT")
 
 
-class Certificates(NamedTuple):
+class DaskCertificates(NamedTuple):
     """Files for TLS with a Dask scheduler; empty where they are not given."""
 
     ca: str = ""
@@ -23,10 +23,10 @@ class Certificates(NamedTuple):
 
 @contextmanager
 def engine_of(
-    address: str, *, jobs: int, certificates: Certificates | None = None
+    address: str, *, jobs: int, certificates: DaskCertificates | None = None
 ) -> Iterator[Engine]:
     """`local` is so many processes; `dask://` and `tls://` lead to a Dask scheduler."""
-    given = certificates or Certificates()
+    given = certificates or DaskCertificates()
     scheme, _, place = address.partition("://")
     if address == LOCAL:
         yield ProcessEngine(jobs)
