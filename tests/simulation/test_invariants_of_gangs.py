@@ -1,8 +1,12 @@
 """The explorer sees gangs that are helped in part, and booked room that is given away."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from tests.seeds import seeds
+from tonnage.embedded.apiserver.store import Stored
 from tonnage.groups.inputs import Inputs
 from tonnage.rules import pipeline
 from tonnage.rules.features import Features
@@ -12,7 +16,7 @@ from tonnage.scaleup.gangs import PendingPods
 from tonnage.scheduler.gang_placer import GangPlacer, PodsInTurn
 from tonnage.service.booked_room import BookedRoom
 from tonnage.simulation import explorer, random_bookings, random_gangs
-from tonnage.simulation.checks import bookings, purchases
+from tonnage.simulation.checks import bookings, places, purchases
 from tonnage.simulation.checks import gangs as gang_rules
 from tonnage.snapshot.snapshot import PodRecord
 
@@ -53,3 +57,18 @@ def test_an_autoscaler_that_buys_for_a_part_of_a_gang(monkeypatch: Patch) -> Non
 
     monkeypatch.setattr(gangs, "sort_out", one_by_one)
     assert purchases.PART_OF_A_GANG in rules(OF_PURCHASES)
+
+
+@pytest.mark.parametrize(
+    ("spec", "takes"),
+    [
+        ({}, True),
+        ({"taints": [{"key": "soft", "effect": "PreferNoSchedule"}]}, True),
+        ({"taints": [{"key": "hard", "effect": "NoSchedule"}]}, False),
+        ({"taints": [{"key": "hard", "effect": "NoExecute"}]}, False),
+        ({"unschedulable": True}, False),
+    ],
+)
+def test_only_hard_taints_and_cordons_keep_pods_off(spec: dict[str, Any], takes: bool) -> None:
+    node = SimpleNamespace(tree={"spec": spec})
+    assert places.is_open(cast(Stored, node)) is takes

@@ -348,9 +348,16 @@ def has_wishes(pod: Stored) -> bool:
 
 def takes_pods(node: Stored) -> bool:
     """Whether a node is Ready and keeps nobody off."""
-    spec, conditions = node.tree.get("spec", {}), node.tree.get("status", {}).get("conditions")
+    conditions = node.tree.get("status", {}).get("conditions")
     ready = any(
         condition["type"] == "Ready" and condition["status"] == "True"
         for condition in conditions or ()
     )
-    return ready and not spec.get("taints") and not spec.get("unschedulable") and not node.deleting
+    return ready and is_open(node) and not node.deleting
+
+
+def is_open(node: Stored) -> bool:
+    """Whether neither taints nor a cordon keep pods off; a soft taint keeps off nobody."""
+    spec = node.tree.get("spec", {})
+    hard = (one for one in spec.get("taints") or () if one["effect"] != "PreferNoSchedule")
+    return not spec.get("unschedulable") and not any(hard)
