@@ -1,7 +1,7 @@
 """Sweeps: what a variant of a cluster takes, beside `tonnage plan` called once for each.
 
-Times of one process are of its processor. With several processes and with Dask it is time on the
-clock, which other work on the machine disturbs; the work says how many cores there are.
+Times are of the processor, with several processes of all of them together; how fast it went on the
+clock, beside whatever else the machine had to do, is in the work.
 """
 
 import os
@@ -9,10 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from benchmarks import plans
 from benchmarks.context import Context
@@ -56,23 +57,21 @@ def run(context: Context) -> Iterator[Row]:
         )
     task, prepared = _prepared(loaded, _GRID)
     count = 40 if context.quick else 400
-    engines = [
-        (f"{jobs} processes", _processes(jobs)) for jobs in ((2,) if context.quick else (1, 2))
-    ]
-    if not context.quick:
-        engines.append(("2 workers of Dask", _dask(2)))
-    for name, opened in engines:
-        with opened as workers:
-            # Dask's workers import and decode once; that is not part of what a variant takes.
+    names = ["2 processes"] if context.quick else ["1 process", "2 processes", "2 workers of Dask"]
+    for name in names:
+        number = int(name.split()[0])
+        with _dask(number) if "Dask" in name else _processes(number) as (workers, processor):
+            # Workers import and decode once; that is not part of what a variant takes.
             list(work.run(workers, task, prepared, range(2)))
-            started = time.perf_counter()
+            began, started = processor(), time.perf_counter()
             answered = sum(map(len, work.run(workers, task, prepared, range(count))))
-            seconds = time.perf_counter() - started
+            taken, seconds = processor() - began, time.perf_counter() - started
+        rate = f"{answered / seconds:,.0f} a second on the clock, {os.cpu_count()} cores"
         yield Row(
             benchmark=NAME,
-            case=f"{name}, a variant, on the clock",
-            work=f"{answered:,} variants on {os.cpu_count()} cores: {answered / seconds:,.0f}/s",
-            value=seconds / answered,
+            case=f"{name}, a variant",
+            work=f"{answered:,} variants, {rate}, load {os.getloadavg()[0]:.0f}",
+            value=taken / answered,
             plain=plain,
         )
 
@@ -108,13 +107,22 @@ def _plain(loaded: Loaded) -> float:
     return min(taken)
 
 
-@contextmanager
-def _processes(jobs: int) -> Iterator[Engine]:
-    yield ProcessEngine(jobs)
+Opened: TypeAlias = tuple[Engine, Callable[[], float]]
+"""An engine, and what it has taken of the processor until now, workers and all."""
 
 
 @contextmanager
-def _dask(workers: int) -> Iterator[Engine]:
+def _processes(jobs: int) -> Iterator[Opened]:
+    def processor() -> float:
+        times = os.times()
+        return times.user + times.system + times.children_user + times.children_system
+
+    yield ProcessEngine(jobs), processor
+
+
+@contextmanager
+def _dask(workers: int) -> Iterator[Opened]:
+    import psutil
     from distributed import LocalCluster
 
     from tonnage import engine
@@ -127,4 +135,10 @@ def _dask(workers: int) -> Iterator[Engine]:
             cluster.scheduler_address.replace("tcp://", "dask://"), jobs=1
         ) as connected,
     ):
-        yield connected
+
+        def processor() -> float:
+            here = psutil.Process()
+            found = [one.cpu_times() for one in (here, *here.children(recursive=True))]
+            return float(sum(one.user + one.system for one in found))
+
+        yield connected, processor

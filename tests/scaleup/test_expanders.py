@@ -9,7 +9,7 @@ from tonnage.errors import InputError
 from tonnage.objects.nodes import Node
 from tonnage.scaleup import expanders
 from tonnage.scaleup.expanders import Option, PodRates
-from tonnage.scaleup.priorities import parse_priorities
+from tonnage.scaleup.priority_texts import parse_priorities
 from tonnage.testing import builders
 
 RANKED = [

@@ -3,7 +3,8 @@
 import pytest
 
 from tonnage.errors import InputError
-from tonnage.scaleup.priorities import parse_priorities, read_priorities
+from tonnage.scaleup.priorities import read_priorities
+from tonnage.scaleup.priority_texts import parse_priorities
 
 READ = [
     ("numbers may be quoted", "'7': [a]", [(7, ["a"])]),

@@ -5,7 +5,6 @@ unknown (the driver is in use on a node that does not list it).
 """
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -78,6 +77,8 @@ class SlotReport(Record, frozen=True, kw_only=True, omit_defaults=False):
         return notebook.to_pandas(self)
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         rows = [
             (
                 escape(one.node),

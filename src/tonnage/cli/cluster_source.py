@@ -255,9 +255,9 @@ def read(
 
 def note_missing_classes(cluster: "Cluster") -> None:
     """Say why claims stay unbound, which kube-scheduler's words do not."""
-    from tonnage.cli import podlists
-
     for name, claims in cluster.missing_classes.items():
+        from tonnage.cli import podlists
+
         asking = [one.phrase for one in podlists.in_series(claims, what="claim")]
         console.note(f"there is no StorageClass {name}, so claims stay unbound: {listed(asking)}")
 

@@ -7,7 +7,7 @@ import yaml
 
 from tonnage.errors import InputError
 from tonnage.files import sources, yamltext
-from tonnage.scaleup import priorities
+from tonnage.scaleup import priority_texts
 from tonnage.scaleup.plan import Plan
 
 
@@ -33,7 +33,7 @@ def read_priorities(path: str) -> dict[str, list[str]]:
     try:
         text = data.decode()
         inner = _of_config_map(text)
-        found = priorities.parse_priorities(text if inner is None else inner)
+        found = priority_texts.parse_priorities(text if inner is None else inner)
     except (InputError, UnicodeError) as error:
         raise InputError(f"{name}: {error}") from error
     return {

@@ -86,8 +86,11 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         others: dict[str, str],
         **options: Any,
     ) -> None:
-        from tonnage.cli import plan_files
-        from tonnage.groups import option_texts
+        def read_priorities(path: str) -> dict[str, list[str]]:
+            # YAML, which who gives no such file need not load.
+            from tonnage.cli import plan_files
+
+            return plan_files.read_priorities(path)
 
         given: dict[str, object] = {
             "expander": expander or ("least-cost" if optimise_seconds is not None else None),
@@ -96,11 +99,11 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
             "csiAware": csi_aware,
             "enforceOptIn": enforce_opt_in,
             "maxNodesTotal": max_nodes_total,
-            "priorities": plan_files.read_priorities(priorities) if priorities else None,
+            "priorities": read_priorities(priorities) if priorities else None,
             "timeBudget": time_budget,
             "randomSeed": seed,
         }
-        settings = option_texts.typed(others) if others else {}
+        settings = _typed(others) if others else {}
         settings |= {name: value for name, value in given.items() if value is not None}
         command(*arguments, settings=settings, **options)
 
@@ -134,3 +137,9 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
             raise click.BadParameter(f"{value!r}: expected KEY=VALUE", ctx=ctx, param=param)
         pairs[key] = text
     return pairs
+
+
+def _typed(texts: Mapping[str, str]) -> dict[str, object]:
+    from tonnage.groups import option_texts
+
+    return option_texts.typed(texts)

@@ -133,7 +133,7 @@ def _read_yaml(
     if seconds >= SLOW:
         collector.notes.append(
             f"{name}: {parts:,} documents of YAML took {seconds:.1f} s; "
-            f"JSON loads about {yamltext.SLOWNESS} times faster: kubectl get -o json"
+            f"JSON loads about {yamltext.slowness()} times faster: kubectl get -o json"
         )
     if not parts:
         collector.notes.append(f"{name}: no objects, only comments")

@@ -16,7 +16,7 @@ from tonnage.migration.flags import ARGUMENT, NOT_SUPPORTED, SETTING, Flag
 from tonnage.objects import durations
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.scaleup import expanders
-from tonnage.scaleup.priorities import parse_priorities
+from tonnage.scaleup.priority_texts import parse_priorities
 from tonnage.service import config_file, plain_yaml
 
 PROGRAM = "cluster-autoscaler"

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 
-import yaml
-
 from tonnage.errors import InputError
 
 
@@ -20,24 +18,6 @@ class Priorities:
             if any(expression.search(group) for expression in expressions):
                 return priority
         return None
-
-
-def parse_priorities(text: str) -> Priorities:
-    """What the ConfigMap `cluster-autoscaler-priority-expander` has under `priorities`.
-
-    A YAML map from whole numbers to lists of regular expressions. Upstream's dialect of these
-    and ours mean the same but for rarities; what ours does not have is an error.
-    """
-    try:
-        content = yaml.load(text, Loader=_PlainLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"priorities: not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict) or not content:
-        raise InputError(
-            "priorities: expected a map from priorities to lists of regular expressions, "
-            "such as {10: ['.*spot.*']}"
-        )
-    return read_priorities(content)
 
 
 def read_priorities(rules: Mapping[str, Sequence[str]]) -> Priorities:
@@ -71,15 +51,3 @@ def _compile(priority: object, expression: object) -> re.Pattern[str]:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise InputError(f"priorities[{priority}]: {text!r}: {error}") from error
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """Reads whole numbers and nothing; `yes`, dates and fractions stay the text they are."""
-
-
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [
-        (tag, form) for tag, form in resolvers if tag.rpartition(":")[2] in ("int", "null", "merge")
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
