@@ -36,6 +36,8 @@ class Case(NamedTuple):
     work: str
     aim: float
     objects: Callable[[], list[KubeObject]]
+    whole_aim: float | None = None
+    """From objects to plan: to be a thousand times faster than upstream's loop."""
 
 
 def run(context: Context) -> Iterator[Row]:
@@ -58,7 +60,13 @@ def run(context: Context) -> Iterator[Row]:
             plain=plain * waiting,
             plain_scale=waiting / _PLAIN_PODS,
         )
-        yield Row(benchmark=NAME, case=f"{case.name}, whole", work=work, value=decision.whole)
+        yield Row(
+            benchmark=NAME,
+            case=f"{case.name}, whole",
+            work=work,
+            value=decision.whole,
+            aim=None if context.quick else case.whole_aim,
+        )
 
 
 class _Timed:
@@ -133,6 +141,14 @@ def _cases(*, quick: bool) -> list[Case]:
             f"{sized(1000):,} full nodes, {sized(5000):,} pods of 20 sets, 2 claims, 10 groups",
             0.2,
             lambda: stateful(sized(1000), 1, sets=20, pods=sized(5000), groups=10),
+            0.15,
+        ),
+        Case(
+            "stateful, a tenth of it",
+            f"{sized(100):,} full nodes, {sized(500):,} pods of 20 sets, 2 claims, 10 groups",
+            0.2,
+            lambda: stateful(sized(100), 1, sets=20, pods=sized(500), groups=10),
+            0.015,
         ),
         Case(
             "stateful, 10 times the pods of each set",

@@ -122,7 +122,7 @@ def _processes(jobs: int) -> Iterator[Opened]:
 
 @contextmanager
 def _dask(workers: int) -> Iterator[Opened]:
-    import psutil
+    import psutil  # type: ignore[import-untyped]
     from distributed import LocalCluster
 
     from tonnage import engine
