@@ -62,6 +62,7 @@ def test_what_an_overlay_may_add_to_the_base_is_nothing_it_has_already() -> None
     assert components == [
         "gangs",
         "headroom",
+        "look-ahead",
         "provisioning-requests",
         "scale-down",
         "startup-taints",

@@ -18,7 +18,7 @@ from tonnage.autoscaler import state
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.program import AutoscalerSettings
 from tonnage.autoscaler.scaledown import workloads
-from tonnage.groups import capacity_buffers
+from tonnage.groups import capacity_buffers, look_ahead
 from tonnage.objects.buffers import CapacityBuffer, PodTemplate
 from tonnage.objects.gangs import CoschedulingPodGroup, WorkloadPodGroup
 from tonnage.objects.provisioning_requests import ProvisioningRequest
@@ -61,6 +61,10 @@ def test_the_component_for_headroom_grants_what_buffers_use_and_no_more() -> Non
 
 def test_the_component_for_gangs_lets_pod_groups_be_read_and_nothing_else() -> None:
     assert set(rights("gangs")) == rights_to_follow((WorkloadPodGroup, CoschedulingPodGroup))
+
+
+def test_the_component_for_looking_ahead_lets_its_kinds_be_followed_and_nothing_else() -> None:
+    assert set(rights("look-ahead")) == rights_to_follow(look_ahead.KINDS)
 
 
 def test_the_role_of_recording_lets_what_is_recorded_be_followed_and_nothing_else() -> None:
@@ -121,6 +125,7 @@ def test_every_role_is_bound_to_the_account_of_the_deployment() -> None:
         "scale-down",
         "surge",
         "headroom",
+        "look-ahead",
         "gangs",
         "provisioning-requests",
     )

@@ -97,6 +97,7 @@ def test_cluster_api_brings_the_rights_of_its_part() -> None:
         ("removeStartupTaints", "startup-taints"),
         ("scaleDownEnabled", "scale-down"),
         ("capacityBuffers", "headroom"),
+        ("lookAhead", "look-ahead"),
         ("provisioningRequests", "provisioning-requests"),
     ],
 )

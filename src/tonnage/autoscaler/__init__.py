@@ -12,6 +12,7 @@ scan_trigger       when to look again: a burst of pods is one decision
 lost_nodes         machines without any node: lost, or not told yet
 capacity_buffers, provisioning_requests
                    room that is asked for by objects
+look_ahead         room for pods that controllers make next
 planner            from a look to a plan
 remediation        what is put right before anything is bought
 scale_up_executor  from a plan to requests

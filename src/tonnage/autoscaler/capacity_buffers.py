@@ -15,6 +15,7 @@ import msgspec
 from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.look_ahead import LookAhead
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
@@ -49,12 +50,19 @@ class BufferWatch:
     """Caches of buffers and of what they refer to, as good as their watch while it is wanted."""
 
     def __init__(
-        self, client: Client, world: ClusterView, actuator: Actuator, *, clock: Clock
+        self,
+        client: Client,
+        world: ClusterView,
+        actuator: Actuator,
+        *,
+        clock: Clock,
+        ahead: LookAhead,
     ) -> None:
         self._client = client
         self._world = world
         self._actuator = actuator
         self._clock = clock
+        self._ahead = ahead
         self._caches: dict[type, Cache[Any]] = {}
         self._watches: dict[type, asyncio.Task[None]] = {}
         self._readings: tuple[BufferReading, ...] = ()
@@ -77,18 +85,20 @@ class BufferWatch:
             await self._clock.sleep(0.1)
 
     def rooms(self, config: AutoscalerConfig, *, now: float) -> tuple[KeptRoom, ...]:
-        """The room that buffers ask for now."""
+        """The room that buffers ask for now, and that of pods which controllers make next."""
         self._readings = ()
+        ahead = self._ahead.rooms(config, now=now)
         if not config.capacity_buffers:
-            return ()
+            return ahead
         buffers = [one for one in self._cache(CapacityBuffer) if self._is_known(_referred(one))]
         self._readings = capacity_buffers.read(buffers, self._find, now=now)
-        return tuple(one.room for one in self._readings if one.room is not None)
+        return (*(one.room for one in self._readings if one.room is not None), *ahead)
 
     def hold(self, config: AutoscalerConfig) -> str:
         """Why no node may go: it is not known which room is to be kept. Empty if it is."""
-        if not config.capacity_buffers:
-            return ""
+        unknown = self._ahead.hold(config)
+        if unknown or not config.capacity_buffers:
+            return unknown
         kinds: dict[type[KubeObject], None] = {CapacityBuffer: None}
         for buffer in self._cache(CapacityBuffer):
             referred = _referred(buffer)
@@ -105,7 +115,8 @@ class BufferWatch:
         return ""
 
     def problems(self, config: AutoscalerConfig) -> Iterator[str]:
-        """What is wrong with buffers, for the status."""
+        """What is wrong with buffers, and with looking ahead, for the status."""
+        yield from self._ahead.problems(config)
         hold = self.hold(config)
         if hold.startswith("missing right"):
             yield f"CapacityBuffers: {hold}"

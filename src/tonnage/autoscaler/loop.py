@@ -16,6 +16,7 @@ from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.decision_recorder import DecisionRecorder
 from tonnage.autoscaler.decisions import DecisionLog
 from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.look_ahead import LookAhead
 from tonnage.autoscaler.lost_nodes import LostNodes
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.planner import Planner
@@ -121,7 +122,8 @@ class Autoscaler:
             buy=self._buy,
         )
         self.requests = ProvisioningRequests(client, world, self._kinds, self._actuator)
-        self.buffers = BufferWatch(client, world, self._actuator, clock=clock)
+        ahead = LookAhead(world, self._kinds)
+        self.buffers = BufferWatch(client, world, self._actuator, clock=clock, ahead=ahead)
         self._problems: list[str] = []
         self.active_at = self.succeeded_at = clock.monotonic()
         self.failure: Exception | None = None

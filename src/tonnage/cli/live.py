@@ -20,7 +20,7 @@ from tonnage.cluster.watch_events import Unreadable
 from tonnage.errors import ClusterError
 from tonnage.files import Loaded, ScenarioOptions
 from tonnage.files.loaded import FileProblem
-from tonnage.objects import nodes, pods, storage, workloads
+from tonnage.objects import nodes, pods, quotas, storage, workloads
 from tonnage.objects.codec import collector_paused
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta, Record
@@ -55,6 +55,7 @@ WORKLOADS: Consequences = dict.fromkeys(
         workloads.Job,
         workloads.PodDisruptionBudget,
         workloads.PriorityClass,
+        quotas.ResourceQuota,
     ),
     "the export lacks them",
 )

@@ -53,7 +53,7 @@ SECTIONS = {
         "--cloud-config",
         "--node-group-auto-discovery",
     ),
-    "Question": ("--scale-down", "--what-if", "--now"),
+    "Question": ("--scale-down", "--look-ahead", "--what-if", "--now"),
     "Output": ("--output", "--fail-on", "--watch"),
 }
 RARE = {
@@ -103,6 +103,11 @@ RARE = {
     help="Say which nodes to replace by cheaper or fewer ones instead, in which waves pods move, "
     "and what that is worth.",
 )
+@click.option(
+    "--look-ahead",
+    is_flag=True,
+    help="Also count the pods that StatefulSets, ReplicaSets and Jobs are known to make next.",
+)
 @cluster_source.lenient_option
 @cluster_source.version_option
 @cluster_source.gates_option
@@ -151,6 +156,7 @@ def plan(
     wanted: group_discovery.GroupSource,
     scale_down: bool,
     consolidate: bool,
+    look_ahead: bool,
     lenient: bool,
     kubernetes_version: str,
     feature_gates: dict[str, bool],
@@ -173,6 +179,7 @@ def plan(
       tonnage plan -f cluster.json --node-groups groups.yaml -o wide
       tonnage plan -f cluster/ --what-if add-pods=new-database.yaml
       tonnage plan -f cluster/ --what-if limit=ebs.csi.aws.com:39 --what-if remove-node=node-7
+      tonnage plan --node-groups groups.yaml --look-ahead
       tonnage plan -f cluster/ --scale-down
       tonnage plan -f cluster/ --consolidate --option consolidation.horizon=12h
       kubectl get nodes,csinodes,csidrivers,pods,pvc,pv,sc,volumeattachments,ns,ds -A -o json |
@@ -184,6 +191,8 @@ def plan(
     if scale_down and consolidate:
         raise InputError("--scale-down and --consolidate: expected one of them")
     fewer = scale_down or consolidate
+    if look_ahead:
+        settings = {**settings, "lookAhead": True}
     supposed = suppositions.supposed(what_ifs if fewer else ())
     changes = [
         whatif.parse(one, read=_reader(lenient=lenient))
@@ -195,7 +204,7 @@ def plan(
         kubeconfig=kubeconfig,
         context=context,
         beside=node_groups,
-        workloads=fewer,
+        workloads=fewer or look_ahead,
     )
     if discover or wanted.source or wanted.label:
         loaded = group_discovery.with_discovered(

@@ -90,7 +90,7 @@ class _BadBufferError(Exception):
         super().__init__(message)
 
 
-class _Shape(NamedTuple):
+class ChunkShape(NamedTuple):
     """What a chunk is like, and how many pods of that kind are wanted now."""
 
     template: PodTemplateSpec
@@ -152,7 +152,7 @@ def _read(buffer: CapacityBuffer, find: Find, now: float) -> BufferReading:
     )
 
 
-def _shape(buffer: CapacityBuffer, find: Find) -> _Shape:
+def _shape(buffer: CapacityBuffer, find: Find) -> ChunkShape:
     spec, namespace = buffer.spec, buffer.metadata.namespace
     if spec.pod_template_ref is not None and spec.scalable_ref is not None:
         raise _BadBufferError(
@@ -167,13 +167,13 @@ def _shape(buffer: CapacityBuffer, find: Find) -> _Shape:
                 f"podTemplateRef: there is no PodTemplate {name} in namespace {namespace}",
             )
         generation = template.metadata.generation or None
-        return _Shape(template.template, reference=spec.pod_template_ref, generation=generation)
+        return ChunkShape(template.template, reference=spec.pod_template_ref, generation=generation)
     if spec.scalable_ref is not None:
         return _shape_of_workload(spec.scalable_ref, namespace, find)
     raise _BadBufferError("NoReference", "expected podTemplateRef or scalableRef, found neither")
 
 
-def _shape_of_workload(reference: ScalableReference, namespace: str, find: Find) -> _Shape:
+def _shape_of_workload(reference: ScalableReference, namespace: str, find: Find) -> ChunkShape:
     kind = SCALABLE.get((reference.api_group, reference.kind))
     if kind is None:
         known = ", ".join(f"{name} ({group or 'core'})" for group, name in SCALABLE)
@@ -192,11 +192,11 @@ def _shape_of_workload(reference: ScalableReference, namespace: str, find: Find)
     replicas = 1 if wanted is None else wanted
     if isinstance(found, StatefulSet):
         claims = found.spec.volume_claim_templates
-        return _Shape(found.spec.template, claims, replicas=replicas)
-    return _Shape(found.spec.template, replicas=replicas)
+        return ChunkShape(found.spec.template, claims, replicas=replicas)
+    return ChunkShape(found.spec.template, replicas=replicas)
 
 
-def _chunks(buffer: CapacityBuffer, shape: _Shape) -> int:
+def _chunks(buffer: CapacityBuffer, shape: ChunkShape) -> int:
     spec = buffer.spec
     if spec.replicas is not None and spec.replicas < 0:
         raise _BadBufferError("NegativeReplicas", f"replicas: {spec.replicas}: expected 0 or more")
@@ -225,9 +225,9 @@ def _chunks(buffer: CapacityBuffer, shape: _Shape) -> int:
     return found
 
 
-def _capped(limits: ResourceList, shape: _Shape) -> int | None:
+def _capped(limits: ResourceList, shape: ChunkShape) -> int | None:
     """How many chunks fit within the limits; `None` where these say nothing of them."""
-    takes = _takes(shape)
+    takes = taken_by(shape)
     room: list[int] = []
     for name, limit in limits.items():
         try:
@@ -242,7 +242,7 @@ def _capped(limits: ResourceList, shape: _Shape) -> int | None:
     return min(room, default=None)
 
 
-def _takes(shape: _Shape) -> Mapping[str, Fraction]:
+def taken_by(shape: ChunkShape) -> Mapping[str, Fraction]:
     """What one chunk takes of everything that limits may name."""
     spec = shape.template.spec
     spec = msgspec.structs.replace(

@@ -22,7 +22,9 @@ MOST_CHUNKS = 10_000
 BUFFER = "capacitybuffer"
 SLOTS = "headroom"
 REQUEST = "provisioningrequest"
-"""What chunks are of; those of a request are its pods, by set."""
+AHEAD = "lookahead"
+"""What chunks are of; those of a request are its pods, by set, and those ahead of a controller the
+pods that it makes next."""
 
 
 class SlotHeadroom(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +55,8 @@ class SlotHeadroom(Record, frozen=True, kw_only=True, forbid_unknown_fields=True
 class KeptRoom(Record, frozen=True, kw_only=True):
     """Room for some chunks, each like a pod of the template with claims of its own.
 
-    `claims` are templates, as a StatefulSet has them.
+    `claims` are templates, as a StatefulSet has them. `ahead_of` is the kind of the controller that
+    makes these pods next; empty for a CapacityBuffer.
     """
 
     namespace: str
@@ -61,9 +64,19 @@ class KeptRoom(Record, frozen=True, kw_only=True):
     chunks: int
     template: PodTemplateSpec
     claims: tuple[PersistentVolumeClaim, ...] = ()
+    ahead_of: str = ""
+
+    @property
+    def base(self) -> str:
+        """What the names of its chunks begin with."""
+        if self.ahead_of:
+            return chunk_base(AHEAD, f"{self.ahead_of}.{self.name}")
+        return chunk_base(BUFFER, self.name)
 
     @property
     def title(self) -> str:
+        if self.ahead_of:
+            return _title_ahead(self.ahead_of, self.namespace, self.name)
         return f"CapacityBuffer {self.namespace}/{self.name}"
 
 
@@ -78,9 +91,16 @@ class ChunkName(NamedTuple):
     def title(self) -> str:
         if self.kind == BUFFER:
             return f"CapacityBuffer {self.namespace}/{self.name}"
+        if self.kind == AHEAD:
+            controller, _, name = self.name.partition(".")
+            return _title_ahead(controller, self.namespace, name)
         if self.kind == REQUEST:
             return f"ProvisioningRequest {self.namespace}/{self.name.rpartition('.')[0]}"
         return f"headroom {self.name}"
+
+
+def _title_ahead(controller: str, namespace: str, name: str) -> str:
+    return f"next pods of {controller} {namespace}/{name}"
 
 
 def is_chunk(pod: str) -> bool:

@@ -22,6 +22,7 @@ import msgspec
 from tonnage.groups import (
     capacity_buffers,
     limit_lessons,
+    look_ahead,
     node_group_objects,
     provisioning_requests,
 )
@@ -108,11 +109,16 @@ class Inputs(WrittenInputs, frozen=True, kw_only=True, dict=True, gc=True):
         made = cls.of_cluster(cluster, options=options, features=features, now=now, memory=memory)
         buffers = capacity_buffers.of_objects(held, now=now)
         requests = () if options.as_upstream else provisioning_requests.of_objects(held, now=now)
-        if not buffers and not requests:
+        ahead = (
+            look_ahead.of_objects(held, now=now, within=options.look_ahead_time)
+            if options.look_ahead
+            else ()
+        )
+        if not buffers and not requests and not ahead:
             return made
         return msgspec.structs.replace(
             made,
-            headroom=tuple(one.room for one in buffers if one.room is not None),
+            headroom=(*(one.room for one in buffers if one.room is not None), *ahead),
             requested=tuple(one.room for one in requests if one.room is not None),
             requests_answered=bool(requests),
             room_problems=(

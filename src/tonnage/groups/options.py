@@ -88,6 +88,10 @@ class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields
     limits: LimitOverrides = LimitOverrides()
     headroom: SlotHeadroom | tuple[SlotHeadroom, ...] = ()
     """Attach slots to be kept free: one entry, or a list of them."""
+    look_ahead: bool = False
+    """Whether room is counted for pods that controllers are known to make next."""
+    look_ahead_time: float = 900.0
+    """Seconds since its last pod after which a controller is no longer looked ahead at."""
     consolidation: ConsolidationOptions = ConsolidationOptions()
     wait_for_freed_room: FreedRoomMode = "careful"
     """Whether a pod waits for room that is being freed rather than for a node to be bought."""

@@ -100,6 +100,7 @@ class JobStatus(Record, frozen=True, kw_only=True):
     active: int = 0
     succeeded: int = 0
     failed: int = 0
+    conditions: tuple[Condition, ...] = ()
 
 
 class Job(Record, frozen=True, kw_only=True):

@@ -145,10 +145,13 @@ def chunks(inputs: Inputs, templates: Mapping[str, Template], *, ledger: bool = 
 
 
 def pods_of_room(
-    snapshot: Snapshot, room: KeptRoom, *, kind: str = headroom.BUFFER, priority: int = LOWEST
+    snapshot: Snapshot, room: KeptRoom, *, base: str = "", priority: int = LOWEST
 ) -> list[Pod]:
-    """The pods of the chunks, as a StatefulSet would have them; their claims are taken in."""
-    base = headroom.chunk_base(kind, room.name)
+    """The pods of the chunks, as a StatefulSet would have them; their claims are taken in.
+
+    `base` is what their names begin with, if not as the room has it.
+    """
+    base = base or room.base
     spec, own = _with_own_claims(snapshot, room)
     spec = msgspec.structs.replace(spec, priority=priority, node_name="", scheduling_gates=())
     workload = StatefulSet(
@@ -174,7 +177,10 @@ def pods_of_request(snapshot: Snapshot, room: RequestedRoom) -> list[PodRecord]:
         snapshot.record_of(pod)
         for one in room.sets
         for pod in pods_of_room(
-            snapshot, one, kind=headroom.REQUEST, priority=one.template.spec.priority or 0
+            snapshot,
+            one,
+            base=headroom.chunk_base(headroom.REQUEST, one.name),
+            priority=one.template.spec.priority or 0,
         )
     ]
 
