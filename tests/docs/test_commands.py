@@ -32,6 +32,9 @@ LONG = {
     "tonnage simulate examples/simulations/consolidation.yaml": (
         "plays for a minute; tests/simulation/test_consolidation.py plays it"
     ),
+    "tonnage simulate examples/simulations/ordered-start.yaml": (
+        "plays for half a minute; tests/simulation/test_look_ahead.py plays the start of it"
+    ),
     "tonnage simulate --explore 200": "plays for many minutes; tests/simulation explores 24 seeds",
     "tonnage simulate examples/simulations/a-day.yaml": (
         "plays a day, in half a minute; tests/simulation/test_examples.py plays its first hour"
