@@ -4,17 +4,19 @@ Each shape is a cluster that loses a part of its pods. What is shown is the virt
 loss to the last node that goes for it, with default budgets; beside it evictions, the bill of an
 hour, and how full the nodes are of what they are fullest of. Then, at constant load, nobody may be
 evicted any more. `consolidation` plays small sizes, `consolidation-full` the published ones, which
-takes long, most of it to start the simulated cluster.
+takes minutes of processor.
 """
 
 import logging
 import random
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from benchmarks.clusters import SEED
 from benchmarks.context import Context
 from benchmarks.measurement import Row
+from tonnage.embedded.apiserver.store import Collection, Occurrence
 from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import Delay, WorldBehaviour
 from tonnage.objects import codec, kinds
@@ -29,6 +31,8 @@ _AGE = 900.0
 """Seconds before anything is lost: nodes have to be so old to be replaced."""
 _BETWEEN = 600.0
 """Seconds between two steps."""
+_SETTLED = 300.0
+"""Seconds after the last step after which nothing may move any more."""
 _QUIET = 900.0
 """Seconds of constant load at the end."""
 _CPU = 4000
@@ -64,11 +68,31 @@ def run_full(context: Context) -> Iterator[Row]:
 def _run(shapes: list[Shape]) -> Iterator[Row]:
     logging.getLogger("tonnage").addHandler(logging.NullHandler())
     for shape in shapes:
-        ensemble = runner.played(_simulation(shape))
-        yield _row(shape, ensemble)
+        watched = _Evictions(_AGE + (len(shape.workloads[0].replicas) - 1) * _BETWEEN + _SETTLED)
+        began = time.process_time()
+        ensemble = runner.played(_simulation(shape), prepare=watched.listen)
+        yield _row(shape, ensemble, watched.late, seconds=time.process_time() - began)
 
 
-def _row(shape: Shape, ensemble: Ensemble) -> Row:
+class _Evictions:
+    """Counts pods that are sent away from a moment on."""
+
+    def __init__(self, since: float) -> None:
+        self._since = since
+        self.late = 0
+
+    def listen(self, ensemble: Ensemble) -> None:
+        def note(collection: Collection, occurrence: Occurrence) -> None:
+            before, after = occurrence.before, occurrence.after
+            if collection.kind.plural != "pods" or before is None or after is None:
+                return
+            if after.deleting and not before.deleting and ensemble.accounts.now > self._since:
+                self.late += 1
+
+        ensemble.accounts.listeners.append(note)
+
+
+def _row(shape: Shape, ensemble: Ensemble, late: int, *, seconds: float) -> Row:
     found = ensemble.timeline().summary
     steps = len(shape.workloads[0].replicas) - 1
     removed = [one.at for one in ensemble.decisions if one.deed == "delete" and not one.error]
@@ -86,14 +110,14 @@ def _row(shape: Shape, ensemble: Ensemble) -> Row:
         for before, later in zip(one.replicas, one.replicas[1:], strict=False)
     )
     evicted = found.pods_created - grown - sum(one.replicas[0] for one in shape.workloads)
-    late = sum(at > _AGE + steps * _BETWEEN + 300 for at in removed)
     if found.pending_at_end or found.nodes_at_end >= shape.nodes:
         raise RuntimeError(f"{shape.name}: the simulation did not do its work: {found}")
     filled = _filled(shape, requested, found.nodes_at_end)
     bill = f"{0.2 * shape.nodes:,.2f} to {0.2 * found.nodes_at_end:,.2f} an hour"
     work = (
         f"{shape.nodes:,} to {found.nodes_at_end:,} nodes, {bought:,} bought,"
-        f" {evicted:,} evictions, {bill}, {filled}, {late} removals at constant load"
+        f" {evicted:,} evictions, {bill}, {filled}, {late} evictions at constant load,"
+        f" {seconds:.0f} s of processor"
     )
     return Row(benchmark=NAME, case=shape.name, work=work, value=taken, aim=shape.aim)
 
@@ -162,7 +186,11 @@ def _simulation(shape: Shape) -> Simulation:
         spec=Spec(
             seed=SEED,
             duration=_AGE + steps * _BETWEEN + _QUIET,
-            options={"scaleDownEnabled": True, "consolidation": {"enabled": True}},
+            options={
+                "scaleDownEnabled": True,
+                "decisionRecordingSize": 0,
+                "consolidation": {"enabled": True},
+            },
             world=WorldBehaviour(start=Delay(10.0, 20.0)),
             cloud=CloudBehaviour(start=Delay(40.0, 90.0)),
             script=script,

@@ -56,6 +56,8 @@ class _Search:
         self._items = [*sorted(moving, key=large_first), *sorted(staying, key=large_first)]
         self._must = len(moving)
         self._order = [number for number in order if state.open[number] and number not in closed]
+        self._position = {number: place for place, number in enumerate(self._order)}
+        self._by_price = _by_price(state)
         self._closed = closed
         self._below = below
         self.left = steps
@@ -74,12 +76,23 @@ class _Search:
         for item in self._items:
             self._put(item, state.where[item], 1)
         self._short = self._shortage()
+        kinds = dict.fromkeys(state.problem.items[item].kind for item in self._items)
+        self._suitable = {kind: self._bins_for(kind) for kind in kinds}
         try:
             self._descend(0, 0.0)
         finally:
             del self._free[first:]
             for item in self._items:
                 self._put(item, state.where[item], -1)
+
+    def _bins_for(self, kind: int) -> list[int]:
+        """The bins that might take the kind: while all items are off, none has more room."""
+        suits, needs = self._state.suits, self._state.kinds[kind].needs
+        return [
+            number
+            for number in self._order
+            if self._has_room(needs, number) and suits(kind, number)
+        ]
 
     def _shortage(self) -> list[tuple[int, int, float]]:
         """Of what all together need more than is free: how much, and the least price of a unit."""
@@ -155,10 +168,11 @@ class _Search:
             home = state.where[item]
             if self._has_room(kind.needs, home):
                 yield home, 0.0
-        for position, number in enumerate(self._order):
+        for number in self._suitable[one.kind]:
+            position = self._position[number]
             if position < after or (stays and number == state.where[item]):
                 continue
-            if not state.suits(one.kind, number) or not self._has_room(kind.needs, number):
+            if not self._has_room(kind.needs, number):
                 continue
             cost = state.move_cost(item, number)
             if number not in self._special and number != one.home and not stays:
@@ -180,7 +194,7 @@ class _Search:
             seen_new.add(same)
             yield number, away
         hours = state.problem.hours
-        for template in _by_price(state):
+        for template in self._by_price:
             if kind.templates[template] and self._may_buy(template):
                 one_more = state.problem.templates[template]
                 if all(one_more.free[where] >= amount for where, amount in kind.needs):
@@ -204,7 +218,7 @@ class _Search:
         number, first = self._chosen[-1], len(self._state.template_of)
         if number >= first:
             return len(self._order) + number - first
-        return self._order.index(number)
+        return self._position[number]
 
     def _may_buy(self, template: int) -> bool:
         room = self._state.problem.templates[template].room - self._state.bought[template]
