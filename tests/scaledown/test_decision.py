@@ -269,6 +269,33 @@ def test_slots_that_drivers_share_hold_at_the_destination(size: int, gone: list[
     assert going(made) == gone
 
 
+@pytest.mark.parametrize(
+    ("free", "gone"),
+    [
+        pytest.param("5Gi", [], id="too little for one"),
+        pytest.param("10Gi", [], id="enough for one, not for both"),
+        pytest.param("12Gi", ["a"], id="enough for both"),
+    ],
+)
+def test_volumes_that_are_yet_to_be_made_are_added_up_at_the_destination(
+    free: str, gone: list[str]
+) -> None:
+    host = make.HOSTNAME
+    made = plan(
+        group("a"),
+        make.csidriver(DRIVER, storage_capacity=True),
+        make.storage_class("local", DRIVER),
+        *(make.node(name) for name in ("a", "b")),
+        *(make.csinode(name, {DRIVER: 9}) for name in ("a", "b")),
+        make.capacity("of-a", "local", free="50Gi", topology={host: "a"}),
+        make.capacity("of-b", "local", free=free, topology={host: "b"}),
+        *(make.pvc(name, storage_class="local", size="6Gi") for name in ("one", "two")),
+        *(web(name, "a", pvcs=[name]) for name in ("one", "two")),
+        slotsUtilization=False,
+    )
+    assert going(made) == gone
+
+
 def test_pods_that_consolidation_moved_stay_until_that_has_paid_back() -> None:
     busy = web("busy", "b", cpu="3")
     nodes: list[KubeObject] = [make.node("a"), make.node("b")]

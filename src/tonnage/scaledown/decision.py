@@ -267,6 +267,7 @@ class _DecisionRound:
             self._kinds,
             usable=usable,
             by_name=self._by_name if by_name is None else by_name,
+            add_up_storage=not self._options.as_upstream,
         )
 
     def _in_time(

@@ -1,5 +1,6 @@
 """Finding other places for the pods of a node that goes, with every rule holding there."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -12,8 +13,8 @@ from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.portability import PodKind, PodKinds
-from tonnage.scaleup import packing
-from tonnage.snapshot import imagined
+from tonnage.scaleup import packing, pod_groups
+from tonnage.snapshot import imagined, published_storage, storage_ledger
 from tonnage.snapshot.records import PodRecord
 from tonnage.snapshot.rows import Bools, Ints, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
@@ -45,8 +46,13 @@ class Relocation:
         *,
         usable: Bools,
         by_name: bool,
+        add_up_storage: bool,
     ) -> None:
-        """With `by_name` some pods are followed by name, so that nodes that go must be gone."""
+        """With `by_name` some pods are followed by name, so that nodes that go must be gone.
+
+        With `add_up_storage` what one volume takes of published capacity is not there for the next;
+        upstream asks for each alone.
+        """
         self._snapshot = snapshot
         self._features = features
         self._kinds = kinds
@@ -54,6 +60,7 @@ class Relocation:
         self.unplaced: PodRecord | None = None
         """The pod for which there was no place, when a node could not go."""
         self._by_name = by_name
+        self._tracked = storage_ledger.tracked(snapshot.storage) if add_up_storage else {}
 
     def remove(
         self, facts: NodeFacts, order: RowIndex, *, as_listed: bool = False
@@ -113,13 +120,29 @@ class Relocation:
 
     def _place_by_name(self, record: PodRecord, order: RowIndex) -> list[int] | None:
         pending = record.moved_to("")
+        storage = self._storage(record)
+        if storage and not self._snapshot.storage_ledger.class_names:
+            published_storage.open_ledger(self._snapshot, self._tracked, templates={}, coming_up={})
         fits = pipeline.evaluate(self._snapshot, pending, self._features).fits[order]
         fits &= ~self._snapshot.columns.unschedulable.data[order]
         if not fits.any():
             return None
         row = int(order[fits.argmax()])
         self._snapshot.place(record, self._snapshot.name_of(row))
+        if storage:
+            rows, one_pod = np.array([row]), np.ones(1, dtype=np.int64)
+            ledger = self._snapshot.storage_ledger
+            ledger.take(rows, one_pod, storage)
+            self._snapshot.undo_by(ledger.take, rows, -one_pod, storage)
         return [row]
+
+    def _storage(self, record: PodRecord) -> dict[str, int]:
+        """Bytes by class of volumes that are still to be made for the pod, where it is put."""
+        found: Counter[str] = Counter()
+        for claim in pod_groups.unbound_claims(self._snapshot, record) if self._tracked else ():
+            if claim.class_name in self._tracked:
+                found[claim.class_name] += storage_ledger.size_of(claim)
+        return found
 
     def _place_kind(self, kind: PodKind, count: int, order: RowIndex) -> list[int] | None:
         """Places for so many pods of a kind: first fit, a block of destinations at a time."""
