@@ -90,7 +90,9 @@ class Placer:
             own = [record for record in records if _has_own_node(record)]
             others = [record for record in records if not _has_own_node(record)]
             counted = tuple(self._snapshot.storage_ledger.class_names)
-            groups = pod_groups.group(self._snapshot, others, ledger=counted)
+            # Pods that take booked room are not like others, though no rule tells them apart.
+            parts = {} if self._booked is None else self._booked.consumers
+            groups = pod_groups.group(self._snapshot, others, ledger=counted, parts=parts)
             return [*map(_alone, own), *groups]
         return [_alone(record) for record in records]
 

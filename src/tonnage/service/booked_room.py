@@ -66,8 +66,8 @@ class BookedRoom:
         self._ends = math.inf
         """When the first of the bookings ends, in seconds since 1970."""
         self._snapshot: Snapshot | None = None
-        self._consumers: dict[str, tuple[str, str]] = {}
-        """Pods that name a request, with its namespace and name."""
+        self.consumers: dict[str, tuple[str, str]] = {}
+        """Pods that name a request, with its namespace and name; all there are."""
         self._holders: dict[str, tuple[str, str]] = {}
         """Entries in the overlay, each with the request."""
         cluster.cache(Pod).subscribe(self._pod_changed)
@@ -168,11 +168,11 @@ class BookedRoom:
 
     def taken_by(self, record: PodRecord) -> None:
         """Note that a pod is on its way to a node."""
-        if record.key in self._consumers:
+        if record.key in self.consumers:
             self._stale = True
 
     def _request_of(self, record: PodRecord) -> tuple[str, str]:
-        return self._consumers.get(record.key, ("", ""))
+        return self.consumers.get(record.key, ("", ""))
 
     def _rooms(self, now: float) -> list[RequestedRoom]:
         requests = list(self._kinds.cache(ProvisioningRequest))
@@ -191,7 +191,7 @@ class BookedRoom:
     def _taken(self) -> Counter[tuple[str, str]]:
         """How many pods have taken their part of each request, or are about to."""
         pods, found = self._cluster.snapshot.pods, Counter[tuple[str, str]]()
-        for key, request in self._consumers.items():
+        for key, request in self.consumers.items():
             record = pods.get(key)
             if (record is not None and record.node_name) or any(
                 self._reservations.get(key, source) is not None for source in _ON_THEIR_WAY
@@ -242,6 +242,6 @@ class BookedRoom:
         pod = change.object
         name = consumed_by(pod.metadata) if pod.metadata.annotations else ""
         if name and change.type is not EventType.DELETED:
-            self._consumers[pod.metadata.key] = (pod.metadata.namespace, name)
-        elif self._consumers:
-            self._consumers.pop(pod.metadata.key, None)
+            self.consumers[pod.metadata.key] = (pod.metadata.namespace, name)
+        elif self.consumers:
+            self.consumers.pop(pod.metadata.key, None)
