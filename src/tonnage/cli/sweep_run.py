@@ -82,7 +82,12 @@ def run(given: SweepOptions) -> int:
         return _write_bundle(given.write_bundle, bundle)
     if given.render_job:
         return _render_job(given, bundle)
-    return _run(given, bundle)
+    version = importlib.metadata.version("tonnage")
+    digest = bundles.digest([version.encode(), *bundle.lines()])
+    try:
+        return _run(given, bundle, digest=digest, version=version)
+    finally:
+        tasks.forget(digest)
 
 
 def _bundle(given: SweepOptions) -> SweepBundle:
@@ -111,9 +116,7 @@ def _bundle(given: SweepOptions) -> SweepBundle:
         return sweep_input.bundle_of(request)
 
 
-def _run(given: SweepOptions, bundle: SweepBundle) -> int:
-    version = importlib.metadata.version("tonnage")
-    digest = bundles.digest([version.encode(), *bundle.lines()])
+def _run(given: SweepOptions, bundle: SweepBundle, *, digest: str, version: str) -> int:
     task = work.SweepTask(bundle, digest=digest)
     prepared = tasks.prepared(task)
     everything = range(len(prepared.space))

@@ -35,7 +35,8 @@ class ProcessEngine:
     @contextmanager
     def opened(self, task: Task[Q, A], *, workers: int | None = None) -> Iterator[Submit[Q, A]]:
         context = _context()
-        if context.get_start_method() == "fork":
+        forks = context.get_start_method() == "fork"
+        if forks:
             tasks.prepared(task)
             # The collector would write to every object, and so copy it into every worker.
             gc.freeze()
@@ -47,7 +48,11 @@ class ProcessEngine:
         except BaseException:
             _stop(pool)
             raise
-        pool.shutdown(wait=True, cancel_futures=True)
+        else:
+            pool.shutdown(wait=True, cancel_futures=True)
+        finally:
+            if forks:
+                gc.unfreeze()
 
     def is_lost(self, error: BaseException) -> bool:
         return isinstance(error, BrokenExecutor)
