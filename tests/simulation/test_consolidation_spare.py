@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.scenarios import EXAMPLES
+from tests.simulation.test_consolidation_told import told
 from tonnage.embedded.apiserver.store import Collection, Occurrence
 from tonnage.groups.passing_taints import MAKING_ROOM
 from tonnage.simulation import runner, scenario_files
@@ -128,12 +129,16 @@ class Course:
                 (self.marked if now else self.unmarked).add(occurrence.subject.name)
 
 
+FULL = "{at: 12m30s, setLimit: {driver: ebs.csi.aws.com, nodes: ['b-*'], limit: 0}}"
+"""Node b takes no volume any more: the first pod cannot go there."""
+
+
 @cache
-def played(restart: str = "") -> tuple[Ensemble, Course]:
+def played(action: str = "") -> tuple[Ensemble, Course]:
     import tempfile
 
     text = SIMULATION.replace("STORAGE", str(EXAMPLES / "parts" / "storage.yaml"))
-    line = f"  - {{at: {restart}, restart: autoscaler}}" if restart else ""
+    line = f"  - {action}" if action else ""
     course = Course()
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "spare.yaml"
@@ -159,7 +164,16 @@ def test_a_node_whose_pods_make_room_takes_none_meanwhile_and_is_free_afterwards
 
 @pytest.mark.parametrize("at", ["12m58s", "13m2s"])
 def test_who_is_killed_in_the_middle_goes_on_after_the_restart(at: str) -> None:
-    ensemble, course = played(at)
+    ensemble, course = played(f"{{at: {at}, restart: autoscaler}}")
     assert ensemble.timeline().summary.nodes_at_end == 2
     assert course.places == {"first": ["a", "b"], "second": ["b", "c", "a"], "third": ["c", "a"]}
     assert course.unmarked == course.marked
+
+
+def test_where_a_place_is_gone_by_then_the_step_is_given_up_and_nobody_is_left_out() -> None:
+    ensemble, course = played(FULL)
+    (message,) = told(ensemble, "ConsolidationGivenUp")
+    assert "pod default/first-0 no longer fits on node b-" in message
+    assert course.places["first"] == ["a"]
+    assert course.unmarked == course.marked
+    assert ensemble.timeline().summary.pending_at_end == 0

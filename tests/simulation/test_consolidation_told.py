@@ -1,6 +1,7 @@
 """What consolidation tells of itself: metrics, Events, the status; what it does in a dry run."""
 
 import logging
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -65,7 +66,9 @@ def budget() -> Tree:
     }
 
 
-def play(*script: ScenarioAction, **options: Any) -> Ensemble:
+def play(
+    *script: ScenarioAction, windows: Sequence[dict[str, Any]] = (), **options: Any
+) -> Ensemble:
     """Two dear nodes with a pod each, which one cheap node carries."""
     simulation = Simulation(
         name="told",
@@ -73,6 +76,7 @@ def play(*script: ScenarioAction, **options: Any) -> Ensemble:
             duration=240.0,
             options={
                 "scaleDownEnabled": True,
+                "scaleDownWindows": list(windows),
                 "consolidation": {"enabled": True, **OPTIONS, **options},
             },
             world=WorldBehaviour(start=Delay(5.0), pod_start=Delay(1.0), pod_stop=Delay(1.0)),
@@ -142,3 +146,12 @@ def test_a_dry_run_says_what_would_be_and_does_nothing(
     assert ensemble.decisions == []
     assert any("buying 1 of cheap to replace 2 nodes" in one.message for one in caplog.records)
     assert told(ensemble, "Consolidation") == []
+
+
+def test_outside_its_windows_nothing_is_replaced_and_the_status_says_so() -> None:
+    noon = {"start": "0 12 * * *", "lasts": "1h", "reasons": ["consolidation"]}
+    ensemble = play(windows=[noon])
+    assert ensemble.decisions == []
+    assert ensemble.autoscaler is not None
+    held = ensemble.autoscaler.status()["tonnage"]["consolidation"]["held"]
+    assert held == "no window is open for consolidation"
