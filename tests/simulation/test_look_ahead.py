@@ -5,18 +5,25 @@ from functools import cache
 import msgspec
 
 from tests.simulation.scenarios import example
+from tonnage.embedded.world import Delay
 from tonnage.report.timeline import Timeline
 from tonnage.simulation import runner
 
+HURRY = {"scaleDownEnabled": True, "scaleDownUnneededTime": 1, "scaleDownDelayAfterAdd": 0}
+
 
 @cache
-def played(ahead: bool, *, replicas: int = 30, **options: object) -> Timeline:
+def played(ahead: bool, *, starts: bool = True, **options: object) -> Timeline:
+    """The first quarter of an hour of thirty databases; the first never starts, if it is so."""
     simulation = example("ordered-start").with_duration(900.0)
     (action,) = simulation.spec.script
     (tree,) = action.apply or ()
-    smaller = {**tree, "spec": {**tree["spec"], "replicas": replicas}}
+    smaller = {**tree, "spec": {**tree["spec"], "replicas": 30}}
     script = (msgspec.structs.replace(action, apply=(smaller,)),)
-    spec = msgspec.structs.replace(simulation.spec, script=script)
+    world = simulation.spec.world
+    if not starts:
+        world = msgspec.structs.replace(world, pod_start=Delay(3600.0))
+    spec = msgspec.structs.replace(simulation.spec, script=script, world=world)
     changed = msgspec.structs.replace(simulation, spec=spec)
     return runner.simulate(changed.with_options({"lookAhead": ahead, **options}))
 
@@ -37,10 +44,10 @@ def test_all_of_it_is_one_decision_that_says_for_whom() -> None:
 
 
 def test_nodes_bought_ahead_are_not_given_back_before_the_pods_come() -> None:
-    hurry = {
-        "scaleDownEnabled": True,
-        "scaleDownUnneededTime": 1,
-        "scaleDownDelayAfterAdd": 0,
-    }
-    run = played(True, **hurry)
+    run = played(True, **HURRY)
     assert (run.summary.nodes_bought, run.summary.nodes_deleted) == (3, 0)
+
+
+def test_nodes_of_a_controller_that_makes_no_more_pods_are_given_back() -> None:
+    run = played(True, starts=False, lookAheadTime=300.0, **HURRY)
+    assert (run.summary.nodes_bought, run.summary.nodes_deleted) == (3, 2)
