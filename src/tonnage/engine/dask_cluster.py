@@ -32,6 +32,7 @@ A = TypeVar("A")
 
 _CONNECT_WITHIN = 10.0
 _COUNT_EVERY = 2.0
+_REGISTER_TRIES, _REGISTER_EVERY = 20, 0.5
 
 
 class DaskEngine:
@@ -67,7 +68,7 @@ class DaskEngine:
     @contextmanager
     def opened(self, task: Task[Q, A], *, workers: int | None = None) -> Iterator[Submit[Q, A]]:  # noqa: ARG002
         name = f"tonnage-{uuid4()}"
-        self._client.register_plugin(_TaskPlugin(name, task), name=name)
+        self._register(_TaskPlugin(name, task))
         executor = self._client.get_executor(pure=False)
         try:
             yield Submit(executor, functools.partial(_answered, name))
@@ -76,6 +77,19 @@ class DaskEngine:
             # Whoever is gone needs not be told.
             with suppress(Exception):
                 self._client.unregister_worker_plugin(name)
+
+    def _register(self, plugin: "_TaskPlugin") -> None:
+        """Bring the task to all workers. One that goes at that moment fails the whole call."""
+        for turn in range(_REGISTER_TRIES):
+            try:
+                self._client.register_plugin(plugin, name=plugin.name)
+                return
+            except OSError as error:
+                if turn + 1 == _REGISTER_TRIES:
+                    raise TonnageError(
+                        f"engine {self._address}: workers come and go too fast: {error}"
+                    ) from error
+                time.sleep(_REGISTER_EVERY)
 
     def is_lost(self, error: BaseException) -> bool:
         return isinstance(error, KilledWorker)
@@ -87,6 +101,8 @@ class DaskEngine:
         ours = importlib.metadata.version("tonnage")
         found = self._client.run(_version, on_error="return")
         for worker, version in found.items():
+            if isinstance(version, OSError):
+                continue  # gone since
             if version != ours:
                 raise TonnageError(
                     f"engine {self._address}: worker {worker} has"
