@@ -5,6 +5,8 @@ import math
 import msgspec
 import pytest
 
+from tests.scaleup.test_gangs import LABEL, pod_group
+from tests.scaleup.test_headroom import buffer, template
 from tests.seeds import seeds
 from tonnage.errors import InputError
 from tonnage.groups import options
@@ -21,6 +23,7 @@ from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.plan import Optimisation, Plan
 from tonnage.testing import builders, replay
 from tonnage.testing.groups import NOW, random_scenario
+from tonnage.testing.scarcity import scarce_scenario
 
 DRIVER = "ebs.csi.aws.com"
 
@@ -191,6 +194,67 @@ def test_a_solver_out_of_time_leaves_the_best_plan_so_far_and_says_so():
     assert [one for one in plan.warnings if "ran out of time" in one]
     again = planned(objects, work=told(plan).work)
     assert (bought(again), told(again).cost) == (bought(plan), told(plan).cost)
+
+
+def test_a_gang_is_bought_for_whole_or_not_at_all():
+    gang = [pod_group("job", 6), *databases(6, cpu="4", labels={LABEL: "job"}, name="job")]
+    few = [group("large", cpu="8", price="1.0", most=2), group("small", cpu="3", price="0.35")]
+    assert bought(planned([*few, *gang])) == {}
+    enough = [group("large", cpu="8", price="1.0", most=3), group("small", cpu="3", price="0.35")]
+    plan = planned([*enough, *gang, *databases(3)])
+    assert bought(plan) == {"large": 3, "small": 1}
+    assert told(plan).gap == 0.0
+
+
+def test_room_that_is_kept_ready_is_bought_beside_what_pods_need():
+    kept = [buffer(chunks=4), template(cpu="2")]
+    plan = planned([*TWO_SIZES, *kept, *databases(8)])
+    cpus = {"large": 8, "small": 3}
+    assert sum(cpus[name] * count for name, count in bought(plan).items()) >= 16
+    assert told(plan).cost <= told(plan).greedy
+
+
+@pytest.mark.parametrize("quota", [{"coresTotal": 11}, {"memoryTotal": 128}])
+def test_totals_of_cores_and_memory_are_kept(quota):
+    plan = planned([*TWO_SIZES, *databases(30)], **quota)
+    assert bought(plan) == ({"large": 1, "small": 1} if "coresTotal" in quota else {"large": 2})
+
+
+def test_zones_whose_groups_run_out_are_filled_to_the_bound():
+    spread = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key=ZONE,
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=LabelSelector(match_labels={"app": "db"}),
+    )
+    zones = ("a", "b", "c")
+    nodes = [builders.node(f"n-{zone}", cpu="100m", zone=zone) for zone in zones]
+    groups = [
+        group(f"{size}-{zone}", cpu=cpu, price=price, zone=zone, most=most)
+        for zone, most in zip(zones, (2, 4, 30), strict=True)
+        for size, cpu, price in (("large", "8", "1.0"), ("small", "3", "0.35"))
+    ]
+    pods = [
+        *databases(60, labels={"app": "db"}, spread=[spread]),
+        *databases(25, cpu="500m", volumes=0, name="web"),
+    ]
+    plan = planned([*nodes, *groups, *pods])
+    # Zone a has room for 22 of them, and its small groups run out.
+    assert plan.not_helped == ()
+    assert told(plan).gap <= 0.02
+
+
+@pytest.mark.parametrize("seed", [2, 12, 23])
+def test_scarce_clusters_are_at_the_bound(seed):
+    scenario = scarce_scenario(seed)
+    settings = {**scenario.options, "compatibility": "none", "expander": "least-cost"}
+    chosen = options.of({**settings, "optimiseSeconds": 1})
+    gates = features.of_version()
+    inputs = Inputs.of_objects(scenario.objects, options=chosen, features=gates, now=NOW)
+    plan = decision.decide(inputs).plan
+    found = replay.violations(scenario.objects, plan, options=chosen, features=gates, now=NOW)
+    assert found == []
+    assert told(plan).gap == 0.0
 
 
 def test_nothing_but_priority_may_stand_before_it():

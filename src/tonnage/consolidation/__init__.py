@@ -13,6 +13,7 @@ options are in `groups.consolidation_options`.
     assignment       who is where while a plan is in the making
     search           which nodes go and what is bought: coarse first, then exact in parts
     first_fit, branch_and_bound   places for many pods quickly, for few as cheap as can be
+    joint_replacement   what is bought, chosen over all groups together; the bound of that
     steps            what hangs together, and whether it is worth it
     move_waves       in which order, so that every place is free when it is needed
     move_rehearsal   whether all rules hold on the way

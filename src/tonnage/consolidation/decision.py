@@ -8,6 +8,7 @@ import numpy as np
 
 from tonnage.consolidation import (
     cluster_problem,
+    joint_replacement,
     lower_bound,
     move_rehearsal,
     move_waves,
@@ -100,6 +101,7 @@ class _Round:
         self._snapshot = inputs.snapshot
         self._out_of_time = out_of_time
         self.failed: dict[str, Stay] = {}
+        self._bound = 0.0
         NodePools().open(inputs)
         self._facts = cache.facts(inputs, {})
         stay = {
@@ -153,6 +155,11 @@ class _Round:
                 templates=tuple(one._replace(room=0) for one in problem.templates)
             )
         state = search.solve(problem, self._out_of_time)
+        self._bound = lower_bound.cost_per_hour(problem)
+        if self._question.only is None:
+            state = joint_replacement.improved(
+                state, bound=self._bound, out_of_time=self._out_of_time
+            )
         accepted, refused = self._sorted_out(state)
         if not self._zones_allow(accepted):
             return None
@@ -341,7 +348,7 @@ class _Round:
                 unit="price" if built.priced else "nodes",
                 before=money(before),
                 after=money(before - saved),
-                bound=money(min(lower_bound.cost_per_hour(problem), before - saved)),
+                bound=money(min(self._bound, before - saved)),
                 nodes_before=len(problem.bins),
                 nodes_after=len(problem.bins) - gone + bought,
             ),

@@ -1,9 +1,11 @@
 """No plan costs less than this: what a plan is measured against.
 
 Nodes that stay anyway are paid for. What the pods of the others request beside the room there is
-on those that stay must be paid for at the best price of its kind, cut as small as you like.
+on those that stay must be paid for at the best price of its kind, cut as small as you like. Where a
+solver is installed, all resources and prices are looked at together (`joint_replacement`).
 """
 
+from tonnage.consolidation import joint_replacement
 from tonnage.consolidation.problem import Problem
 
 
@@ -28,7 +30,8 @@ def cost_per_hour(problem: Problem) -> float:
         ] + [(one.price, one.free[dimension]) for one in problem.templates if one.room > 0]
         best = min((price / room for price, room in offers if room > 0), default=0.0)
         most = max(most, left * best)
-    return fixed + _kept_for_minimum(problem, most)
+    simple = fixed + _kept_for_minimum(problem, most)
+    return max(simple, joint_replacement.cost_per_hour(problem))
 
 
 def _kept_for_minimum(problem: Problem, needed: float) -> float:

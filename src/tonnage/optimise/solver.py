@@ -16,13 +16,15 @@ from tonnage.optimise.problem import Counts, PackingProblem, PackingSolution, Pa
 
 _FEW_PATTERNS = 1_500
 _FEW_NODES = 3_000
+_FEW_UNITS = 200_000
+"""The effort for the bound of a packing that leaves items out."""
 _SMALLEST_PART = 3
 _IN_VAIN = 120
 """Local searches without a gain after which nothing more is expected."""
 _PRICED_FIRST = 8
 """Rounds of pricing before patterns are put together for the first time."""
-_PROOF = 0.4
-"""The share of the effort that goes into raising the bound, and into better patterns with it."""
+_STUCK = 8
+"""Local searches without a gain after which more of the effort goes into the bound."""
 _NEAR = 1e-6
 _SAVED = 0.3
 _IMPROVED = 1.0
@@ -112,13 +114,13 @@ class _Search:
             proof.round(effort)
             self._raise(proof.bound)
         relaxed = master.solve()
-        dived_at, in_vain, priced = math.inf, 0, effort.done
+        dived_at, in_vain, priced = math.inf, 0, 0
         while not effort.over and not self._met and not (in_vain >= _IN_VAIN and proof.complete):
             if relaxed.feasible and relaxed.value < dived_at * (1 - 1e-3):
                 dived_at = relaxed.value
                 found = dive.run((), cutoff=self._cutoff)
                 in_vain = 0 if found is not None and self.offer(found) else in_vain
-            elif not proof.complete and (priced < _PROOF * effort.done or in_vain >= _IN_VAIN):
+            elif not proof.complete and priced < effort.done * _proof_share(in_vain):
                 before = effort.done
                 proof.round(effort)
                 priced += effort.done - before
@@ -172,4 +174,26 @@ class _Search:
             fewer = self._problem.with_counts(self._problem.counts - left)
             found = enumeration.solve(fewer, self._patterns, self._effort, nodes=_FEW_NODES)
             return 0.0 if found is None else found[1]
-        return 0.0 if self._proof is None else self._proof.bound_of(self._problem.counts - left)
+        counts = self._problem.counts - left
+        known = 0.0 if self._proof is None else self._proof.bound_of(counts)
+        return max(known, _bound_of(self._problem.with_counts(counts)))
+
+
+def _bound_of(problem: PackingProblem) -> float:
+    """A bound for a problem that is not searched itself."""
+    effort = Effort(_FEW_UNITS)
+    begin = fractional_bins.relax(problem, effort)
+    if begin is None:
+        return 0.0
+    master, pricing = Master(problem, effort=effort), PricingProblem(problem, effort=effort)
+    proof = Proof(problem, master, pricing, begin=begin)
+    while not effort.over and not proof.complete:
+        proof.round(effort)
+    return proof.bound
+
+
+def _proof_share(in_vain: int) -> float:
+    """What part of the effort is to go into the bound, and into better patterns with it."""
+    if in_vain >= _IN_VAIN:
+        return math.inf
+    return 0.6 if in_vain >= _STUCK else 0.2
