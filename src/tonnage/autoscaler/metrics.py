@@ -4,7 +4,7 @@ from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Gauge
 
 from tonnage.autoscaler.driver_waits import DriverWaits
 from tonnage.autoscaler.report import RoundReport
@@ -13,6 +13,7 @@ from tonnage.clock import Clock
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, READY, UNREADY, Readiness
 from tonnage.groups.registry import TIMEOUT
+from tonnage.service.metric_factory import MetricFactory
 
 _UPSTREAM = "cluster_autoscaler"
 _OURS = "tonnage"
@@ -45,16 +46,12 @@ class AutoscalerMetrics:
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self.registry = registry = CollectorRegistry()
-
-        def gauge(name: str, text: str, *labels: str, prefix: str = _UPSTREAM) -> Gauge:
-            return Gauge(f"{prefix}_{name}", text, labels, registry=registry)
+        make = MetricFactory(_UPSTREAM)
+        gauge, counter, histogram = make.gauge, make.counter, make.histogram
+        self.registry = make.registry
 
         def rows(name: str, text: str, *labels: str, prefix: str = _UPSTREAM) -> _Rows:
             return _Rows(gauge(name, text, *labels, prefix=prefix))
-
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"{_UPSTREAM}_{name}", text, labels, registry=registry)
 
         self._safe = gauge("cluster_safe_to_autoscale", "Whether the cluster is healthy enough.")
         self._nodes = gauge("nodes_count", "Nodes by state.", "state")
@@ -72,13 +69,10 @@ class AutoscalerMetrics:
             "node_group_backoff_status", "Whether a group is backed off.", "node_group", "reason"
         )
         self._activity = gauge("last_activity", "When something was last done.", "activity")
-        self._durations = Histogram(
-            f"{_UPSTREAM}_function_duration_seconds",
-            "Time spent in parts of the loop.",
-            ("function",),
+        self._durations = histogram(
+            "function_duration_seconds", "Time spent in parts of the loop.", "function",
             buckets=_SECONDS,
-            registry=registry,
-        )
+        )  # fmt: skip
         self._errors = counter("errors", "Rounds of the loop that failed.", "type")
         for kind in _ERRORS:
             self._errors.labels(kind)
@@ -89,10 +83,9 @@ class AutoscalerMetrics:
         self._failed_nodes = counter(
             "failed_node_creations", "Nodes that could not be created.", "reason"
         )
-        self._removed = Gauge(
-            f"{_UPSTREAM}_old_unregistered_nodes_removed_count",
+        self._removed = gauge(
+            "old_unregistered_nodes_removed_count",
             "Machines deleted because no node registered for them.",
-            registry=registry,
         )
         self._held = gauge("held", "Whether nothing may be decided now.", prefix=_OURS)
         self._leader = gauge("leader", "Whether this replica leads.", prefix=_OURS)
@@ -156,39 +149,30 @@ class AutoscalerMetrics:
         self._config_bad = gauge(
             "config_reload_failed", "Whether the newest configuration is not used.", prefix=_OURS
         )
-        self._latency = Histogram(
-            f"{_OURS}_decision_latency_seconds",
-            "From learning that a pod has no node to asking for one.",
-            buckets=_LATENCY,
-            registry=registry,
-        )
+        self._latency = histogram(
+            "decision_latency_seconds", "From learning that a pod has no node to asking for one.",
+            buckets=_LATENCY, prefix=_OURS,
+        )  # fmt: skip
 
         self._counted: Readiness | None = None
         self._waits = DriverWaits()
-        self._waited = Histogram(
-            f"{_OURS}_readiness_wait_seconds",
+        self._waited = histogram(
+            "readiness_wait_seconds",
             "From the first look at a Ready node that lacks a driver to one at which it has all.",
-            ("node_group",),
-            buckets=_WAITS,
-            registry=registry,
-        )
+            "node_group", buckets=_WAITS, prefix=_OURS,
+        )  # fmt: skip
         self._longest_wait = gauge(
             "readiness_longest_wait_seconds", "Longest wait for a driver that is not over.",
             prefix=_OURS,
         )  # fmt: skip
-        self._provider_calls = Histogram(
-            f"{_OURS}_provider_call_duration_seconds",
-            "Time the provider took to answer.",
-            ("call",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._provider_errors = Counter(
-            f"{_OURS}_provider_call_errors",
-            "Calls of the provider that failed.",
-            ("call", "error"),
-            registry=registry,
-        )
+        self._provider_calls = histogram(
+            "provider_call_duration_seconds", "Time the provider took to answer.", "call",
+            buckets=_SECONDS, prefix=_OURS,
+        )  # fmt: skip
+        self._provider_errors = counter(
+            "provider_call_errors", "Calls of the provider that failed.", "call", "error",
+            prefix=_OURS,
+        )  # fmt: skip
 
     @contextmanager
     def timed(self, function: str) -> Iterator[None]:

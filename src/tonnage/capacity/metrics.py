@@ -2,10 +2,9 @@
 
 from collections import Counter as Tally
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
 from tonnage.capacity.desired import ProblemReason
 from tonnage.capacity.report import SyncReport
+from tonnage.service.metric_factory import MetricFactory
 
 _PREFIX = "tonnage_capacity_template"
 _SECONDS = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 300.0)
@@ -15,33 +14,21 @@ class CapacityMetrics:
     """Figures of one replica, in a registry of its own."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        self._leader = Gauge(
-            f"{_PREFIX}_leader", "Whether this replica publishes.", registry=registry
+        make = MetricFactory(_PREFIX)
+        self.registry = make.registry
+        self._leader = make.gauge("leader", "Whether this replica publishes.")
+        self._objects = make.gauge("objects", "Objects that should be there.", "storage_class")
+        self._failing = make.gauge("failing_objects", "Objects that could not be written.")
+        self._problems = make.gauge("problems", "What stands in the way, by reason.", "reason")
+        self._writes = make.counter(
+            "writes", "Objects written, by step and result.", "step", "result"
         )
-        self._objects = Gauge(
-            f"{_PREFIX}_objects", "Objects that should be there.", ("storage_class",),
-            registry=registry,
-        )  # fmt: skip
-        self._failing = Gauge(
-            f"{_PREFIX}_failing_objects", "Objects that could not be written.", registry=registry
+        self._syncs = make.histogram(
+            "sync_seconds", "Time a look and its writes took.", buckets=_SECONDS
         )
-        self._problems = Gauge(
-            f"{_PREFIX}_problems", "What stands in the way, by reason.", ("reason",),
-            registry=registry,
-        )  # fmt: skip
-        self._writes = Counter(
-            f"{_PREFIX}_writes", "Objects written, by step and result.", ("step", "result"),
-            registry=registry,
-        )  # fmt: skip
-        self._syncs = Histogram(
-            f"{_PREFIX}_sync_seconds", "Time a look and its writes took.", buckets=_SECONDS,
-            registry=registry,
-        )  # fmt: skip
-        self._last = Gauge(
-            f"{_PREFIX}_last_sync_timestamp_seconds", "When everything was last looked at.",
-            registry=registry,
-        )  # fmt: skip
+        self._last = make.gauge(
+            "last_sync_timestamp_seconds", "When everything was last looked at."
+        )
 
     def leading(self, leads: bool) -> None:
         self._leader.set(leads)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tonnage.scheduler.queue import QueuePlace, SchedulingQueue
+from tonnage.service.metric_factory import MetricFactory
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 
@@ -21,59 +21,40 @@ class SchedulerMetrics:
 
     def __init__(self, queue: SchedulingQueue, *, profile: str) -> None:
         self._profile = profile
-        self.registry = registry = CollectorRegistry()
-        self._attempts = Counter(
-            f"{_UPSTREAM}_schedule_attempts",
-            "Attempts to schedule pods.",
-            ("result", "profile"),
-            registry=registry,
+        make = MetricFactory(_UPSTREAM)
+        self.registry = make.registry
+        self._attempts = make.counter(
+            "schedule_attempts", "Attempts to schedule pods.", "result", "profile"
         )
         for result in (SCHEDULED, UNSCHEDULABLE, ERROR):
             self._attempts.labels(result, profile)
-        self._duration = Histogram(
-            f"{_UPSTREAM}_scheduling_attempt_duration_seconds",
+        self._duration = make.histogram(
+            "scheduling_attempt_duration_seconds",
             "Time of an attempt; of pods decided together, each one's part.",
-            ("result", "profile"),
+            "result",
+            "profile",
             buckets=_SHORT,
-            registry=registry,
         )
-        self._sli = Histogram(
-            f"{_UPSTREAM}_pod_scheduling_sli_duration_seconds",
+        self._sli = make.histogram(
+            "pod_scheduling_sli_duration_seconds",
             "From when a pod was first seen to when it was bound.",
-            ("attempts",),
+            "attempts",
             buckets=_LONG,
-            registry=registry,
         )
-        self._tries = Histogram(
-            f"{_UPSTREAM}_pod_scheduling_attempts",
-            "Attempts it took to schedule a pod.",
-            buckets=_COUNTS[:5],
-            registry=registry,
+        self._tries = make.histogram(
+            "pod_scheduling_attempts", "Attempts it took to schedule a pod.", buckets=_COUNTS[:5]
         )
-        self._preemptions = Counter(
-            f"{_UPSTREAM}_preemption_attempts",
-            "Searches for pods to preempt.",
-            registry=registry,
+        self._preemptions = make.counter("preemption_attempts", "Searches for pods to preempt.")
+        self._victims = make.histogram(
+            "preemption_victims", "Pods preempted for one pod.", buckets=_COUNTS[:7]
         )
-        self._victims = Histogram(
-            f"{_UPSTREAM}_preemption_victims",
-            "Pods preempted for one pod.",
-            buckets=_COUNTS[:7],
-            registry=registry,
+        self._batch = make.histogram(
+            "batch_pods", "Pods decided in one go.", buckets=_COUNTS, prefix="tonnage_scheduler"
         )
-        self._batch = Histogram(
-            "tonnage_scheduler_batch_pods",
-            "Pods decided in one go.",
-            buckets=_COUNTS,
-            registry=registry,
+        self._leading = make.gauge(
+            "master_status", "Whether this replica leads.", "name", prefix="leader_election"
         )
-        self._leading = Gauge(
-            "leader_election_master_status",
-            "Whether this replica leads.",
-            ("name",),
-            registry=registry,
-        )
-        registry.register(_QueueCollector(queue, profile=profile))
+        self.registry.register(_QueueCollector(queue, profile=profile))
 
     def decided(self, result: str, count: int, *, seconds: float) -> None:
         """So many attempts that took so long together."""

@@ -9,6 +9,7 @@ debug               the inside of a shell, told on loopback only
 listener            the connections of a port, bounded in number and patience
 certificates        the certificate to serve with, read again when it changes
 cache_metrics       the caches of a mirror as metrics
+metric_factory      metrics of a program, declared in a line each
 event_metrics       events that were not written as a metric
 connections         a way to a cluster, for as long as it is needed
 leader_election     work that only the leader does

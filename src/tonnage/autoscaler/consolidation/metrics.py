@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
 
 from tonnage.consolidation.plan import ConsolidationPlan
+from tonnage.service.metric_factory import MetricFactory
 
 _OURS = "tonnage_consolidation"
 
@@ -13,29 +14,15 @@ class ConsolidationMetrics:
     """Money is of whatever currency prices have; without prices it is nodes."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._saved = Counter(
-            f"{_OURS}_saved_per_hour", "What an hour costs less by what was done.",
-            registry=registry,
-        )  # fmt: skip
-        self._nodes = Counter(
-            f"{_OURS}_nodes", "Nodes replaced or bought instead.", ("deed",), registry=registry
-        )
+        make = MetricFactory(_OURS, registry)
+        self._saved = make.counter("saved_per_hour", "What an hour costs less by what was done.")
+        self._nodes = make.counter("nodes", "Nodes replaced or bought instead.", "deed")
         for deed in ("removed", "bought"):
             self._nodes.labels(deed)
-        self._given_up = Counter(
-            f"{_OURS}_steps_given_up", "Steps that were begun and not ended.", registry=registry
-        )
-        self._missed = Gauge(
-            f"{_OURS}_missed_saving_per_hour", "What is not saved, by why.", ("reason",),
-            registry=registry,
-        )  # fmt: skip
-        self._planned = Gauge(
-            f"{_OURS}_planned_saving_per_hour", "What the last plan would save.", registry=registry
-        )
-        self._cost = Gauge(
-            f"{_OURS}_cost_per_hour", "What all nodes cost: now, and at least.", ("which",),
-            registry=registry,
-        )  # fmt: skip
+        self._given_up = make.counter("steps_given_up", "Steps that were begun and not ended.")
+        self._missed = make.gauge("missed_saving_per_hour", "What is not saved, by why.", "reason")
+        self._planned = make.gauge("planned_saving_per_hour", "What the last plan would save.")
+        self._cost = make.gauge("cost_per_hour", "What all nodes cost: now, and at least.", "which")
         self._reasons: set[str] = set()
 
     def take(self, plan: ConsolidationPlan) -> None:

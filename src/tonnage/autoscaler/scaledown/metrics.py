@@ -3,10 +3,11 @@
 from collections import Counter as Tally
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
 
 from tonnage.autoscaler.scaledown.windows import REASONS, Reason
 from tonnage.scaledown.plan import ScaleDownPlan
+from tonnage.service.metric_factory import MetricFactory
 
 _UPSTREAM = "cluster_autoscaler"
 _OURS = "tonnage"
@@ -19,53 +20,52 @@ class RemovalMetrics:
     """What is counted of nodes that go or could."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, text: str, *labels: str, prefix: str = _UPSTREAM) -> Gauge:
-            return Gauge(f"{prefix}_{name}", text, labels, registry=registry)
-
-        self._unneeded = gauge("unneeded_nodes_count", "Nodes that could go.")
-        self._unremovable = gauge("unremovable_nodes_count", "Nodes that stay, by why.", "reason")
-        self._cool_down = gauge("scale_down_in_cooldown", "Whether nothing goes for a while.")
-        self._pending = gauge("pending_node_deletions", "Nodes that are going.")
-        self._scaled_down = Counter(
-            f"{_UPSTREAM}_scaled_down_nodes", "Nodes removed.", ("reason",), registry=registry
+        make = MetricFactory(_UPSTREAM, registry)
+        self._unneeded = make.gauge("unneeded_nodes_count", "Nodes that could go.")
+        self._unremovable = make.gauge(
+            "unremovable_nodes_count", "Nodes that stay, by why.", "reason"
         )
+        self._cool_down = make.gauge("scale_down_in_cooldown", "Whether nothing goes for a while.")
+        self._pending = make.gauge("pending_node_deletions", "Nodes that are going.")
+        self._scaled_down = make.counter("scaled_down_nodes", "Nodes removed.", "reason")
         for reason in REASONS:
             self._scaled_down.labels(reason)
-        self._evicted = Counter(
-            f"{_UPSTREAM}_evicted_pods", "Pods evicted.", ("eviction_result",), registry=registry
-        )
+        self._evicted = make.counter("evicted_pods", "Pods evicted.", "eviction_result")
         for result in ("succeeded", "failed"):
             self._evicted.labels(result)
-        self._latency = Histogram(
-            f"{_UPSTREAM}_node_removal_latency_seconds",
+        self._latency = make.histogram(
+            "node_removal_latency_seconds",
             "From the moment a node could go to its end, or to the one at which it was needed.",
-            ("deleted", "delay_reason"),
+            "deleted",
+            "delay_reason",
             buckets=_LATENCY,
-            registry=registry,
         )
-        self._blocked = gauge("blocked_nodes", "Nodes that stay, by our code.", "code",
-                              prefix=_OURS)  # fmt: skip
-        self._failures = Counter(
-            f"{_OURS}_failed_removals", "Removals that were rolled back, by why.", ("outcome",),
-            registry=registry,
-        )  # fmt: skip
+        self._blocked = make.gauge(
+            "blocked_nodes", "Nodes that stay, by our code.", "code", prefix=_OURS
+        )
+        self._failures = make.counter(
+            "failed_removals", "Removals that were rolled back, by why.", "outcome", prefix=_OURS
+        )
         for outcome in ("cancelled", "failed"):
             self._failures.labels(outcome)
-        self._stand_ins = Counter(
-            f"{_OURS}_second_replicas", "Second replicas started for a single one, by what came"
-            " of them.", ("outcome",), registry=registry,
-        )  # fmt: skip
+        self._stand_ins = make.counter(
+            "second_replicas",
+            "Second replicas started for a single one, by what came of them.",
+            "outcome",
+            prefix=_OURS,
+        )
         for outcome in ("ready", "failed"):
             self._stand_ins.labels(outcome)
-        self._detached = Histogram(
-            f"{_OURS}_volume_detach_wait_seconds",
+        self._detached = make.histogram(
+            "volume_detach_wait_seconds",
             "From the last pod that left a node to its last volume that did.",
-            ("detached",),
+            "detached",
             buckets=_DETACH,
-            registry=registry,
+            prefix=_OURS,
         )
-        self._bound = gauge("nodes_needed_at_least", "Lower bound on the nodes that are needed.",
-                            prefix=_OURS)  # fmt: skip
+        self._bound = make.gauge(
+            "nodes_needed_at_least", "Lower bound on the nodes that are needed.", prefix=_OURS
+        )
         self._reasons: set[str] = set()
         self._codes: set[str] = set()
 
