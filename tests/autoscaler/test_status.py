@@ -232,7 +232,7 @@ def parsed(text: str, **given: object) -> AutoscalerConfig:
         ("scanInterval: -1\n", "config.yaml:1: "),
         ("csiAware: true\nkind: Pod\n", "config.yaml:2: `kind`: 'Pod': expected AutoscalerConfig"),
         ("\napiVersion: v1\n", "config.yaml:2: `apiVersion`: 'v1': expected tonnage.dev/v1alpha1"),
-        ("csiAware: true\nexpander: nope\n", "config.yaml:2: `expander`: 'nope': "),
+        ("csiAware: true\nexpander: nope\n", "config.yaml:2: `expander`: no expander 'nope'; "),
         ("\n\nmaxNodesTotal: -3\n", "config.yaml:3: `maxNodesTotal`: -3: expected 0 or more"),
         ("\nstepsPerLoop: -1\n", "config.yaml:2: `stepsPerLoop`: -1: expected 0 or more"),
         ("a: [\n", "config.yaml:1: not YAML"),
