@@ -123,18 +123,24 @@ def test_a_mended_plan_can_be_carried_out(seed: int) -> None:
         assert replay.violations(cluster.objects, plan) == []
 
 
-def test_a_mended_plan_gives_back_about_as_many_nodes_as_a_new_one() -> None:
-    mended = anew = 0
+FEWER_THAN_ANEW = frozenset({(11, 3)})
+"""Seeds and changes after which a mended plan gives back one node less. They may become fewer."""
+
+
+def test_a_mended_plan_gives_back_as_many_nodes_as_a_new_one_but_in_named_cases() -> None:
+    fewer: dict[tuple[int, int], int] = {}
     for seed in range(12):
         cluster = StandingCluster(seed, nodes=14)
         plan = cluster.decided()
-        for _ in range(4):
+        for change in range(1, 5):
             cluster.change(plan)
             plan = cluster.decided()
-            mended += len(plan.going)
-            anew += len(cluster.decided_anew().going)
-    assert anew > 200
-    assert mended >= 0.98 * anew
+            going, anew = len(plan.going), len(cluster.decided_anew().going)
+            assert anew > 3
+            if going < anew:
+                fewer[seed, change] = anew - going
+    assert fewer.keys() <= FEWER_THAN_ANEW
+    assert all(less == 1 for less in fewer.values())
 
 
 def test_what_has_not_changed_is_decided_as_before() -> None:

@@ -49,6 +49,8 @@ def found_in(case: Case, plan: Plan) -> list[object]:
 BELOW_THE_LUCKIEST = frozenset({"scaleup-262"})
 BELOW_THE_WHOLE_RUN = frozenset({"scaleup-262"})
 DEARER_THAN_THE_WHOLE_RUN = frozenset[str]()
+NOT_ITS_ONLY_ANSWER = frozenset({"scaleup-2"})
+"""Upstream always answers the same, and our first step has fewer pods or more nodes."""
 
 
 def is_below_the_luckiest(case: Case, plan: Plan) -> bool:
@@ -104,9 +106,10 @@ def test_where_upstream_has_one_answer_the_first_step_is_that_or_better() -> Non
     single = [
         (case, plan) for case, plan in chosen() if case.outcomes and recorded.has_one_answer(case)
     ]
-    held = [case.name for case, plan in single if recorded.first_step_holds(case, plan)]
+    others = {case.name for case, plan in single if not recorded.first_step_holds(case, plan)}
 
-    assert len(held) >= 0.95 * len(single)
+    assert len(single) > 40
+    assert others <= NOT_ITS_ONLY_ANSWER
 
 
 @together
