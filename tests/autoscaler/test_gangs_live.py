@@ -15,7 +15,7 @@ LABELS = {COSCHEDULING_LABELS[0]: "job"}
 
 def pod_group(server: ApiServer, minimum: int) -> None:
     meta = {"name": "job", "namespace": "default"}
-    server.put(GROUPS, {"metadata": meta, "spec": {"minMember": minimum}}, kind="PodGroup")
+    server.put(GROUPS, {"metadata": meta, "spec": {"minMember": minimum}})
 
 
 def workers(server: ApiServer, count: int, *, refused: int | None = None) -> None:

@@ -31,7 +31,7 @@ def files(tmp_path: Path, server: ApiServer) -> list[str]:
 
 
 async def lines(process: Process) -> list[dict[str, object]]:
-    _, errors = await asyncio.wait_for(process.communicate(), 20)
+    _, errors = await asyncio.wait_for(process.communicate(), 120)
     return [msgspec.json.decode(line) for line in errors.splitlines()]
 
 
@@ -90,7 +90,7 @@ async def test_a_single_round_that_fails_is_an_exit_code(tmp_path: Path) -> None
         (tmp_path / "nobody.yaml").write_text("address: 127.0.0.1:9\ngrpc_timeout: 1s\n")
         outside = ["--provider=externalgrpc", f"--cloud-config={tmp_path / 'nobody.yaml'}"]
         process = await started_process("run", cluster, address, *outside, "--dry-run", "--once")
-        await asyncio.wait_for(process.communicate(), 20)
+        await asyncio.wait_for(process.communicate(), 120)
         assert process.returncode == 1
 
 

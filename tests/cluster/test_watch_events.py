@@ -59,11 +59,14 @@ async def test_a_watch_asks_for_bookmarks_and_a_random_end(clock: VirtualClock) 
 
 async def test_a_watch_is_of_what_is_selected(clock: VirtualClock) -> None:
     async with ApiServer() as server:
-        server.put(PODS, pod("web-1"))
+        server.put(PODS, pod("elsewhere"))
+        server.put(PODS, pod("web-1", nodeName="n1"))
         selection = Selection(namespace="default", fields="spec.nodeName=n1")
         events = server.client(clock).watch(Pod, selection, resource_version="100")
         async with aclosing(events):
-            await anext(events)
+            first = await anext(events)
+        assert isinstance(first, Change)
+        assert first.object.metadata.name == "web-1"
         asked = server.asked("GET", PODS)[0].query
         assert (asked["fieldSelector"], asked["resourceVersion"]) == ("spec.nodeName=n1", "100")
 

@@ -412,13 +412,16 @@ async def test_a_server_that_says_nothing_is_given_up_in_time(clock):
 # A node that cannot be read
 
 
+def spoil_a_node(server: ApiServer) -> Json:
+    return server.put(NODES, {**made(server, NODES)[0], "status": {"allocatable": {"cpu": "four"}}})
+
+
 async def test_a_node_that_can_no_longer_be_read_is_still_one_of_its_group(clock):
     async with ApiServer() as server:
         kwok = provider(server, clock, declared("a"))
         await kwok.refresh()
         await kwok.increase("a", 2)
-        spoilt = made(server, NODES)[0]
-        spoilt["status"] = {"allocatable": {"cpu": "four"}}
+        spoil_a_node(server)
         await kwok.refresh()
         (group,) = await kwok.groups()
         assert (len(group.nodes), group.target) == (2, 2)
@@ -430,8 +433,7 @@ async def test_a_node_that_cannot_be_read_from_the_start_is_neither_made_nor_giv
         kwok = provider(server, clock, declared("a"))
         await kwok.refresh()
         await kwok.increase("a", 2)
-        spoilt = made(server, NODES)[0]
-        spoilt["status"] = {"allocatable": {"cpu": "four"}}
+        spoilt = spoil_a_node(server)
         again = provider(server, clock, declared("a"), seed=2)
         await again.refresh()
         found = {one.node: one.state for one in await again.instances("a")}
@@ -449,7 +451,8 @@ async def with_a_spoilt_ledger(server: ApiServer, clock: VirtualClock) -> KwokPr
     await kwok.refresh()
     for group in ("a", "b"):
         await kwok.increase(group, 3)
-    server.objects[LEDGER]["data"]["a"] = "three"
+    ledger = server.objects[LEDGER]
+    server.put(LEDGER.rpartition("/")[0], {**ledger, "data": {**ledger["data"], "a": "three"}})
     await kwok.refresh()
     return kwok
 

@@ -68,8 +68,10 @@ class TestKwokFromConfigMap(ReadingProviderContract):
         return from_config_map(self._server, SystemClock())
 
     async def spoil(self, group: str) -> None:
-        data = self._server.objects[GROUPS]["data"]
-        data[group] = data[group].replace("maxSize", "maxsize")
+        written = self._server.objects[GROUPS]
+        data = written["data"]
+        spoilt = {**data, group: data[group].replace("maxSize", "maxsize")}
+        self._server.put(GROUPS.rpartition("/")[0], {**written, "data": spoilt})
 
 
 def written(group: NodeGroup) -> str:
