@@ -10,7 +10,7 @@ loads the one that was asked for (`lazy`). `plan_*`, `batch_*`, `why_*`, `limits
     what is printed  console, documents, output_types (the documents as types), progress_line,
                      help_sections, report_origin
     what is given    durations, upstream_flags, plan_settings, services (options of all that run)
-    many at once     batches, parallel
+    many at once     batches, engines, progress_bar; sweep_* are parts of sweep
     where it runs    installation
 
 Answers are those of `api`; a command that computes something has it in the wrong place.
