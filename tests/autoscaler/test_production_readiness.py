@@ -282,7 +282,7 @@ FAILURES = {
         ":test_no_node_is_replaced_while_most_lack_the_driver_and_that_is_told"
     ),
     "no node has a driver that a group's template lists": (
-        "groups.test_readiness"
+        "groups.test_driver_absence"
         ":test_nodes_without_a_driver_that_no_node_has_do_no_harm_to_the_cluster"
     ),
     "nobody knows a driver's limit": (

@@ -25,7 +25,7 @@ def test_the_first_line_is_the_plan_in_a_sentence(written: Written) -> None:
     told = run("-f", written(*cluster()), "--consolidate").stdout.splitlines()[0]
     assert told == (
         "2 nodes can go, 1 bought instead, 3 pods moved in 2 waves: 0.5 an hour instead of 2 an"
-        " hour; no plan costs less than 0.4375 an hour."
+        " hour; no plan costs less than 0.5 an hour."
     )
 
 

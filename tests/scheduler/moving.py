@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from tonnage.objects.meta import OwnerReference
+from tonnage.objects.meta import ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.objects.workloads import StatefulSet
 from tonnage.service import moving_pods
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -14,6 +15,8 @@ from tonnage.testing.clock import VirtualClock
 SET = OwnerReference(
     api_version="apps/v1", kind="StatefulSet", name="db", uid="set", controller=True
 )
+OWNER = StatefulSet(metadata=ObjectMeta(name=SET.name, namespace="default", uid=SET.uid))
+"""What `SET` names; a server removes pods whose owner is not there."""
 REPLICAS = OwnerReference(
     api_version="apps.kruise.io/v1alpha1", kind="CloneSet", name="web", uid="c", controller=True
 )

@@ -55,13 +55,12 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--provider",
         type=click.Choice([NODES, *run_providers.MAKES_MACHINES, KARPENTER]),
-        help="Ask a provider for its node groups, or Karpenter for its NodePools; nodes means by "
-        "labels.",
+        help="Ask a provider for its node groups (nodes: by labels), or Karpenter for NodePools.",
     )
     @click.option(
         "--cloud-config",
         metavar="FILE",
-        help="Settings of the provider, as for tonnage run.",
+        help="The settings of the provider, as for run.",
     )
     @click.option(
         "--node-group-auto-discovery",

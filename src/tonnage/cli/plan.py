@@ -100,8 +100,7 @@ RARE = {
 @click.option(
     "--consolidate",
     is_flag=True,
-    help="Say which nodes to replace by cheaper or fewer ones instead, in which waves pods move, "
-    "and what that is worth.",
+    help="Say instead which nodes to replace by cheaper or fewer.",
 )
 @click.option(
     "--look-ahead",

@@ -24,6 +24,7 @@ from tonnage.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from tonnage.objects.workloads import StatefulSet
 from tonnage.scheduler.extender.config import ExtenderConfig
 from tonnage.scheduler.extender.program import ExtenderProgram, ExtenderSettings
 from tonnage.service.certificates import Certificates
@@ -42,6 +43,7 @@ COLLECTIONS: Mapping[type, str] = {
     CSINode: f"{_STORAGE}/csinodes",
     CSIDriver: f"{_STORAGE}/csidrivers",
     VolumeAttachment: f"{_STORAGE}/volumeattachments",
+    StatefulSet: "/apis/apps/v1/namespaces/default/statefulsets",
 }
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.scheduler.extender.harness import Stage, a_claim, a_node, a_pod, extending
-from tests.scheduler.moving import LASTS, REPLICAS, SET, drained, note_of
+from tests.scheduler.moving import LASTS, OWNER, REPLICAS, SET, drained, note_of
 from tonnage.objects.pods import Pod
 from tonnage.testing import builders as make
 from tonnage.testing.clock import VirtualClock
@@ -29,7 +29,13 @@ async def moving(
     old = replica(on="from")
     node = drained("from", note_of(clock, {"a": old}, **note))
     async with extending(
-        clock, node, *a_node("a", slots), *a_node("b", slots), a_claim("db-0"), *[old] * there
+        clock,
+        OWNER,
+        node,
+        *a_node("a", slots),
+        *a_node("b", slots),
+        a_claim("db-0"),
+        *[old] * there,
     ) as stage:
         yield stage
 
@@ -116,7 +122,7 @@ async def test_who_starts_after_the_next_pod_has_come_knows_where_it_goes(
     new = msgspec.structs.replace(new, metadata=meta)
     node = drained("from", note_of(clock, {"a": replica(on="from")}))
     nodes = (node, *a_node("a", 1), *a_node("b", 1))
-    async with extending(clock, *nodes, a_claim("db-0"), new) as stage:
+    async with extending(clock, OWNER, *nodes, a_claim("db-0"), new) as stage:
         assert (await stage.filter(new, "a", "b")).nodes == ["a"]
         assert await asked(stage) == ["b"]
 
