@@ -282,3 +282,30 @@ def test_other_groups_take_the_place_of_the_recorded_ones(path: Path) -> None:
 def test_a_wrong_option_is_an_error(path: Path) -> None:
     with pytest.raises(InputError, match="expandr"):
         Story().put(0, "nodes", node("n1")).known().replay(path, 9, options={"expandr": "price"})
+
+
+def namespace(name: str, **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"namespace-{name}", **meta}}
+
+
+def test_a_namespace_on_its_way_out_is_there_until_it_is_gone(path: Path) -> None:
+    leaving = namespace("old", deletionTimestamp="2026-01-01T00:00:00Z")
+    story = Story().put(0, "nodes", node("n1")).put(0, "namespaces", leaving)
+    story.put(0, "pods", pod("a", meta={"namespace": "old"})).known()
+    replay = story.gone(20, "pods", "old/a").gone(30, "namespaces", "old").replay(path, 300)
+    assert scenario.play(replay).summary.pods_created == 1
+
+
+def test_a_pod_that_is_shown_before_its_namespace_is_played_in_it(path: Path) -> None:
+    story = Story().put(0, "nodes", node("n1")).known()
+    story.put(60, "pods", pod("a", meta={"namespace": "new"}))
+    replay = story.put(60.1, "namespaces", namespace("new")).replay(path, 300)
+    assert [at for at, _ in deeds(replay)] == [60]
+    assert scenario.play(replay).summary.pods_ran == 1
+
+
+def test_namespaces_that_a_trace_does_not_have_are_assumed(path: Path) -> None:
+    story = Story().put(0, "nodes", node("n1"))
+    story.put(0, "pods", pod("a", meta={"namespace": "one"})).known()
+    replay = story.put(60, "pods", pod("b", meta={"namespace": "two"})).replay(path, 300)
+    assert scenario.play(replay).summary.pods_ran == 2

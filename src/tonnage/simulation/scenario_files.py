@@ -227,7 +227,7 @@ def _checked(tree: Tree, where: Where) -> object:
 def _from_files(path: Path, where: Where) -> Iterator[tuple[Tree, Where]]:
     """Manifests of a file or a directory, Namespaces first; those that are missing are assumed."""
     found = list(_documents_of(path, where))
-    for namespace in _missing_namespaces([tree for tree, _ in found]):
+    for namespace in missing_namespaces([tree for tree, _ in found]):
         yield namespace, where
     yield from sorted(found, key=lambda one: one[0]["kind"] != "Namespace")
 
@@ -271,7 +271,7 @@ def _taken_apart(
         yield _new(_manifest({**(kind or {}), **value}, where)), where
 
 
-def _missing_namespaces(objects: list[Tree]) -> Iterator[Tree]:
+def missing_namespaces(objects: list[Tree]) -> Iterator[Tree]:
     """Those that objects live in: neither an export nor a repository need have them."""
     there = {tree["metadata"]["name"] for tree in objects if tree["kind"] == "Namespace"}
     for name in dict.fromkeys(tree["metadata"].get("namespace") for tree in objects):

@@ -19,7 +19,7 @@ from tonnage.objects.storage import (
     BIND_COMPLETED_ANNOTATION,
     SELECTED_NODE_ANNOTATION,
 )
-from tonnage.simulation.replay import lifetimes
+from tonnage.simulation.replay import lifetimes, namespaces
 from tonnage.simulation.replay.lifetimes import PodLifetimes
 from tonnage.simulation.replay.membership import GroupMembership
 from tonnage.simulation.replay.pod_keeper import KEPT
@@ -127,7 +127,8 @@ class GivenReader:
     def course(self) -> GivenCourse:
         """Everything, when the trace is over."""
         script = [*self._script]
-        for at, key, tree in self._arrivals:
+        arrivals = namespaces.in_time(self._arrivals)
+        for at, key, tree in arrivals:
             made = self._with_times(key, tree)
             script.append((at, ScenarioAction(at=at, apply=(made,))))
         for node, at in self._down.items():
@@ -139,7 +140,8 @@ class GivenReader:
             (self._at_start(key, tree, uids) for key, tree in initial.items()), key=_rank
         )
         return GivenCourse(
-            objects=tuple(objects), script=tuple(_together([one for _, one in script]))
+            objects=(*namespaces.missing(objects, arrivals), *objects),
+            script=tuple(_together([one for _, one in script])),
         )
 
     # The beginning
@@ -156,12 +158,12 @@ class GivenReader:
     def _starts(self, key: Key, tree: Tree) -> bool:
         """Whether it is there when the replay begins."""
         plural, meta = key[0], tree["metadata"]
+        if plural == namespaces.PLURAL:
+            return key[1] not in OWN_NAMESPACES  # on their way out they are there until they go
         if meta.get("deletionTimestamp") or plural in ("deployments", "cronjobs"):
             return False
         if plural == "csistoragecapacities":
             return False  # published by the drivers of the replay
-        if plural == "namespaces" and key[1] in OWN_NAMESPACES:
-            return False
         if plural == "pods":
             return tree.get("status", {}).get("phase") not in FINISHED
         return True
