@@ -128,6 +128,24 @@ async def test_a_new_node_is_booked_before_others_get_it(clock: VirtualClock) ->
         assert await cluster.bound("web") == {"web": "n3"}
 
 
+async def test_what_a_decision_that_is_taken_back_frees_is_booked_first(
+    clock: VirtualClock,
+) -> None:
+    async with scheduling(clock, bindTimeout=30, provision=3600, **RESPECTING) as cluster:
+        await cluster.node("n1", cpu="8", drivers={DRIVER: 1})
+        await cluster.add(builders.storage_class("fast", DRIVER))
+        await claims(cluster, ["pattern", "first", "second"])
+        await cluster.pod("first", cpu="1", pvcs=["first"])
+        await clock.sleep(5)
+        await cluster.add(template("1", claims=["pattern"]), booked(clock, 1))
+        await cluster.pod("second", cpu="1", pvcs=["second"])
+        assert "exceed max volume count" in await cluster.refused("second")
+        await clock.sleep(60)  # The volume of the first was not made within its time.
+        assert not cluster.program.world.assumed
+        assert BOOKED in await cluster.refused("first")
+        assert BOOKED in await cluster.refused("second")
+
+
 async def test_another_scheduler_after_a_restart_knows_the_same(clock: VirtualClock) -> None:
     cluster = Cluster(clock)
     await cluster.node("n1", cpu="2")

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from tests.scheduler.bookings import booked, template
 from tests.scheduler.harness import Cluster, a_pod, a_program, running, scheduling
 from tests.scheduler.moving import LASTS, REPLICAS, drained, note_of
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.service.moving_pods import NOTE
+from tonnage.service.moving_pods import COMES_WITHIN, NOTE
 from tonnage.testing.clock import VirtualClock
 
 FULL = "Insufficient cpu"
@@ -80,6 +81,23 @@ async def test_a_place_that_nobody_comes_for_is_given_to_who_waits(clock: Virtua
         await clock.sleep(90)
         assert sorted([await cluster.where("one"), await cluster.where("two")]) == ["", "b"]
         assert set((await cluster.bound("one", "two", within=90)).values()) == {"a", "b"}
+
+
+async def test_a_place_that_nobody_comes_for_is_booked_before_others_get_it(
+    clock: VirtualClock,
+) -> None:
+    async with scheduling(clock, provisioningRequests=True) as cluster:
+        await moving(cluster)
+        await clock.sleep(1)
+        await cluster.client.delete(Pod, "web-1", namespace="default")
+        await fill(cluster, "one")
+        await cluster.bound("one")
+        await cluster.add(template("4"), booked(clock, 1))
+        await fill(cluster, "two")
+        assert FULL in await cluster.refused("two")
+        await clock.sleep(COMES_WITHIN + 30)
+        assert "ProvisioningRequests have booked" in await cluster.refused("two")
+        assert await cluster.where("two") == ""
 
 
 async def test_a_note_that_nobody_renews_ends(clock: VirtualClock) -> None:

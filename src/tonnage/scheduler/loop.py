@@ -355,12 +355,13 @@ class Scheduler:
             )
 
         cured = queueing_hints.cured(happening.event, features)
-        if self._gangs.held and happening.event is not EventKind.POD_ADDED:
+        if happening.event is not EventKind.POD_ADDED:
+            # What is booked may find its room elsewhere, or at last: no watch tells of decisions
+            # that are taken back, nor of places that nobody came for.
+            self.booked.changed()
             # Whatever helps one pod may be what the last of a gang lacks.
-            cured = (*cured, GANG_SCHEDULING)
-        if len(self.booked) and happening.event is not EventKind.POD_ADDED:
-            # What is booked may find its room elsewhere.
-            cured = (*cured, PROVISIONING_REQUESTS)
+            cured = (*cured, GANG_SCHEDULING) if self._gangs.held else cured
+            cured = (*cured, PROVISIONING_REQUESTS) if len(self.booked) else cured
         self._wake_by(cured, worth)
 
     def _wake_by(self, cured: Iterable[str], worth: Callable[[str, QueuedPod], bool]) -> None:

@@ -191,7 +191,10 @@ class MovingPods:
         for entry in list(self._reservations.of(Source.MOVING)):
             if entry.until is not None and entry.until <= now:
                 self._reservations.release(entry.holder, Source.MOVING)
+                record = self._live.snapshot.pods.get(entry.holder)
                 self._recount(entry.holder)
+                if record is not None:
+                    self.freed(record)
 
     def start_over(self) -> None:
         """Hold what the cluster says now, in a snapshot that was built anew."""

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.scheduler.extender.harness import Stage, a_claim, a_node, a_pod, extending
+from tests.scheduler.extender.test_booked_room import request
 from tests.scheduler.moving import LASTS, OWNER, REPLICAS, SET, drained, note_of
 from tonnage.objects.pods import Pod
 from tonnage.testing import builders as make
@@ -142,6 +143,21 @@ async def test_a_place_is_not_held_for_ever(
         assert await asked(stage, "early") == ["b"]
         await clock.sleep(6)
         assert await asked(stage, "late") == ["a"]
+
+
+async def test_a_place_that_nobody_comes_for_is_booked_before_others_get_it(
+    clock: VirtualClock,
+) -> None:
+    note = note_of(clock, {"a": replica(on="from")}, lasts=30.0)
+    nodes = (drained("from", note), *a_node("a", 1))
+    objects = (OWNER, *nodes, a_claim("db-0"), a_claim("pattern"), replica(on="from"))
+    async with extending(clock, *objects, provisioningRequests=True) as stage:
+        await request(stage, 1, claims=["pattern"])
+        *claims, other = a_pod("other")
+        await stage.put(*claims)
+        assert (await stage.filter(other, "a")).unresolvable == {"a": KEPT}
+        await clock.sleep(31)
+        assert "RoomBooked" in (await stage.filter(other, "a")).unresolvable["a"]
 
 
 @pytest.mark.parametrize("note", ["", "{", "[]", '{"since": 0, "until": 9e9, "pods": [{}]}'])

@@ -90,7 +90,12 @@ class ExtenderProgram:
         )
         self.standing.mirror.check_interval = lambda: config.current.cache_check_interval
         self.reservations = Reservations()
-        self.moving = MovingPods(self.standing, self.reservations, clock=clock)
+        self.moving = MovingPods(
+            self.standing,
+            self.reservations,
+            clock=clock,
+            freed=lambda _: self.booked.changed(),
+        )
         self._kinds = WantedKinds(client, clock=clock, changed=self._kinds_changed)
         self.booked = BookedRoom(
             self.standing,
