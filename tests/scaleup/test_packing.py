@@ -15,10 +15,12 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod, PodAffinityTerm, TopologySpreadConstraint
 from tonnage.objects.storage import CSINode
 from tonnage.rules import features
-from tonnage.scaleup import packing, pod_groups
+from tonnage.scaleup import packed_counts, packing, pod_groups
+from tonnage.scaleup.packed_counts import Demands
 from tonnage.scaleup.packing import Packing
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot import imagined
+from tonnage.snapshot.slot_pools import Pool, set_pools
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
 from tonnage.testing.reference import ReferenceCluster, verdict
@@ -162,6 +164,43 @@ def test_many_at_once_are_placed_as_one_by_one(
     objects = sets(wanted)
 
     assert pack(template, objects, limit=limit).nodes == one_by_one(template, objects, limit=limit)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(shapes, min_size=1, max_size=4),
+    templates,
+    st.integers(0, 8),
+    st.sampled_from([None, 0, 2, 3]),
+)
+def test_counting_comes_to_what_placing_comes_to(
+    wanted: list[dict[str, Any]], template: Template, limit: int, pool: int | None
+) -> None:
+    snapshot = Snapshot.of([CLASS, *sets(wanted)])
+    row = imagined.add_template(snapshot, template.node("t"), template.csinode("t"), [])
+    groups = pod_groups.group(snapshot, snapshot.pending_pods())
+    with snapshot.trial():
+        if pool is not None:
+            set_pools(snapshot, {row.row: [Pool("shared", ((EBS, 1),), pool)]})
+        demands = Demands(snapshot, np.array([row.row]), GATES)
+        with snapshot.trial():
+            placed = packing.pack(snapshot, row, groups, GATES, limit=limit, prefix="new-")
+        found = demands.of(groups)
+        assert (found is None) == any(shape["host_ports"] for shape in wanted)
+        if found is None:
+            return
+        counted = packed_counts.pack(
+            groups,
+            found,
+            demands.left(0),
+            limit=limit,
+            fresh={id(group.footprint): placed.fresh_room(group) for group in groups},
+            stop=lambda: False,
+        )
+
+    assert counted.pods == placed.pods
+    assert counted.node_count == placed.node_count
+    assert counted.requested("cpu") == placed.requested("cpu")
 
 
 # Pods that mind each other, on nodes that are all there.

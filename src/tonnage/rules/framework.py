@@ -204,6 +204,18 @@ class Measure(NamedTuple):
     capacity: Ints
 
 
+class Count(NamedTuple):
+    """What each of some rows has left of one resource; a pod must find `asked` there, and `takes`.
+
+    Only as much as `takes` is gone when it is there: what a pod asks for need not be what it uses.
+    """
+
+    resource: str
+    left: Ints
+    asked: int
+    takes: int
+
+
 class Need:
     """What one pod would newly take of a resource on every row, and what there is of it."""
 
@@ -241,6 +253,12 @@ class Rule:
 
     def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:
         """How many more such pods each row has room for; `None`: not a matter of counting."""
+        return None
+
+    def counts(
+        self, snapshot: Snapshot, footprint: Footprint, rows: Rows
+    ) -> Iterable[Count] | None:
+        """What `room` is counted from; `None` if such numbers do not say all of it."""
         return None
 
     def within_shared(

@@ -51,5 +51,8 @@ class NodePorts(Rule):
         free[list(snapshot.host_ports.conflicts(wanted))] = 0
         return free[rows]
 
+    def counts(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> tuple[()] | None:
+        return None if footprint.pod_class.ports else ()
+
     def helps(self, event: EventKind, subject: object, pod: PodRecord, snapshot: Snapshot) -> bool:
         return not isinstance(subject, PodRecord) or bool(subject.pod_class.ports)

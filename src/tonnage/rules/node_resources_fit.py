@@ -9,6 +9,7 @@ from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import (
     Ask,
     Code,
+    Count,
     EventKind,
     Measure,
     NodeResults,
@@ -53,6 +54,27 @@ class NodeResourcesFit(Rule):
                 free = columns.allocatable[resource].data[rows] - columns.used[resource].data[rows]
                 room = np.minimum(room, free // amount)
         return room
+
+    def counts(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> list[Count] | None:
+        columns, pod_class = snapshot.columns, footprint.pod_class
+        usage = dict(columns.columns_of(pod_class.usage))
+        asked = {PODS: 1}
+        for name, amount in pod_class.requests.items():
+            if amount:
+                resource = columns.find_resource(name)
+                if resource is None:
+                    return None
+                asked[resource] = amount
+        names = columns.resource_names
+        return [
+            Count(
+                names[resource],
+                columns.allocatable[resource].data[rows] - columns.used[resource].data[rows],
+                asked.get(resource, 0),
+                1 if resource == PODS else usage.get(resource, 0),
+            )
+            for resource in asked | usage
+        ]
 
     def measures(self, snapshot: Snapshot, rows: Rows) -> Iterator[Measure]:
         columns = snapshot.columns

@@ -18,6 +18,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
+    Count,
     EventKind,
     Measure,
     Need,
@@ -57,12 +58,16 @@ class NodeVolumeLimits(Rule):
 
     def room(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Ints | None:
         room: Ints | None = None
+        for _, left, slots, _ in self.counts(snapshot, footprint, rows):
+            here = left // slots
+            room = here if room is None else np.minimum(room, here)
+        return room
+
+    def counts(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Iterator[Count]:
         for driver, slots in footprint.slots.items():
             column = snapshot.slots.driver(driver)
             taken = column.used.data[rows] + column.idle_attachments.data[rows]
-            here = (column.limit.data[rows] - taken) // slots
-            room = here if room is None else np.minimum(room, here)
-        return room
+            yield Count(driver, column.limit.data[rows] - taken, slots, slots)
 
     def measures(self, snapshot: Snapshot, rows: Rows) -> Iterator[Measure]:
         for driver in snapshot.slots.drivers():

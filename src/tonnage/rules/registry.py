@@ -7,7 +7,7 @@ import numpy as np
 
 from tonnage.rules.caps import Caps, CapsBuilder
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Ask, Aspect, Measure, Need, Rule
+from tonnage.rules.framework import Ask, Aspect, Count, Measure, Need, Rule
 from tonnage.rules.inter_pod_affinity import InterPodAffinity
 from tonnage.rules.node_affinity import NodeAffinityRule
 from tonnage.rules.node_declared_features import NodeDeclaredFeatures
@@ -92,6 +92,22 @@ def room(snapshot: Snapshot, footprint: Footprint, rows: Rows, features: Feature
             least = here if least is None else np.minimum(least, here)
     assert least is not None, "a node has room for so many pods"
     return np.maximum(least, 0)
+
+
+def counts(
+    snapshot: Snapshot, footprint: Footprint, rows: Rows, features: Features
+) -> list[Count] | None:
+    """What `room` comes from on each row; `None` where that is more than counting on the row.
+
+    Rules between pods are not in it.
+    """
+    found: list[Count] = []
+    for rule in _overriding(features, "room"):
+        here = rule.counts(snapshot, footprint, rows)
+        if here is None:
+            return None
+        found += here
+    return found
 
 
 def within_shared(

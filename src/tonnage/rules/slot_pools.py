@@ -17,6 +17,7 @@ from tonnage.rules.framework import (
     Ask,
     Aspect,
     Code,
+    Count,
     EventKind,
     Measure,
     NodeResults,
@@ -64,6 +65,13 @@ class SlotPools(Rule):
             here = pool.left(rows) // weight
             room = here if room is None else np.minimum(room, here)
         return room
+
+    def counts(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> Iterator[Count]:
+        # Pools of one name may differ in their members, and stay apart by them.
+        return (
+            Count(f"{_resource(pool.name)} {pool.weights}", pool.left(rows), weight, weight)
+            for pool, weight in snapshot.slot_pools.of(footprint.slots)
+        )
 
     def measures(self, snapshot: Snapshot, rows: Rows) -> Iterator[Measure]:
         for pool in snapshot.slot_pools.columns:

@@ -85,6 +85,10 @@ class VolumeBinding(Rule):
             return None
         return snapshot.storage_ledger.room(footprint.storage, rows)
 
+    def counts(self, snapshot: Snapshot, footprint: Footprint, rows: Rows) -> tuple[()] | None:
+        # What is left may be shared with other rows.
+        return None if footprint.storage else ()
+
     def within_shared(
         self, snapshot: Snapshot, footprint: Footprint, room: Ints, rows: RowIndex
     ) -> Ints:

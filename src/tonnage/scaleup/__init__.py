@@ -3,9 +3,10 @@
 Begin with `decision` (inputs to plan) and `planner` (which of several `attempts` is kept;
 `plan_builder` has the steps of one). `pod_groups` are pending pods that are alike, `candidates` the
 node groups that may grow. `placement` fills nodes that are there, `packing` new ones, in one of
-`orders`; `option_estimates` and `expanders` choose a group, `balancing` shares a purchase, `budget`
-says how much may be bought. `joint_choice` looks at all groups together where the expander says so:
-`joint_problem` is the question in numbers, `advised_purchase` the answer bought by the rules.
+`orders`; `packed_counts` says what that comes to. `option_estimates` and `expanders` choose a
+group, `balancing` shares a purchase, `budget` says how much may be bought. `joint_choice` looks at
+all groups together where the expander says so: `joint_problem` is the question in numbers,
+`advised_purchase` the answer bought by the rules.
 `outcome`, `refusals`, `bounds` and `plan` are what comes out; `plan_diff`, `node_fill` and `whatif`
 look at it afterwards. `shared_capacity` counts what kube-scheduler does not.
 

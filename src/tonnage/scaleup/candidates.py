@@ -1,6 +1,6 @@
 """Node groups a plan may buy from, with their templates in the snapshot as shadow rows."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,9 +15,10 @@ from tonnage.objects.storage import CSINode
 from tonnage.rules import inter_pod_affinity, pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Aspect, Code, Measure
-from tonnage.scaleup import balancing, expanders, pod_groups
+from tonnage.scaleup import balancing, expanders, packed_counts, pod_groups
 from tonnage.scaleup.bounds import Supply
 from tonnage.scaleup.orders import Shares
+from tonnage.scaleup.packed_counts import CountedPacking, Demands
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import Footprint, TemplateRow
@@ -76,6 +77,7 @@ class Candidates:
                 self._add(group, templates[group.id], options)
         self._rows = np.array([one.row.row for one in self], dtype=np.intp)
         self._similar = self._find_similar(options)
+        self._demands = Demands(snapshot, self._rows, features)
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self._by_name.values())
@@ -200,6 +202,34 @@ class Candidates:
                 self._snapshot, group.footprint, self._rows, self._features
             )
         return known
+
+    def fresh_rooms(self, candidate: Candidate, groups: Sequence[PodGroup]) -> dict[int, int]:
+        """The same for one candidate, by the id of what a pod of each group holds."""
+        position = candidate.position
+        return {id(group.footprint): int(self.room(group)[position]) for group in groups}
+
+    def count(
+        self,
+        candidate: Candidate,
+        groups: Sequence[PodGroup],
+        *,
+        limit: int,
+        stop: Callable[[], bool],
+    ) -> CountedPacking | None:
+        """What packing comes to; `None` if where the pods go is more than counting."""
+        if any(group.tracked or self.depends_on_others(group) for group in groups):
+            return None
+        demands = self._demands.of(groups)
+        if demands is None:
+            return None
+        return packed_counts.pack(
+            groups,
+            demands,
+            self._demands.left(candidate.position),
+            limit=limit,
+            fresh=self.fresh_rooms(candidate, groups),
+            stop=stop,
+        )
 
     def supply(self, candidate: Candidate) -> Supply:
         """What an empty node has left beside the pods it starts with."""

@@ -18,7 +18,7 @@ from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import TemplateRow
 from tonnage.snapshot.rows import Ints
-from tonnage.snapshot.snapshot import Snapshot
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
 class Packing:
@@ -69,8 +69,16 @@ class Packing:
         return sum(len(one.pods) for one in self.placed)
 
     @property
+    def pods(self) -> list[PodRecord]:
+        return [pod for one in self.placed for pod in one.pods]
+
+    @property
     def used_rows(self) -> list[int]:
         return sorted({one.row for one in self.placed})
+
+    @property
+    def node_count(self) -> int:
+        return len(self.used_rows)
 
     def name_of(self, row: int) -> str:
         return self.names[row - self.first]
@@ -235,13 +243,9 @@ def _place_group(
     if caps is not None and caps.max_skew is not None:
         _fill_level(packing, group, room, fresh, wanted, limit, caps)
         return
-    counts = first_fit(room, wanted)
-    left = wanted - int(counts.sum())
-    more = min(-(-left // fresh), limit - len(packing.names)) if fresh > 0 and left > 0 else 0
-    if more > 0:
+    counts, more = first_fit_and_more(room, wanted, fresh, most=limit - len(packing.names))
+    if more:
         packing.add_nodes(more)
-        added = np.full(more, fresh, dtype=np.int64)
-        counts = np.concatenate((counts, first_fit(added, left)))
     packing.put(group, counts)
 
 
@@ -303,6 +307,19 @@ def first_fit(room: Ints, wanted: int) -> Ints:
     """Take from the front as much as there is."""
     before = room.cumsum() - room
     return np.minimum(np.maximum(wanted - before, 0), room)
+
+
+def first_fit_and_more(room: Ints, wanted: int, fresh: int, *, most: int) -> tuple[Ints, int]:
+    """The same, and as many more rows, at most so many, with the room of a fresh one as it takes.
+
+    Gives how many go on each row, and how many rows are added.
+    """
+    counts = first_fit(room, wanted)
+    left = wanted - int(counts.sum())
+    more = min(-(-left // fresh), most) if fresh > 0 and left > 0 else 0
+    if more <= 0:
+        return counts, 0
+    return np.concatenate((counts, first_fit(np.full(more, fresh, dtype=np.int64), left))), more
 
 
 def _evenly(room: Ints, heights: Ints, wanted: int) -> Ints:

@@ -27,6 +27,8 @@ from tonnage.scaleup.attempts import Attempt, Unlucky
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.costly_pods import Costly
+from tonnage.scaleup.packed_counts import CountedPacking
+from tonnage.scaleup.packing import Packing
 from tonnage.scaleup.plan import Bounds, GroupPool, Plan
 from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.scaleup.purchases import Purchases
@@ -74,7 +76,7 @@ class PlanBuilder:
                 request.snapshot, request.groups, self._candidates, request.options.pools
             )
         self._purchases = Purchases(request.snapshot)
-        self._option_pods: dict[str, list[PodRecord]] = {}
+        self._packed: dict[str, Packing | CountedPacking] = {}
         self._packed_as: dict[str, str] = {}
         self._existing: list[int] = []
         self._out_of_time = request.out_of_time
@@ -240,11 +242,9 @@ class PlanBuilder:
 
     def _estimate(self, candidate: Candidate, groups: list[PodGroup]) -> expanders.Option | None:
         """What upstream's first fit would buy of the group: the choice is made on that."""
-        with self._snapshot.trial():
-            order = orders.by_rank(orders.by_size(groups, self._candidates.shares(candidate)))
-            packed = self._pack(candidate, order)
-        self._option_pods[candidate.name] = [pod for one in packed.placed for pod in one.pods]
-        group, nodes = candidate.group, len(packed.used_rows)
+        order = orders.by_rank(orders.by_size(groups, self._candidates.shares(candidate)))
+        packed = self._packed[candidate.name] = self._count(candidate, order)
+        group, nodes = candidate.group, packed.node_count
         if group.all_or_nothing and nodes:
             nodes = self._budget.group_room(group)
         if not nodes:
@@ -258,11 +258,22 @@ class PlanBuilder:
         )
 
     def _pods_of_option(self, name: str) -> Sequence[PodRecord]:
-        return self._option_pods.get(self._packed_as.get(name, name), [])
+        packed = self._packed.get(self._packed_as.get(name, name))
+        return [] if packed is None else packed.pods
+
+    def _count(self, candidate: Candidate, order: list[PodGroup]) -> Packing | CountedPacking:
+        """What packing in this order comes to; the snapshot stays as it is."""
+        counted = self._candidates.count(
+            candidate, order, limit=self._node_limit(candidate), stop=self._is_out_of_time
+        )
+        if counted is not None:
+            return counted
+        with self._snapshot.trial():
+            return self._pack(candidate, order)
 
     def _pack(
         self, candidate: Candidate, order: Sequence[PodGroup], *, limit: int | None = None
-    ) -> packing.Packing:
+    ) -> Packing:
         return packing.pack(
             self._snapshot,
             candidate.row,
@@ -271,10 +282,7 @@ class PlanBuilder:
             limit=self._node_limit(candidate) if limit is None else limit,
             prefix=f"{candidate.name}-new-",
             first_number=self._purchases.count(candidate.name) + 1,
-            fresh={
-                id(group.footprint): int(self._candidates.room(group)[candidate.position])
-                for group in order
-            },
+            fresh=self._candidates.fresh_rooms(candidate, order),
             stop=self._is_out_of_time,
         )
 
@@ -340,13 +348,12 @@ class PlanBuilder:
         """The order that helps most pods with fewest nodes."""
 
         def worth(order: list[PodGroup]) -> tuple[int, int]:
-            with self._snapshot.trial():
-                packed = self._pack(candidate, order)
-            return -packed.pod_count, len(packed.used_rows)
+            packed = self._count(candidate, order)
+            return -packed.pod_count, packed.node_count
 
         return orders.best(groups, self._candidates.shares(candidate), worth)
 
-    def _balanced(self, candidate: Candidate, packed: packing.Packing) -> dict[str, int] | None:
+    def _balanced(self, candidate: Candidate, packed: Packing) -> dict[str, int] | None:
         """How the purchase is split over similar groups; `None` if it is not."""
         placed = {id(one.group): one.group for one in packed.placed}.values()
         partners = [
@@ -366,7 +373,7 @@ class PlanBuilder:
         return None if set(deltas) <= {candidate.name} else deltas
 
     def _buy_from(
-        self, candidate: Candidate, deltas: dict[str, int], packed: packing.Packing, reason: str
+        self, candidate: Candidate, deltas: dict[str, int], packed: Packing, reason: str
     ) -> bool:
         """Buy of several groups, if every pod finds a place on their nodes too, and all are used.
 
