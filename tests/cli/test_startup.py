@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from tonnage.cli.app import COMMANDS, Program, program
 from tonnage.cli.lazy import LazyCommand
 from tonnage.errors import ClusterError, InputError
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "two-databases"
 HEAVY = ("numpy", "msgspec", "rich", "yaml")
 
 
@@ -56,6 +58,30 @@ program(["--help"], standalone_mode=False)
 sys.exit({package!r} in sys.modules)
 """
     assert run_python(code).returncode == 0
+
+
+def test_a_plan_loads_nothing_that_it_does_not_use() -> None:
+    unused = (
+        "tonnage.optimise.solver",
+        "tonnage.scaleup.whatif",
+        "tonnage.report",
+        "tonnage.nodeagent",
+        "hashlib",
+        "html",
+        "importlib.resources",
+        "numpy.ma",
+        "numpy.random",
+        "statistics",
+        "zoneinfo",
+    )
+    code = f"""
+import sys
+from tonnage.cli.app import program
+program(["plan", "-f", {str(EXAMPLE)!r}, "-o", "json"], standalone_mode=False)
+sys.exit(" ".join(name for name in {unused!r} if name in sys.modules) or 0)
+"""
+    ran = run_python(code)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

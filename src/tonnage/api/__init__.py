@@ -8,14 +8,18 @@ line asks through here too, so that both give the same answers. Records say thei
 Nothing is decided here: that is in `rules`, `scaleup`, `scaledown` and `consolidation`.
 """
 
+from typing import TYPE_CHECKING
+
 from tonnage.api.cluster import Cluster, Explanation, load
 from tonnage.api.cluster_objects import read
 from tonnage.api.overview import NodeReasons, Overview
 from tonnage.api.slots import DriverTotal, SlotReport, SlotUse
-from tonnage.api.stranded_capacity import SlotShare, StrandingReport
 from tonnage.rules.causes import Cause, Reason
 from tonnage.rules.framework import Code
 from tonnage.rules.pipeline import Verdict
+
+if TYPE_CHECKING:
+    from tonnage.api.stranded_capacity import SlotShare, StrandingReport
 
 __all__ = [
     "Cause",
@@ -34,3 +38,12 @@ __all__ = [
     "load",
     "read",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Of no use to a plan, and with other packages behind it.
+    if name in ("SlotShare", "StrandingReport"):
+        from tonnage.api import stranded_capacity
+
+        return getattr(stranded_capacity, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from tonnage import files
-from tonnage.api import missing_classes, overview, slots, stranded_capacity
+from tonnage.api import missing_classes, overview, slots
 from tonnage.api.cluster_objects import read
 from tonnage.api.overview import Overview
 from tonnage.errors import InputError
@@ -33,6 +33,7 @@ from tonnage.rules.pipeline import Verdict
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 if TYPE_CHECKING:
+    from tonnage.api import stranded_capacity
     from tonnage.api.plans import PlanRecord, WhatIfResult
     from tonnage.api.right_size import InstancePrice, SizeAdvice
     from tonnage.consolidation.plan import ConsolidationPlan
@@ -388,7 +389,7 @@ class Cluster:
         self, prices: "Sequence[InstancePrice]", *, now: float, seconds: float = 5.0
     ) -> "SizeAdvice":
         """Which instance types would carry the cluster cheaper, given its volumes."""
-        from tonnage.api import right_size
+        from tonnage.api import right_size, stranded_capacity
 
         inputs = Inputs.of_cluster(self._state, options=Options(), features=self.features, now=now)
         found = right_size.advise(inputs, prices, seconds=seconds)
@@ -404,12 +405,14 @@ class Cluster:
         return msgspec.structs.replace(found, stranded=tuple(shares))
 
     def slots_by(
-        self, by: stranded_capacity.By, *, now: float
-    ) -> stranded_capacity.StrandingReport:
+        self, by: "stranded_capacity.By", *, now: float
+    ) -> "stranded_capacity.StrandingReport":
         """The attach slots by node group, instance type or driver, and what they strand.
 
         `now`, in seconds since 1970, decides which nodes are old enough to stand for their group.
         """
+        from tonnage.api import stranded_capacity
+
         if by not in get_args(stranded_capacity.By):
             choices = ", ".join(get_args(stranded_capacity.By))
             raise InputError(f"slots by {by!r}: expected one of {choices}")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from tonnage.api import notebook
 from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION
@@ -74,10 +73,14 @@ class SlotReport(Record, frozen=True, kw_only=True, omit_defaults=False):
 
     def to_pandas(self) -> "pandas.DataFrame":
         """The same as a DataFrame; needs the extra `pandas`."""
+        from tonnage.api import notebook
+
         return notebook.to_pandas(self)
 
     def _repr_html_(self) -> str:
         from html import escape
+
+        from tonnage.api import notebook
 
         rows = [
             (

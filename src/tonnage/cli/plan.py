@@ -185,7 +185,6 @@ def plan(
         tonnage plan -f - --node-groups groups.yaml
     """
     from tonnage.scaledown import suppositions
-    from tonnage.scaleup import whatif
 
     if scale_down and consolidate:
         raise InputError("--scale-down and --consolidate: expected one of them")
@@ -193,10 +192,7 @@ def plan(
     if look_ahead:
         settings = {**settings, "lookAhead": True}
     supposed = suppositions.supposed(what_ifs if fewer else ())
-    changes = [
-        whatif.parse(one, read=_reader(lenient=lenient))
-        for one in (supposed.rest if fewer else what_ifs)
-    ]
+    changes = _parsed(supposed.rest if fewer else what_ifs, lenient=lenient)
     loaded = cluster_source.read(
         filenames,
         lenient=lenient,
@@ -275,6 +271,14 @@ def _refuse_without_groups(objects: "Iterable[KubeObject]", *, fewer: bool) -> N
             f"{API_VERSION}, kind: NodeGroup, with spec.maxSize and spec.template or spec.nodes), "
             "which tonnage groups discover writes"
         )
+
+
+def _parsed(what_ifs: "Sequence[str]", *, lenient: bool) -> "list[Change]":
+    if not what_ifs:
+        return []
+    from tonnage.scaleup import whatif
+
+    return [whatif.parse(one, read=_reader(lenient=lenient)) for one in what_ifs]
 
 
 def _reader(*, lenient: bool) -> "Callable[[str], Iterable[KubeObject]]":

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tonnage.errors import InputError
 from tonnage.objects import durations
@@ -44,7 +43,7 @@ class CronWindow(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise InputError(f"`{field}`: lasts: {self.lasts}: expected 60 to {_LONGEST:g} s")
         try:
             _zone(self.time_zone)
-        except (ZoneInfoNotFoundError, ValueError):
+        except (KeyError, ValueError):  # a ZoneInfoNotFoundError is a KeyError
             raise InputError(
                 f"`{field}`: timeZone: {self.time_zone!r}: expected a name such as Europe/Berlin"
             ) from None
@@ -122,7 +121,12 @@ def _number(text: str, name: str, least: int, words: Sequence[str]) -> int:
 
 @lru_cache(maxsize=64)
 def _zone(name: str) -> tzinfo:
-    return UTC if name == "UTC" else ZoneInfo(name)
+    if name == "UTC":
+        return UTC
+    # Slow to load, and few windows are of another zone.
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,5 @@
 """How long things took that decisions wait for: volumes to detach, nodes to come up."""
 
-from statistics import median
-
 import msgspec
 
 from tonnage.objects.meta import Record
@@ -41,14 +39,20 @@ class ObservedTimes(Record, frozen=True, kw_only=True):
         seen = self.detach.get(driver, ())
         if not seen:
             return USUAL_DETACH
-        return max(seen) if careful else median(seen)
+        return max(seen) if careful else _median(seen)
 
     def start_time(self, group: str, *, careful: bool) -> float:
         """What to expect of a new node of the group; who is careful expects the fastest seen."""
         seen = self.start.get(group, ())
         if not seen:
             return USUAL_START
-        return min(seen) if careful else median(seen)
+        return min(seen) if careful else _median(seen)
+
+
+def _median(seen: tuple[float, ...]) -> float:
+    # `statistics` has it too, and takes longer to load than a small plan takes.
+    ordered, middle = sorted(seen), len(seen) // 2
+    return ordered[middle] if len(seen) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _noted(

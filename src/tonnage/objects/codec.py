@@ -6,13 +6,12 @@ the error is led back to the real key. No input or output happens here.
 """
 
 import gc
-import hashlib
 import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from itertools import takewhile
 from typing import Any
 
@@ -20,7 +19,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.objects import strictness, validation
-from tonnage.objects.kinds import ALL, Kind, KubeObject
+from tonnage.objects.kinds import Kind, KubeObject
 from tonnage.objects.scenarios import NodeGroup, Scenario
 from tonnage.objects.validation import Fault, Path
 
@@ -95,7 +94,7 @@ def _decoded(data: bytes | msgspec.Raw, kind: Kind) -> KubeObject:
         # A type in which other types stand cannot say of itself what is unknown in all of it.
         return convert(_untyped(data, kind), kind)
     try:
-        obj = _DECODERS[kind.type].decode(data)
+        obj = _decoder(kind.type).decode(data)
     except msgspec.ValidationError:
         return convert(_untyped(data, kind), kind)
     except UNDECODABLE as error:
@@ -118,6 +117,8 @@ def generated_name(obj: KubeObject, *, nth: int = 0) -> str:
     A server would draw the suffix by lot, and then plans could not be compared. `nth` tells
     apart several objects of equal content.
     """
+    import hashlib  # brings OpenSSL, and nearly all objects have names
+
     bare = _with_metadata(obj, name="")
     content = msgspec.json.encode(bare, order="deterministic")
     digest = hashlib.blake2b(content, digest_size=5).hexdigest()
@@ -191,11 +192,13 @@ class _Recent:
 _HALF_OF_RECENT = 2048
 _RECENT: ContextVar[_Recent | None] = ContextVar("recently decoded objects", default=None)
 
-_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
-    row.type: msgspec.json.Decoder(row.type) for row in ALL
-}
 _OURS = (NodeGroup, Scenario)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+
+
+@cache
+def _decoder(type_: type[KubeObject]) -> msgspec.json.Decoder[KubeObject]:
+    return msgspec.json.Decoder(type_)
 
 
 def _finished(obj: KubeObject, kind: Kind) -> KubeObject:

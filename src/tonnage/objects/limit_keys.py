@@ -5,7 +5,6 @@ name cannot always be read back. The old numbers of the in-tree plugins belong h
 published and read under the same kind of key, by kubelets and schedulers that are still in use.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -89,6 +88,8 @@ def key_for(driver: str) -> str:
         return intree
     if not is_hashed(driver):
         return CSI_PREFIX + driver
+    import hashlib  # brings OpenSSL; no name of a usual driver is that long
+
     digest = hashlib.sha1(driver.encode(), usedforsecurity=False).hexdigest()
     return CSI_PREFIX + driver[:_DRIVER_HEAD] + digest[:_DIGEST_HEAD]
 

@@ -5,7 +5,6 @@ decided about are pods and claims. Names are the same for the same manifests. Wh
 is added too: requests from limits, the default StorageClass, the value of a PriorityClass.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
@@ -447,6 +446,8 @@ def _uid(meta: ObjectMeta, name: str) -> str:
 
 def _replica_set(workload: Deployment) -> str:
     """The name of the ReplicaSet of its template: the same for the same template."""
+    import hashlib  # brings OpenSSL
+
     text = msgspec.json.encode(workload.spec.template, order="deterministic")
     return f"{workload.metadata.name}-{hashlib.blake2b(text, digest_size=5).hexdigest()}"
 

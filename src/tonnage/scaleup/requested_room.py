@@ -15,7 +15,7 @@ from tonnage.groups.inputs import Inputs
 from tonnage.groups.provisioning_requests import RequestedRoom
 from tonnage.objects import provisioning_requests
 from tonnage.objects.gangs import PROVISIONING_GROUP, GangName
-from tonnage.scaleup import gang_plan, headroom, joint_choice, planner, pod_groups
+from tonnage.scaleup import expanders, gang_plan, headroom, planner, pod_groups
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.gangs import Gang
 from tonnage.scaleup.plan import (
@@ -42,7 +42,7 @@ NO_ROOM = "there is no room for all of its pods on nodes that are there or comin
 def plan(request: Request, inputs: Inputs) -> Plan:
     """The plan for pods that wait and for room that is requested."""
     if not inputs.requested:
-        return joint_choice.plan(request)
+        return _chosen(request)
     # Room that is only being freed cannot be promised.
     request = request._replace(freed_room=None)
     refused: list[Gang] = []
@@ -52,7 +52,17 @@ def plan(request: Request, inputs: Inputs) -> Plan:
             refused.append(asked.gang)
             continue
         request = request._replace(gangs=[*request.gangs, asked])
-    return _told(joint_choice.plan(request), refused)
+    return _told(_chosen(request), refused)
+
+
+def _chosen(request: Request) -> Plan:
+    """As the expander says: group by group, or over all groups together."""
+    if expanders.LEAST_COST not in expanders.names(request.options.expander):
+        return planner.plan(request)
+    # The solver is loaded for those who want it.
+    from tonnage.scaleup import joint_choice
+
+    return joint_choice.plan(request)
 
 
 def title(room: RequestedRoom) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -151,8 +152,5 @@ def _family_sizes(
 
 
 def _read(name: str, into: type[T]) -> T:
-    # Slow to load, and not needed where no instance type is looked up.
-    from importlib import resources
-
-    data = resources.files(__package__).joinpath("data", name).read_bytes()
+    data = Path(__file__).parent.joinpath("data", name).read_bytes()
     return msgspec.json.decode(data, type=into)
