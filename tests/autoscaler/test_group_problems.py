@@ -1,5 +1,7 @@
 """What is wrong with a group is told where operators look, and costs no other group anything."""
 
+import math
+
 import msgspec
 import pytest
 
@@ -112,3 +114,32 @@ async def test_what_passes_by_itself_is_a_line_of_the_status_and_no_event(
             assert "group bad: throttled" in status(server)["tonnage"]["problems"]
             assert events(server, "NodeGroupProblem") == []
             assert metric(program, "tonnage_node_group_problems") == 0
+
+
+class Pricing(Cloud):
+    """A provider that has its own idea of what `bad` costs; of `good` it says 1."""
+
+    def __init__(self, server: ApiServer, price: float) -> None:
+        super().__init__(server, group("bad"), group("good"))
+        self._price = price
+
+    async def price(self, group: str) -> float | None:
+        return self._price if group == "bad" else 1.0
+
+
+@pytest.mark.parametrize("price", [0.0, -1.0, math.nan, math.inf])
+async def test_a_price_of_a_provider_that_is_none_is_told_and_the_loop_goes_on(
+    clock: VirtualClock, price: float
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Pricing(server, price)
+        async with autoscaling(server, cloud, clock, expander="price") as program:
+            put_pod(server, "p")
+            await settled(program, clock)
+            await until(lambda: bool(events(server, "NodeGroupProblem")), clock=clock)
+            (problem,) = status(server)["tonnage"]["problems"]
+            assert problem.startswith("group bad: price per hour: expected a price of an hour")
+            assert metric(program, "tonnage_node_group_problems") == 1
+            await until(lambda: bool(cloud.asked), clock=clock)
+    assert cloud.asked == [("increase", "good", 1)]

@@ -213,6 +213,32 @@ async def test_a_slip_is_told_in_status_metrics_and_one_event_until_it_is_mended
             assert metric(program, "tonnage_node_group_problems") == 0
 
 
+@pytest.mark.parametrize("price", ["0", "-1", "0.9 EUR", "cheap"])
+async def test_a_price_that_cannot_be_used_is_told_in_the_status_and_the_loop_goes_on(
+    clock: VirtualClock, price: str
+) -> None:
+    slip = Slip('"pricePerHour": "1"', f'"pricePerHour": "{price}"')
+    async with a_cluster(clock, slip) as cluster:
+        program = a_program(cluster, clock, "a")
+        async with lifecycle.beside(program.run()):
+            put_pods(cluster, ["p"])
+            await clock.sleep(60)
+            (problem,) = (await status(cluster))["tonnage"]["problems"]
+            assert problem == (
+                "group cheap: spec.pricePerHour: expected a price of an hour, above 0 and below"
+                f' 1,000,000,000, without a currency, found "{price}"; not used'
+            )
+            assert metric(program, "tonnage_node_group_problems") == 1
+            assert [one.message for one in await events(cluster)] == [problem]
+            # Groups are chosen by price, and only the other has one.
+            assert nodes(cluster) == {"dear": 1}
+            await put_groups(cluster)
+            put_pods(cluster, ["q"])
+            await clock.sleep(60)
+            assert (await status(cluster))["tonnage"]["problems"] == []
+        assert nodes(cluster) == {"dear": 1, "cheap": 1}
+
+
 async def test_a_dry_run_goes_by_what_was_good_too(clock: VirtualClock) -> None:
     async with a_cluster(clock) as cluster:
         program = a_program(cluster, clock, "a", dry_run=True)

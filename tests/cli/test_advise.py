@@ -90,8 +90,15 @@ def test_without_a_file_the_table_of_list_prices_is_used(tmp_path):
     assert {one["source"].partition(",")[0] for one in found["types"]} == {"EC2 list"}
 
 
-def test_a_price_that_is_none_is_one_clear_error(tmp_path):
-    for text in ("m5.large: 0", "m5.large: -1", "m5.large: 0.1 EUR", "[]"):
+def test_a_file_without_prices_is_one_clear_error(tmp_path):
+    for text in ("[]", "m5.large", "m5.large: ["):
         result = run(tmp_path, "--prices", prices(tmp_path, text), pods=1)
         assert result.exit_code == 2
         assert "prices.yaml" in result.output
+
+
+def test_without_a_price_that_can_be_used_there_is_no_advice(tmp_path):
+    result = run(tmp_path, "--prices", prices(tmp_path, "m5.large: 0.1 EUR"), pods=1)
+    assert result.exit_code == 0
+    assert "prices.yaml:1: m5.large: expected a price of an hour" in result.stderr
+    assert "no instance type with a price whose name tells its CPUs and memory" in result.stderr

@@ -91,7 +91,7 @@ def test_an_input_without_pods_and_nodes_is_called_so(tmp_path: Path) -> None:
         (["limits", "forget", "--all"], "give a cluster with --kubeconfig FILE"),
         (["migrate"], "files with -f FILE or a cluster with --kubeconfig FILE"),
         (["why", "db-0"], "address with --url URL or a cluster with --kubeconfig FILE"),
-        (["run"], "give a cluster with --kubeconfig FILE; tonnage embedded serves one to try"),
+        (["run"], "give a cluster with --kubeconfig FILE"),
         (["scheduler"], "give a cluster with --kubeconfig FILE"),
         (["capacity-templates"], "give a cluster with --kubeconfig FILE"),
     ],
@@ -103,6 +103,9 @@ def test_a_command_without_a_cluster_says_what_else_to_give(
     result = run(*arguments, HOME=str(tmp_path), KUBECONFIG="", KUBERNETES_SERVICE_HOST="")
     assert (result.exit_code, result.stdout) == (2, "")
     assert instead in result.stderr
+    # Short lines: what is wrong, what to give, and what to try.
+    assert [len(line) <= 100 for line in result.stderr.splitlines()] == [True] * 3
+    assert result.stderr.endswith("\n  tonnage embedded serves one to try\n")
 
 
 @pytest.mark.parametrize("group", ["limits", "groups", "batch"])

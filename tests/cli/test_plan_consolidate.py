@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from tests.cli.conftest import Written
 from tests.cli.planning import run
 from tests.consolidation.clusters import group
 from tests.scaledown.clusters import WEB, web
 from tonnage.objects.kinds import KubeObject
+from tonnage.optimise import highs
 
 
 def cluster(*more: KubeObject) -> list[KubeObject]:
@@ -23,9 +26,22 @@ def cluster(*more: KubeObject) -> list[KubeObject]:
 
 def test_the_first_line_is_the_plan_in_a_sentence(written: Written) -> None:
     told = run("-f", written(*cluster()), "--consolidate").stdout.splitlines()[0]
+    # The bound is proven: pods need one node at least, and none costs less than 0.5. Patterns hold
+    # no more pods than there are, so that the linear program too has one whole node of `cheap`.
     assert told == (
         "2 nodes can go, 1 bought instead, 3 pods moved in 2 waves: 0.5 an hour instead of 2 an"
         " hour; no plan costs less than 0.5 an hour."
+    )
+
+
+def test_without_a_solver_the_bound_is_that_of_nodes_bought_in_part(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(highs, "installed", lambda: False)
+    told = run("-f", written(*cluster()), "--consolidate").stdout.splitlines()[0]
+    # 3.5 CPUs at 0.5 for 4.
+    assert told.endswith(
+        "0.5 an hour instead of 2 an hour; no plan costs less than 0.4375 an hour."
     )
 
 

@@ -28,19 +28,23 @@ def cost_of_moves(cluster: RandomCluster) -> dict[str, float]:
     return found
 
 
-def cheaper_than(cluster: RandomCluster, cost: float, hours: float) -> float | None:
+def cheaper_than(
+    cluster: RandomCluster, cost: float, hours: float, *, free_moves: bool = False
+) -> float | None:
     """The least cost of all ways to place the pods, if it is below `cost`."""
-    search = _Enumeration(cluster, cost, hours)
+    search = _Enumeration(cluster, cost, hours, {} if free_moves else cost_of_moves(cluster))
     search.descend(0, 0.0)
     return search.best if search.best < cost - _LITTLE else None
 
 
 class _Enumeration:
-    def __init__(self, cluster: RandomCluster, cost: float, hours: float) -> None:
+    def __init__(
+        self, cluster: RandomCluster, cost: float, hours: float, moves: dict[str, float]
+    ) -> None:
         self._cluster = cluster
         self._hours = hours
         self.best = cost
-        self._moves = cost_of_moves(cluster)
+        self._moves = moves
         self._pods = sorted(cluster.pods, key=lambda pod: (-pod.cpu, -pod.volumes))
         self._bins: list[tuple[str, NodeType]] = list(cluster.type_of.items())
         self._there = len(self._bins)
@@ -65,7 +69,7 @@ class _Enumeration:
             if self._fits(pod, number, kind):
                 self._put(pod, number, 1)
                 self.descend(
-                    depth + 1, spent + (0.0 if name == pod.node else self._moves[pod.name])
+                    depth + 1, spent + (0.0 if name == pod.node else self._moves.get(pod.name, 0.0))
                 )
                 self._put(pod, number, -1)
         for kind in self._cluster.types:
@@ -78,7 +82,8 @@ class _Enumeration:
             number = len(self._bins) - 1
             if self._fits(pod, number, kind):
                 self._put(pod, number, 1)
-                self.descend(depth + 1, spent + kind.price * self._hours + self._moves[pod.name])
+                moved = self._moves.get(pod.name, 0.0)
+                self.descend(depth + 1, spent + kind.price * self._hours + moved)
                 self._put(pod, number, -1)
             for column in (self._bins, self._free, self._held):
                 column.pop()

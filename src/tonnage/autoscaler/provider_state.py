@@ -11,7 +11,7 @@ from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
 from tonnage.groups.registry import Failure, GroupMachine
 from tonnage.groups.scale_down_options import GroupScaleDown
-from tonnage.objects import codec, validation
+from tonnage.objects import codec, prices, validation
 from tonnage.objects.scenarios import GroupTemplate
 from tonnage.providers.protocol import GroupOptions, Instance, Provider
 
@@ -56,7 +56,7 @@ class ProviderReader:
         await self.within(provider.refresh(), seconds=seconds, what="refresh")
         found = await self.groups(seconds=seconds)
         unread = tuple(await self.within(provider.problems(), seconds=seconds, what="problems"))
-        to_mend = [*unread, *(problem for group in found for problem in group.problems)]
+        to_mend = list(unread)
         groups: list[Group] = []
         machines: dict[str, list[GroupMachine]] = {}
         options: dict[str, GroupOptions] = {}
@@ -81,6 +81,7 @@ class ProviderReader:
                 to_mend.append(problems[group.id])
             if group.id in problems:
                 groups.append(group)
+            to_mend += groups[-1].problems
         return ProviderState(groups, machines, options, problems, unread, tuple(to_mend))
 
     async def newest_groups(self, *, seconds: float) -> list[Group]:
@@ -100,13 +101,22 @@ class ProviderReader:
 
     async def _completed(self, group: Group) -> Group:
         template, price = group.provider_template, group.price_per_hour
+        problems = group.problems
         if template is None:
             template = await self.provider.template(group.id)
         if price is None:
             price = await self.provider.price(group.id)
         if template is not None:
             _check(template)
-        return msgspec.structs.replace(group, provider_template=template, price_per_hour=price)
+        wrong = prices.complaint(price)
+        if wrong:
+            problems = (*problems, _named(group, f"price per hour: {wrong}"))
+        return msgspec.structs.replace(
+            group,
+            provider_template=template,
+            price_per_hour=prices.amount(price),
+            problems=problems,
+        )
 
 
 def _with_own(group: Group, options: GroupOptions) -> Group:

@@ -1,6 +1,7 @@
 """`tonnage advise`: which instance types would carry the cluster cheaper, given its volumes."""
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -86,25 +87,28 @@ def _prices(cluster: "Cluster", path: str | None) -> "list[InstancePrice]":
 
 
 def _read(path: str) -> dict[str, float]:
-    import yaml
+    """The prices of a file that can be used; what is wrong with the others is said."""
+    from tonnage.files import sources, yamltext
+    from tonnage.objects import prices
 
     try:
-        with open(path, encoding="utf-8") as file:
-            content = yaml.safe_load(file)
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict) or not content:
-        raise InputError(f"{path}: expected prices by instance type, such as m6i.large: 0.096")
-    prices: dict[str, float] = {}
-    for name, price in content.items():
-        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price < 1e9:
-            raise InputError(
-                f"{path}: {name}: {price!r}: expected a price an hour above 0, without a currency"
-            )
-        prices[str(name)] = float(price)
-    return prices
+        parts = yamltext.split(sources.read(sources.InputSource(path, Path(path))))
+        documents = [one for line, part in parts for one in yamltext.read(part, first_line=line)]
+    except yamltext.YamlError as error:
+        raise InputError(f"{path}:{error.line}: {error.message}") from None
+    found: dict[str, float] = {}
+    for document in documents:
+        if not isinstance(document.value, dict):
+            raise InputError(f"{path}: expected prices by instance type, such as m6i.large: 0.096")
+        for name, written in document.value.items():
+            price = prices.amount(written)
+            if price is not None:
+                found[name] = price
+            else:
+                # Nothing beside a type is a slip too: somebody wrote the type down.
+                wrong = prices.complaint("" if written is None else written)
+                console.warn(f"{path}:{document.line_of((name,))}: {name}: {wrong}")
+    return found
 
 
 def _print_tables(found: "SizeAdvice", *, wide: bool) -> None:

@@ -192,7 +192,7 @@ class Program(LazyGroup):
             # Here, not at the interpreter's exit, where a closed pipe can no longer be handled.
             sys.stdout.flush()
         except TonnageError as error:
-            _complain(str(error))
+            _complain(str(error), *getattr(error, "__notes__", ()))
             ctx.exit(EXIT_INPUT if isinstance(error, InputError) else EXIT_FAILURE)
         except EOFError as error:
             # What gzip raises for a file that was cut off; click would say "Aborted!".
@@ -280,9 +280,12 @@ def _sentence(message: str) -> str:
     return text if text.endswith((".", "?", "!", ")")) else f"{text}."
 
 
-def _complain(message: str) -> None:
+def _complain(message: str, *advice: str) -> None:
+    """Say what is wrong in one line, and what to do about it in others."""
     one_line = " ".join(message.split())
     console.echo(f"tonnage: error: {one_line}", err=True)
+    for line in advice:
+        console.echo(f"  {line}", err=True)
 
 
 def _discard_output() -> None:

@@ -182,8 +182,11 @@ def _groups(files: tuple[str, ...], discovers: bool, label: str, *, lenient: boo
     from tonnage import api
     from tonnage.objects.scenarios import NodeGroup
 
-    objects = api.read(files, lenient=lenient).objects if files else []
-    written = [one for one in objects if isinstance(one, NodeGroup)]
+    written: list[NodeGroup] = []
+    if files:
+        loaded = api.read(files, lenient=lenient)
+        cluster_source.tell(loaded)
+        written = [one for one in loaded.objects if isinstance(one, NodeGroup)]
     return _Groups(written, discovers=discovers, label=label)
 
 

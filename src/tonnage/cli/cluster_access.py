@@ -29,7 +29,9 @@ def find(
     except InputError as error:
         if kubeconfig or context:
             raise
-        raise InputError(f"{error}; give {' or '.join(_ways())}") from error
+        error.add_note(f"give {' or '.join(_ways())}")
+        error.add_note("tonnage embedded serves one to try")
+        raise
 
 
 def _ways() -> list[str]:
@@ -38,4 +40,4 @@ def _ways() -> list[str]:
     params = ctx.command.params if ctx is not None else ()
     taken = {option for param in params for option in param.opts}
     ways = [text for name, text in _INSTEAD.items() if name in taken]
-    return [*ways, "a cluster with --kubeconfig FILE; tonnage embedded serves one to try"]
+    return [*ways, "a cluster with --kubeconfig FILE"]

@@ -241,16 +241,25 @@ def read(
         loaded = _live(kubeconfig, context, workloads=workloads, documents=bool(documents))
         if beside:
             loaded = _joined(loaded, api.read(beside, lenient=lenient, beside=documents))
-    for problem in loaded.problems:
-        console.warn(f"left out: {problem}")
-    for text in loaded.notes:
-        console.note(text)
+    tell(loaded)
     group_files.note_groups_without_nodes(loaded.objects)
     if loaded.scenario is not None and loaded.scenario.feature_gates:
         from tonnage.rules import features
 
         _warn_of(features.without_effect(loaded.scenario.feature_gates))
     return loaded
+
+
+def tell(loaded: "Loaded") -> None:
+    """Print what was left out of files, what is not used of them, and what else is to be said."""
+    for problem in loaded.problems:
+        console.warn(f"left out: {problem}")
+    for one in loaded.warnings:
+        # Its group says the same of itself, and knows no file.
+        group = one.object.removeprefix("NodeGroup ")
+        console.warn(str(one), instead_of=f"group {group}: {one.field}: {one.message}")
+    for text in loaded.notes:
+        console.note(text)
 
 
 def note_missing_classes(cluster: "Cluster") -> None:
@@ -298,6 +307,7 @@ def _joined(cluster: "Loaded", beside: "Loaded") -> "Loaded":
         objects=[*cluster.objects, *beside.objects],
         scenario=scenario,
         problems=[*cluster.problems, *beside.problems],
+        warnings=[*cluster.warnings, *beside.warnings],
         notes=[*cluster.notes, *beside.notes],
         beside=[*cluster.beside, *beside.beside],
     )

@@ -11,6 +11,8 @@ import click
 
 from tonnage.objects import printable
 
+_SAID = "tonnage.cli.said"
+
 Format: TypeAlias = Literal["table", "wide", "json", "yaml", "markdown"]
 
 API_VERSION = "tonnage.dev/v1alpha1"
@@ -103,9 +105,16 @@ def note(text: str) -> None:
     echo(f"tonnage: note: {' '.join(text.split())}", err=True)
 
 
-def warn(text: str) -> None:
-    """Say what may make the answer wrong, on standard error."""
-    echo(f"tonnage: warning: {' '.join(text.split())}", err=True)
+def warn(text: str, *, instead_of: str = "") -> None:
+    """Say what may make the answer wrong, on standard error.
+
+    What it stands `instead_of`, having more to tell, is not said after it.
+    """
+    context = click.get_current_context(silent=True)
+    said = context.meta.setdefault(_SAID, set()) if context is not None else set()
+    said.add(instead_of)
+    if text not in said:
+        echo(f"tonnage: warning: {' '.join(text.split())}", err=True)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

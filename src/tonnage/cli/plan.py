@@ -125,7 +125,7 @@ RARE = {
     multiple=True,
     help="Plan after a change: add-pods=FILE, limit=DRIVER:N, remove-node=NAME, opt-in=DRIVER, "
     "replicas=NAMESPACE/POD:N, max-size=GROUP:N, min-size=GROUP:N, price=GROUP:AMOUNT; "
-    "with --scale-down also ignore-pdb=NAMESPACE/NAME; repeatable.",
+    "with --scale-down or --consolidate also ignore-pdb=NAMESPACE/NAME; repeatable.",
 )
 @click.option(
     "--fail-on",
@@ -286,10 +286,7 @@ def _reader(*, lenient: bool) -> "Callable[[str], Iterable[KubeObject]]":
 
     def read(path: str) -> "Iterable[KubeObject]":
         loaded = files.load([path], lenient=lenient, expand=False)
-        for problem in loaded.problems:
-            console.warn(f"left out: {problem}")
-        for text in loaded.notes:
-            console.note(text)
+        cluster_source.tell(loaded)
         return loaded.objects
 
     return read

@@ -109,11 +109,13 @@ def read_groups(paths: tuple[str, ...]) -> "tuple[NodeGroup, ...]":
     from tonnage.cli import group_files
     from tonnage.objects.scenarios import NodeGroup
 
+    if not paths:
+        return ()
     for path in paths:
         group_files.check(path, lenient=False)
-    loaded = files.load(list(paths), lenient=False, expand=False) if paths else None
-    objects = loaded.objects if loaded is not None else ()
-    return tuple(one for one in objects if isinstance(one, NodeGroup))
+    loaded = files.load(list(paths), lenient=False, expand=False)
+    cluster_source.tell(loaded)
+    return tuple(one for one in loaded.objects if isinstance(one, NodeGroup))
 
 
 class _Recording:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from tonnage.cli import console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ def _aws(wanted: ProviderOptions, _: bool) -> Maker:
     from tonnage.providers.aws import config, discovery
 
     settings = config.read(wanted.cloud_config) if wanted.cloud_config else config.AwsConfig()
+    for wrong in settings.unpriced.values():
+        console.warn(wrong)
     groups = discovery.parse(wanted.discovery, wanted.sizes)
 
     def make(around: Surroundings) -> "Provider":

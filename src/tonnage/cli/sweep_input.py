@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tonnage import files
-from tonnage.cli import cluster_source, console
+from tonnage.cli import cluster_source
 from tonnage.errors import InputError
 from tonnage.files import Loaded, ScenarioOptions
 from tonnage.objects.kinds import KubeObject
@@ -156,7 +156,6 @@ def _added(made: Definition, folder: Path, *, lenient: bool) -> dict[str, tuple[
         name, _, path = change.partition("=")
         if name == "add-pods" and path not in found:
             loaded = files.load([folder / path], lenient=lenient, expand=False)
-            for problem in loaded.problems:
-                console.warn(f"left out: {problem}")
+            cluster_source.tell(loaded)
             found[path] = tuple(loaded.objects)
     return found

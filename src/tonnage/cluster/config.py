@@ -153,8 +153,7 @@ def in_cluster(*, environ: Mapping[str, str], secrets: Path = SERVICE_ACCOUNT) -
     port = environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise InputError(
-            "no cluster: there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod"
-            " (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set)"
+            "no cluster: no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod"
         )
     token = secrets / "token"
     authority = secrets / "ca.crt"

@@ -1,6 +1,5 @@
 """The cluster as a question in whole numbers: which nodes may go, what could be bought instead."""
 
-import math
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -211,18 +210,11 @@ class _Builder:
 
     def _known_prices(self) -> dict[str, float] | None:
         """By group; `None` if there is not one that can be used."""
-        found = {}
-        for group in self._inputs.groups:
-            price = group.price_per_hour
-            if price is None:
-                continue
-            if not math.isfinite(price) or price < 0:
-                self._warnings.append(
-                    f"group {group.id}: pricePerHour {price:g}: expected 0 or more;"
-                    " the group has no price"
-                )
-                continue
-            found[group.id] = price
+        found = {
+            group.id: group.price_per_hour
+            for group in self._inputs.groups
+            if group.price_per_hour is not None
+        }
         without = [group.id for group in self._inputs.groups if group.id not in found]
         if found and without:
             self._warnings.append(

@@ -356,7 +356,11 @@ class _Round:
             cost_of_moves=money(sum(built.costs[move.item].money for move in planned.moves)),
             horizon=self._options.horizon,
             partial=self._out_of_time(),
-            warnings=(*self._inputs.budgets.problems, *built.warnings),
+            warnings=(
+                *self._inputs.budgets.problems,
+                *(problem for group in self._inputs.groups for problem in group.problems),
+                *built.warnings,
+            ),
         )
 
     def _step(

@@ -17,7 +17,7 @@ class ScenarioOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that was left out, and why. `object` and `field` are empty when not known."""
+    """What is wrong with an object, and where. `object` and `field` are empty when not known."""
 
     file: str
     position: str
@@ -38,7 +38,9 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the Scenario; empty when there was none, or several."""
     scenario: ScenarioOptions | None = None
     problems: list[FileProblem] = []
-    """Only when loading leniently; otherwise the first problem is raised."""
+    """What was left out. Only when loading leniently; otherwise the first problem is raised."""
+    warnings: list[FileProblem] = []
+    """Fields that are not used, of objects that are."""
     skipped: Counter[str] = msgspec.field(default_factory=Counter)
     """How many objects there were of kinds that have no bearing on scheduling."""
     notes: list[str] = []

@@ -15,12 +15,12 @@ from tonnage.errors import InputError
 from tonnage.files import documents, jsontext
 from tonnage.files.documents import DocumentPosition, ObjectHead, Opened, UnreadableError
 from tonnage.files.loaded import FileProblem, Loaded, ScenarioOptions
-from tonnage.objects import codec, kinds, scenarios
+from tonnage.objects import codec, kinds, prices, scenarios
 from tonnage.objects.codec import DecodeError
 from tonnage.objects.kinds import Kind, KubeObject
 from tonnage.objects.phrases import counted, listed
 from tonnage.objects.pods import Pod
-from tonnage.objects.scenarios import Scenario
+from tonnage.objects.scenarios import NodeGroup, Scenario
 from tonnage.objects.shared_values import SharedValues
 from tonnage.objects.storage import OPT_IN_ALIAS, OPT_IN_FIELD, CSIDriver
 from tonnage.objects.validation import Fault, Path, describe, one_line
@@ -64,6 +64,7 @@ class ObjectCollector:
         self._scenario: ScenarioOptions | None = None
         self._names: list[str] = []
         self._problems: list[FileProblem] = []
+        self._warnings: list[FileProblem] = []
         self._skipped: Counter[str] = Counter()
         self._unread_versions: dict[str, str] = {}
         self._unread_workloads: list[str] = []
@@ -125,6 +126,7 @@ class ObjectCollector:
             name=self._names[0] if len(self._names) == 1 else "",
             scenario=self._scenario,
             problems=self._problems,
+            warnings=self._warnings,
             skipped=self._skipped,
             notes=notes,
             beside=self._documents,
@@ -156,6 +158,8 @@ class ObjectCollector:
                 self._add_scenario(obj, place.inside(steps), around=around)
             else:
                 self._keep(obj, row, place, recorded=around.in_scenario)
+                if isinstance(obj, NodeGroup):
+                    self._look_at_price(obj, place.inside(steps))
         except DecodeError as error:
             where = place.inside(steps)
             self.refuse(where, error.message, path=error.path, subject=error.object, cause=error)
@@ -233,6 +237,21 @@ class ObjectCollector:
             raise InputError(f"{place.file}: more than {MOST_OBJECTS:,} objects in the input")
         if self._on_progress is not None and self._kept % _STRIDE == 0:
             self._on_progress(place.file, self._kept)
+
+    def _look_at_price(self, group: NodeGroup, place: DocumentPosition) -> None:
+        """A price that cannot be used is said with its place; the group goes on without."""
+        wrong = prices.complaint(group.spec.price_per_hour)
+        if wrong:
+            path = ("spec", "pricePerHour")
+            self._warnings.append(
+                FileProblem(
+                    file=place.file,
+                    position=place.position(path),
+                    object=f"NodeGroup {one_line(group.metadata.name)}",
+                    field=codec.render(path),
+                    message=wrong,
+                )
+            )
 
     def _row(self, head: ObjectHead | None, document: object, *, around: "_Around") -> Kind | None:
         """The registry's row for a document; `None` if it has none, and then it is counted."""

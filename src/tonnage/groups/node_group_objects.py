@@ -8,7 +8,7 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.groups.model import Group
 from tonnage.groups.scale_down_options import GroupScaleDown
-from tonnage.objects import durations, quantities, selectors
+from tonnage.objects import durations, prices, selectors
 from tonnage.objects.meta import LabelSelector
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
@@ -112,13 +112,10 @@ def _claimed(node_group: NodeGroup, directory: _Directory, problems: list[str]) 
 
 def _price(node_group: NodeGroup, problems: list[str]) -> float | None:
     price = node_group.spec.price_per_hour
-    if price is None:
-        return None
-    try:
-        return float(quantities.exact(price))
-    except quantities.QuantityError as error:
-        problems.append(f"spec.pricePerHour: {error}; the group has no price")
-        return None
+    wrong = prices.complaint(price)
+    if wrong:
+        problems.append(f"spec.pricePerHour: {wrong}")
+    return prices.amount(price)
 
 
 def _scale_down(node_group: NodeGroup, problems: list[str]) -> GroupScaleDown | None:

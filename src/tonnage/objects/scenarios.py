@@ -1,6 +1,6 @@
 """The two kinds of our own: NodeGroup and Scenario."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -9,6 +9,8 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
 
 API_VERSION = "tonnage.dev/v1alpha1"
+
+_PRICE = ("string", "integer", "number", "null")
 
 MOST_NODES = 100_000
 """No group is larger: that is several times what the largest clusters have."""
@@ -93,7 +95,10 @@ class NodeGroupSpec(Record, frozen=True, kw_only=True):
     pools: tuple[SlotPool, ...] = ()
     nodes: tuple[str, ...] = ()
     node_selector: LabelSelector | None = None
-    price_per_hour: Quantity | None = None
+    price_per_hour: Annotated[
+        Any, msgspec.Meta(extra_json_schema={"anyOf": [{"type": t} for t in _PRICE]})
+    ] = None
+    """A quantity; anything else is no price, and no reason to refuse the group (`prices`)."""
     options: dict[str, float | str | bool] = {}
     template: GroupTemplate | None = None
 

@@ -50,7 +50,6 @@ SCALING = ("any", "zeroOrMax")
 
 _INT32 = 2**31
 _LAST_PORT = 65535
-_HIGHEST_PRICE = 10**9
 _LONGEST_NAME = 253
 _REMEMBERED = 200_000
 
@@ -118,14 +117,6 @@ def _requirements(
 ) -> Iterator[Fault]:
     yield from _resource_list(requirements.requests, (*at, "requests"), signed=signed)
     yield from _resource_list(requirements.limits, (*at, "limits"), signed=signed)
-
-
-def _price(value: Quantity, path: Path) -> Iterator[Fault]:
-    for fault in _quantity(value, path):
-        yield fault
-        return
-    if quantities.exact(value) >= _HIGHEST_PRICE:
-        yield Fault(path, f"a price below {_HIGHEST_PRICE:,}", describe(value))
 
 
 def _whole(
@@ -334,8 +325,6 @@ def _node_group(group: NodeGroup) -> Iterator[Fault]:
         yield Fault(("spec", "scaling"), " or ".join(SCALING), describe(spec.scaling))
     for driver, count in spec.limits.items():
         yield from _whole(count, ("spec", "limits", driver), least=0)
-    if spec.price_per_hour is not None:
-        yield from _price(spec.price_per_hour, ("spec", "pricePerHour"))
     if spec.template is not None:
         yield from _node(spec.template.node, ("spec", "template", "node"))
         if spec.template.csi_node is not None:

@@ -124,7 +124,8 @@ class ExternalGrpcProvider:
         request.startTimestamp.FromDatetime(now)
         request.endTimestamp.FromDatetime(now + timedelta(hours=1))
         answer = await self._optional("PricingNodePrice", request, wire.PricingNodePriceResponse)
-        return None if answer is None or answer.price <= 0 else float(answer.price)
+        # A server that knows no prices leaves the field out, which on the wire is 0.
+        return None if answer is None or answer.price == 0 else float(answer.price)
 
     async def options(self, group: str) -> GroupOptions:
         self._group(group)

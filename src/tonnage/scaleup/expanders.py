@@ -336,13 +336,13 @@ class LeastCost(Ranking):
 
     def score(self, option: Option) -> float:
         price = option.price_per_hour
-        if price is None or not 0 < price < math.inf:
+        if price is None:
             return math.inf
         return self._for_money(price * option.node_count, option.cpu_milli, option.memory)
 
     def best_case(self, prospect: Prospect) -> float:
         price = prospect.price
-        if price is None or not 0 < price < math.inf:
+        if price is None:
             return math.inf
         nodes = prospect.nodes_at_least
         return self._for_money(price * nodes, prospect.cpu_milli, prospect.memory)

@@ -112,29 +112,16 @@ class Prices(NamedTuple):
 
 
 def prices(candidates: Iterable[Candidate]) -> tuple[Prices, list[str]]:
-    """The prices to go by, and what is to be said about those that cannot be used."""
-    found: dict[str, float] = {}
-    missing: list[str] = []
-    notes: list[str] = []
-    names = []
-    for one in candidates:
-        price = one.group.price_per_hour
-        names.append(one.name)
-        if price is None:
-            missing.append(one.name)
-        elif not 0 < price < float("inf"):
-            notes.append(
-                f"least-cost: node group {one.name}: a price of {price:g} an hour is none; expected"
-                " more than 0"
-            )
-        else:
-            found[one.name] = price
+    """The prices to go by, and what is to be said about groups that have none."""
+    by_group = {one.name: one.group.price_per_hour for one in candidates}
+    found = {name: price for name, price in by_group.items() if price is not None}
     if not found:
-        notes.append("least-cost: no node group has a price; nodes are counted instead")
-        return Prices(dict.fromkeys(names, 1.0), counted=True), notes
-    notes += [
+        notes = ["least-cost: no node group has a price; nodes are counted instead"]
+        return Prices(dict.fromkeys(by_group, 1.0), counted=True), notes
+    notes = [
         f"least-cost: node group {name} has no price and is not used while another has one"
-        for name in missing
+        for name in by_group
+        if name not in found
     ]
     return Prices(found, counted=False), notes
 

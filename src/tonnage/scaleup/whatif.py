@@ -115,7 +115,10 @@ def parse(text: str, *, read: Callable[[str], Iterable[KubeObject]]) -> Change:
     about_group = group_changes.parse(text)
     if about_group is not None:
         return about_group
-    raise InputError(f"what-if {text}: expected one of {', '.join(FORMS)}")
+    raise InputError(
+        f"what-if {text}: expected one of {', '.join(FORMS)}; with --scale-down or --consolidate"
+        " also ignore-pdb=NAMESPACE/NAME"
+    )
 
 
 def apply(objects: Iterable[KubeObject], changes: Iterable[Change]) -> Changed:

@@ -1,22 +1,35 @@
 """What the AWS provider is told in `--cloud-config`: region, endpoint, prices."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tonnage.errors import InputError
 from tonnage.files import yamltext
-from tonnage.objects import codec, strictness
+from tonnage.files.yamltext import YamlDocument
+from tonnage.objects import codec, prices, strictness
 from tonnage.objects.validation import Fault, describe
 
 
-class AwsConfig(msgspec.Struct, frozen=True, kw_only=True, rename={"endpoint_url": "endpointURL"}):
-    """Without a region that of the environment counts, as everywhere with AWS."""
+class AwsConfig(NamedTuple):
+    """Without a region that of the environment counts, as everywhere with AWS.
+
+    `unpriced` says by type what is wrong with a price that cannot be used.
+    """
 
     region: str = ""
     endpoint_url: str | None = None
-    prices: dict[str, float] = {}
+    prices: Mapping[str, float] = MappingProxyType({})
+    unpriced: Mapping[str, str] = MappingProxyType({})
+
+
+class _Written(msgspec.Struct, frozen=True, kw_only=True, rename={"endpoint_url": "endpointURL"}):
+    region: str = ""
+    endpoint_url: str | None = None
+    prices: dict[str, Any] = {}
 
 
 def read(path: str | Path) -> AwsConfig:
@@ -42,26 +55,38 @@ def read(path: str | Path) -> AwsConfig:
         key, again = document.repeated
         raise InputError(f"{path}:{again}: {key}: written for the second time")
     found = _understood(document.value)
-    if isinstance(found, AwsConfig):
-        return found
+    if isinstance(found, _Written):
+        return _priced(found, document, path)
     field = f"{codec.render(found.path)}: " if found.path else ""
     where = f"{path}:{document.line_of(found.path)}"
     raise InputError(f"{where}: {field}expected {found.expected}, found {found.found}")
 
 
-def _understood(value: Any) -> AwsConfig | Fault:
+def _understood(value: Any) -> _Written | Fault:
     if value is None:
-        return AwsConfig()
+        return _Written()
     if not isinstance(value, dict):
         return Fault((), "fields such as region", describe(value))
-    unknown = strictness.first_unknown(value, AwsConfig)
+    unknown = strictness.first_unknown(value, _Written)
     if unknown is not None:
         return unknown
     try:
-        config = msgspec.convert(value, AwsConfig)
+        return msgspec.convert(value, _Written)
     except msgspec.ValidationError as error:
         return codec.explained(str(error), value)
-    for name, price in config.prices.items():
-        if price < 0:
-            return Fault(("prices", name), "US dollars per hour, 0 or more", describe(price))
-    return config
+
+
+def _priced(written: _Written, document: YamlDocument, path: str | Path) -> AwsConfig:
+    """With the prices that can be used: a bad one is no reason not to begin."""
+    good: dict[str, float] = {}
+    unpriced: dict[str, str] = {}
+    for name, price in written.prices.items():
+        amount, field = prices.amount(price), ("prices", name)
+        if amount is not None:
+            good[name] = amount
+        else:
+            # Somebody wrote the type down, so that even nothing beside it is a slip.
+            wrong = prices.complaint("" if price is None else price)
+            where = f"{path}:{document.line_of(field)}: {codec.render(field)}"
+            unpriced[name] = f"{where}: {wrong}"
+    return AwsConfig(written.region, written.endpoint_url, good, unpriced)

@@ -82,7 +82,17 @@ class AwsProvider:
         self._assign()
 
     async def groups(self) -> Sequence[Group]:
-        return [known.group for known in self._known.values()]
+        if not self._config.unpriced:
+            return [known.group for known in self._known.values()]
+        return [await self._with_unpriced(known) for known in self._known.values()]
+
+    async def _with_unpriced(self, known: _Known) -> Group:
+        """The group, and what is wrong with the price of its type."""
+        wrong = self._config.unpriced.get(await self._instance_type(known))
+        if wrong is None:
+            return known.group
+        told = f"group {known.group.id}: {wrong}"
+        return msgspec.structs.replace(known.group, problems=(*known.group.problems, told))
 
     async def problems(self) -> Sequence[str]:
         return self._problems
@@ -123,6 +133,8 @@ class AwsProvider:
     async def price(self, group: str) -> float | None:
         name = await self._instance_type(self._get(group))
         region = self._get(group).zones[0].rstrip("abcdefghij") if self._get(group).zones else ""
+        if name in self._config.unpriced:
+            return None
         return prices.price(name, region=region, given=self._config.prices)
 
     async def options(self, group: str) -> GroupOptions:

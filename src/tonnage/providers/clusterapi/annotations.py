@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from tonnage.objects import durations, quantities
+from tonnage.objects import durations, prices, quantities
 from tonnage.objects.meta import ResourceList
 from tonnage.objects.nodes import Taint
 from tonnage.objects.storage import NodeDriver, NodeDriverAllocatable
@@ -149,8 +149,11 @@ class Annotations:
         )
 
     def price(self) -> float | None:
-        amount = self._read(PRICE, _quantity, "a price such as 0.504")
-        return None if amount is None else float(quantities.exact(amount))
+        written = self._values.get(PRICE)
+        wrong = prices.complaint(written)
+        if wrong:
+            self.problems.append(f"{PRICE}: {wrong}")
+        return prices.amount(written)
 
     def _devices(self) -> ResourceList:
         count = self._whole(GPU_COUNT)
