@@ -51,6 +51,12 @@ def test_the_deadline_of_a_new_node_runs_from_its_birth():
     assert (found.nodes["n1"].deadline, found.nodes["n1"].lost) == (NOW + 840, False)
 
 
+def test_nothing_is_promised_on_a_node_that_lost_a_driver_and_on_a_new_one_it_is():
+    assert watched({EBS: {"n1": NOW - 600}}).nodes["n1"].in_doubt
+    assert not watched({EBS: {"n1": NOW - 901}}).nodes["n1"].in_doubt  # It counts for nothing.
+    assert not watched({EBS: {"n1": NOW - 70}}, created=60).nodes["n1"].in_doubt
+
+
 def test_a_driver_that_is_there_again_is_no_longer_missed():
     assert watched({EBS: {"n1": NOW - 600}}, drivers={EBS: 25}).absences == {}
 

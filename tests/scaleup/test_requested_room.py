@@ -8,10 +8,12 @@ from tests.scaleup.test_gangs import members
 from tonnage.groups import options as settings
 from tonnage.groups import provisioning_requests
 from tonnage.groups.inputs import Inputs
+from tonnage.groups.passing_taints import NOT_READY
 from tonnage.groups.provisioning_requests import RequestReading
 from tonnage.objects.buffers import PodTemplate, PodTemplateReference
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Condition, ObjectMeta
+from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.pods import Pod, PodTemplateSpec
 from tonnage.objects.provisioning_requests import (
     ATOMIC_SCALE_UP,
@@ -86,6 +88,11 @@ def helped(plan: Plan) -> dict[str, bool]:
     return {one.gang.partition("/")[2].split()[0]: one.helped for one in plan.gangs or ()}
 
 
+def promised(plan: Plan) -> set[str]:
+    """The nodes on which room is promised."""
+    return {one.node for gang in plan.gangs or () for one in gang.nodes or ()}
+
+
 def n1(pods: int = 0) -> list[KubeObject]:
     return [make.node("n1", cpu="8"), *(make.pod(f"r-{n}", on="n1", cpu="4") for n in range(pods))]
 
@@ -149,6 +156,62 @@ def test_of_two_requests_for_the_same_room_one_gets_it() -> None:
     )
 
     assert helped(plan(both, n1(), group("g", nodes=["n1"]))) == {"first": True, "second": False}
+
+
+# Nodes that may come back.
+
+
+def down(name: str = "n1", *, age: float = 300, since: float = 20) -> Node:
+    """A young node of 8 processors that is not ready, since so many seconds."""
+    made = make.node(name, cpu="8", taints=(Taint(key=NOT_READY, effect="NoSchedule"),))
+    ready = Condition(type="Ready", status="False", last_transition_time=ago(since))
+    return msgspec.structs.replace(
+        made,
+        metadata=msgspec.structs.replace(made.metadata, creation_timestamp=ago(age)),
+        status=msgspec.structs.replace(made.status, conditions=(ready,)),
+    )
+
+
+@pytest.mark.parametrize("kind", [CHECK_CAPACITY, ATOMIC_SCALE_UP])
+@pytest.mark.parametrize(
+    ("since", "there"),
+    [pytest.param(20, False, id="was up"), pytest.param(299, True, id="comes up")],
+)
+def test_nothing_is_promised_nor_bought_while_a_node_may_come_back(
+    kind: str, since: float, there: bool
+) -> None:
+    found = plan(
+        read(request("job", 2, kind=kind)), down(since=since), group("g", nodes=["n1"], cpu="8")
+    )
+
+    assert helped(found) == {"job": there}
+    assert bought(found) == {}
+
+
+@pytest.mark.parametrize(("taken", "nodes"), [(0, {}), (1, {}), (2, {"g": 2})])
+def test_nodes_are_bought_at_once_that_would_be_in_any_case(
+    taken: int, nodes: dict[str, int]
+) -> None:
+    full: list[KubeObject] = [make.pod(f"r-{number}", on="n1", cpu="4") for number in range(taken)]
+    found = plan(read(request("job", 3)), down(), full, group("g", nodes=["n1"], cpu="8"))
+
+    assert (bought(found), helped(found)) == (nodes, {"job": bool(nodes)})
+    assert "n1" not in promised(found)
+
+
+def test_where_there_is_room_elsewhere_it_is_promised_there() -> None:
+    nodes = group("g", nodes=["n1", "n2"], cpu="8")
+    found = plan(read(request("job", 2)), down(), make.node("n2", cpu="8"), nodes)
+
+    assert (bought(found), helped(found)) == ({}, {"job": True})
+    assert promised(found) == {"n2"}
+
+
+def test_what_is_booked_already_waits_for_its_node_and_so_do_pods() -> None:
+    booked = read(request("job", 1, booked=60))
+    found = plan(booked, down(), group("g", nodes=["n1"], cpu="8"), make.pod("web", cpu="4"))
+
+    assert (bought(found), helped(found)) == ({}, {"job": True})
 
 
 # Bookings.

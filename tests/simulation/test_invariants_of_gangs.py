@@ -11,9 +11,11 @@ from tonnage.groups.inputs import Inputs
 from tonnage.rules import pipeline
 from tonnage.rules.features import Features
 from tonnage.rules.pipeline import Verdicts
-from tonnage.scaleup import gangs
+from tonnage.scaleup import gangs, requested_room
 from tonnage.scaleup.gangs import PendingPods
 from tonnage.scheduler.gang_placer import GangPlacer, PodsInTurn
+from tonnage.scheduler.loop import Scheduler
+from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.service.booked_room import BookedRoom
 from tonnage.simulation import explorer, random_bookings, random_gangs
 from tonnage.simulation.checks import bookings, places, purchases
@@ -22,10 +24,12 @@ from tonnage.snapshot.snapshot import PodRecord
 
 Patch = pytest.MonkeyPatch
 OF_BOOKINGS, OF_GANGS, OF_PURCHASES = 38, 58, 22
+OF_FAILED_BINDINGS, OF_NODES_DOWN, OF_DRIVERS_DOWN = 3086, 3166, 1276
+_WAKE = Scheduler._wake
 
 
-def rules(seed: int) -> set[str]:
-    return {one.rule for one in explorer.explored(seed).violations}
+def rules(seed: int, *, scale_down: bool | None = None) -> set[str]:
+    return {one.rule for one in explorer.explored(seed, scale_down=scale_down).violations}
 
 
 def test_components_that_work_break_no_rule() -> None:
@@ -40,6 +44,28 @@ def test_a_scheduler_that_gives_booked_room_away(monkeypatch: Patch) -> None:
 
     monkeypatch.setattr(BookedRoom, "evaluate", careless)
     assert bookings.GIVEN_AWAY in rules(OF_BOOKINGS)
+
+
+def test_a_scheduler_that_does_not_hear_of_its_own_failures(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Scheduler, "_wake", _without_bookings)
+    assert bookings.GIVEN_AWAY in rules(OF_FAILED_BINDINGS, scale_down=True)
+
+
+def _without_bookings(self: Scheduler, happening: ClusterEvent) -> None:
+    stale = self.booked._stale
+    _WAKE(self, happening)
+    self.booked._stale = stale
+
+
+@pytest.mark.skipif(seeds(1) < 2, reason="one of the long seeds: TONNAGE_SEEDS=2")
+def test_an_autoscaler_that_books_on_nodes_that_are_down(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(requested_room, "_beside", lambda request, _: request)
+    assert bookings.NOT_THERE in rules(OF_NODES_DOWN, scale_down=True)
+
+
+def test_an_autoscaler_that_books_where_a_driver_is_gone(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(requested_room, "_beside", lambda request, _: request)
+    assert bookings.NOT_THERE in rules(OF_DRIVERS_DOWN)
 
 
 def test_a_scheduler_that_binds_a_part_of_a_gang(monkeypatch: Patch) -> None:

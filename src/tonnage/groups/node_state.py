@@ -11,6 +11,9 @@ from tonnage.objects.nodes import Node
 STABLE_AFTER = 60.0
 """Seconds after its last change of readiness from which a node can stand for its group."""
 
+_REGISTERS_WITHIN = 10.0
+"""Seconds from the creation of a node to what it first says of itself; clocks differ a little."""
+
 _TELLING_CONDITIONS = ("Ready", "DiskPressure", "NetworkUnavailable")
 _TELLING_TAINTS = frozenset(
     {
@@ -26,7 +29,8 @@ class NodeState(NamedTuple):
 
     `reason` says why it is not ready, and is empty when it is. `since` is the last change of
     what readiness was read from, `created` the creation; `None` is so long ago that nobody
-    wrote it down. `problems` are fields that could not be read.
+    wrote it down. `was_up` says that it is not ready and has been before. `problems` are fields
+    that could not be read.
     """
 
     ready: bool
@@ -36,6 +40,7 @@ class NodeState(NamedTuple):
     since: float | None
     created: float | None
     problems: tuple[str, ...]
+    was_up: bool = False
 
     def is_stable(self, now: float) -> bool:
         """Ready long enough to be taken for what nodes of its group are like."""
@@ -72,6 +77,7 @@ def of(node: Node, policy: GroupPolicy) -> NodeState:
     """Read a node's state from its conditions, taints and timestamps."""
     problems: list[str] = []
     since: float | None = None
+    down: float | None = None
     reason = ""
     found_ready = False
     suspended = False
@@ -89,7 +95,7 @@ def of(node: Node, policy: GroupPolicy) -> NodeState:
         else:
             bad = condition.status == "True"
         if bad and not reason:
-            reason = f"condition {condition.type} is {condition.status}"
+            reason, down = f"condition {condition.type} is {condition.status}", at
     if not reason and not found_ready and (node.status.conditions or policy.conditions_required):
         reason = "it has no condition Ready"
     deleting = node.metadata.deletion_timestamp is not None and not policy.as_upstream
@@ -101,8 +107,9 @@ def of(node: Node, policy: GroupPolicy) -> NodeState:
         ):
             reason = f"taint {taint.key}"
     created = _moment(node, "creationTimestamp", node.metadata.creation_timestamp, problems)
+    was_up = down is not None and created is not None and down > created + _REGISTERS_WITHIN
     return NodeState(
-        not reason, reason, deleting, suspended, since, created, problems=tuple(problems)
+        not reason, reason, deleting, suspended, since, created, tuple(problems), was_up
     )
 
 

@@ -44,7 +44,8 @@ class NodeReadiness(Record, frozen=True, kw_only=True):
 
     `missing_drivers` are those it is not ready without; `lost` says that it was there for a while
     before it was first seen without them. `deadline` is when a node that is coming up counts as
-    unready, in seconds since 1970.
+    unready, in seconds since 1970. `in_doubt` is one of these that has been up before: it may come
+    back, and nothing is to be promised on it.
     """
 
     node: str
@@ -54,6 +55,7 @@ class NodeReadiness(Record, frozen=True, kw_only=True):
     missing_drivers: tuple[str, ...] = ()
     lost: bool = False
     deadline: float | None = None
+    in_doubt: bool = False
 
 
 class GroupReadiness(Record, frozen=True, kw_only=True):
@@ -189,6 +191,7 @@ class _Look:
             missing_drivers=missing,
             lost=lost,
             deadline=deadline if coming_up else None,
+            in_doubt=coming_up and (lost or state.was_up),
         )
 
     def _missing(

@@ -9,7 +9,7 @@ them all in order, and what they come to together: `room`, `amounts`, `measures`
 KEP-5030.
 
     node           node_name, node_unschedulable, taint_toleration, node_affinity,
-                   node_declared_features, node_ports, node_resources_fit
+                   node_declared_features, node_ports, node_resources_fit, sure_nodes
     other pods     pod_topology_spread, inter_pod_affinity (as numbers: `caps`)
     attach slots   node_volume_limits, slot_pools, kept_slots
     volumes        volume_restrictions, volume_zone, volume_binding (with `volume_matching` and

@@ -73,7 +73,7 @@ def decide_on(
         if kept.groups:
             features = headroom.features_for(asked.features)
             asked = asked._replace(headroom=kept.groups, features=features)
-        plan = headroom.told(requested_room.plan(asked, assessed.inputs), kept)
+        plan = headroom.told(requested_room.plan(asked, assessed), kept)
     plan = requested_room.with_consumers(plan, assessed)
     return Decision(plan, assessed.templates, assessed.readiness, _with_work(assessed.inputs, plan))
 

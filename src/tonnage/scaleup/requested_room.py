@@ -3,6 +3,9 @@
 Room that is booked goes before everybody, room that is asked for after all pods that wait. Where no
 node may be bought for it, it is first planned with groups that do not grow: if it has a place then,
 it takes part in the plan like what is booked.
+
+Nothing is promised on a node that was up and is not: pods wait for such a node for a while, and so
+does a request that would need fewer new nodes with it.
 """
 
 from collections import Counter
@@ -10,11 +13,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from tonnage.groups.headroom import REQUEST, is_chunk, of_chunk
+from tonnage.groups.headroom import REQUEST, KeptRoom, is_chunk, of_chunk
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.provisioning_requests import RequestedRoom
 from tonnage.objects import provisioning_requests
 from tonnage.objects.gangs import PROVISIONING_GROUP, GangName
+from tonnage.rules.sure_nodes import AVOIDED_ANNOTATION, SURE_NODES
 from tonnage.scaleup import expanders, gang_plan, headroom, planner, pod_groups
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.gangs import Gang
@@ -37,21 +41,40 @@ _BOOKED, _ASKED = -1, 2
 """Ranks: before all pods that wait, and after them."""
 
 NO_ROOM = "there is no room for all of its pods on nodes that are there or coming"
+NOT_BACK = "there would be room on nodes that are not ready and may come back"
 
 
-def plan(request: Request, inputs: Inputs) -> Plan:
+def plan(request: Request, assessed: Assessment) -> Plan:
     """The plan for pods that wait and for room that is requested."""
+    inputs = assessed.inputs
     if not inputs.requested:
         return _chosen(request)
     # Room that is only being freed cannot be promised.
     request = request._replace(freed_room=None)
-    refused: list[Gang] = []
+    hopeful, in_doubt = request, frozenset[str]()
+    if not all(room.booked for room in inputs.requested):
+        states = assessed.readiness.nodes
+        in_doubt = frozenset(name for name, one in states.items() if one.in_doubt)
+    if in_doubt:
+        request = _beside(request, in_doubt)
+    refused: list[tuple[Gang, str]] = []
     for room in inputs.requested:
-        asked = _gang_request(request, inputs, room)
-        if not room.may_buy and not _has_room(request, asked):
-            refused.append(asked.gang)
-            continue
-        request = request._replace(gangs=[*request.gangs, asked])
+        sure = bool(in_doubt) and not room.booked
+        asked = _gang_request(request, inputs, room, in_doubt if sure else ())
+        gangs = [*request.gangs, asked]
+        found = request._replace(gangs=gangs)
+        if not room.may_buy and _nodes_for(_still(found), asked) is None:
+            refused.append((asked.gang, NO_ROOM))
+        elif (
+            room.may_buy
+            and sure
+            and _is_fewer(
+                _nodes_for(hopeful._replace(gangs=gangs), asked), _nodes_for(found, asked)
+            )
+        ):
+            refused.append((asked.gang, NOT_BACK))
+        else:
+            request = found
     return _told(_chosen(request), refused)
 
 
@@ -118,8 +141,24 @@ def _name(room: RequestedRoom) -> GangName:
     return GangName(PROVISIONING_GROUP, room.namespace, room.name)
 
 
-def _gang_request(request: Request, inputs: Inputs, room: RequestedRoom) -> GangRequest:
+def _beside(request: Request, in_doubt: frozenset[str]) -> Request:
+    """The same with the rule for what is promised; nor are these nodes taken for new ones."""
+    features = request.features
+    more = (*features.more_rules, SURE_NODES)
+    coming = {name: group for name, group in request.coming_up.items() if name not in in_doubt}
+    return request._replace(
+        features=msgspec.structs.replace(features, more_rules=more), coming_up=coming
+    )
+
+
+def _gang_request(
+    request: Request, inputs: Inputs, room: RequestedRoom, avoided: Iterable[str]
+) -> GangRequest:
     snapshot = request.snapshot
+    names = " ".join(sorted(avoided))
+    if names:
+        sets = tuple(_kept_off(one, names) for one in room.sets)
+        room = msgspec.structs.replace(room, sets=sets)
     records = headroom.pods_of_request(snapshot, room)
     tracked = () if inputs.options.as_upstream else storage_ledger.tracked(snapshot.storage)
     rank = _BOOKED if room.booked else _ASKED
@@ -131,15 +170,33 @@ def _gang_request(request: Request, inputs: Inputs, room: RequestedRoom) -> Gang
     return GangRequest(gang, groups, gang_plan.shape_of(groups))
 
 
-def _has_room(request: Request, asked: GangRequest) -> bool:
-    """Whether all of it has a place without any purchase, beside pods that have one too."""
+def _kept_off(one: KeptRoom, names: str) -> KeptRoom:
+    meta = one.template.metadata
+    annotations = {**meta.annotations, AVOIDED_ANNOTATION: names}
+    meta = msgspec.structs.replace(meta, annotations=annotations)
+    template = msgspec.structs.replace(one.template, metadata=meta)
+    return msgspec.structs.replace(one, template=template)
+
+
+def _still(request: Request) -> Request:
+    """The same with groups that do not grow."""
     still = [msgspec.structs.replace(one, max_size=one.target) for one in request.groups]
-    found = planner.plan(request._replace(groups=still, gangs=[*request.gangs, asked]))
+    return request._replace(groups=still)
+
+
+def _nodes_for(request: Request, asked: GangRequest) -> int | None:
+    """How many nodes are bought in all where all of it has a place, beside pods that have one."""
+    found = planner.plan(request)
     name = str(asked.gang.name)
-    return any(one.gang == name and one.helped for one in found.gangs or ())
+    helped = any(one.gang == name and one.helped for one in found.gangs or ())
+    return sum(one.delta for one in found.scale_ups) if helped else None
 
 
-def _told(plan: Plan, refused: Iterable[Gang]) -> Plan:
+def _is_fewer(one: int | None, other: int | None) -> bool:
+    return one is not None and (other is None or one < other)
+
+
+def _told(plan: Plan, refused: Iterable[tuple[Gang, str]]) -> Plan:
     """The plan without pods that are only thought of; what became of them is among the gangs."""
     where = headroom.where_chunks_are(plan)
     outcomes = [
@@ -153,9 +210,9 @@ def _told(plan: Plan, refused: Iterable[Gang]) -> Plan:
             running=0,
             pods=(),
             helped=False,
-            reason=NO_ROOM,
+            reason=reason,
         )
-        for gang in refused
+        for gang, reason in refused
     ]
     return msgspec.structs.replace(
         plan,

@@ -28,7 +28,6 @@ from tonnage.snapshot.reservations import Reservation
 GIVEN_AWAY = "booked room was given to a pod that does not take it"
 NOT_THERE = "room was booked that is neither there nor coming"
 
-DRIVER_EXPECTED = "room was booked on a node whose driver is expected to register"
 NOT_HEARD = "booked room was given away as nodes, limits or requests changed"
 
 _LASTS = BOOKED_FOR - 1
@@ -149,15 +148,7 @@ class BookingCheck:
         self._booked_at[name] = self._accounts.now
         wanted = sum(one.left for one in self._open() if one.booked)
         there = sum(room.free.get(DRIVER, 0) for room in self._places.coming("generous"))
-        if there >= wanted:
-            return
-        limits = self._accounts.slots.limits
-        if any(
-            is_open(node) and DRIVER not in limits.get(node.name, {})
-            for node in self._nodes.within()
-        ):
-            self._findings.excuse(DRIVER_EXPECTED)
-        else:
+        if there < wanted:
             self._findings.violated(NOT_THERE, f"{name}: {there:g} slots for {wanted}")
 
     def _open(self, *, since: float | None = None) -> Iterator[_Request]:
