@@ -79,9 +79,8 @@ def test_no_bound_is_above_the_optimum_of_a_model_of_its_own(seed, monkeypatch):
         assert proof.bound <= total + 1e-6
 
 
-@pytest.mark.parametrize("seed", range(seeds(12)))
-@pytest.mark.parametrize("width", [2, 50])
-def test_a_single_bin_is_worth_no_more_than_its_search_says(seed, width):
+@pytest.mark.parametrize("seed", range(seeds(24)))
+def test_a_single_bin_is_worth_no_more_than_its_search_says(seed):
     rng = np.random.default_rng(seed)
     sack = Knapsack(
         values=rng.uniform(0.0, 1.0, size=4),
@@ -94,14 +93,38 @@ def test_a_single_bin_is_worth_no_more_than_its_search_says(seed, width):
         for counts in itertools.product(*(range(cap + 1) for cap in sack.caps.tolist()))
         if (np.array(counts) @ sack.demands <= sack.capacity).all()
     )
-    found = knapsack.search(sack, width=width, keep=3)
-    assert found.at_most >= best - 1e-9
+    found = knapsack.best(sack, gap=0.0)
+    assert best - 1e-9 <= found.at_most <= best + 1e-6
     for counts in found.counts:
         assert (counts @ sack.demands <= sack.capacity).all()
         assert (counts <= sack.caps).all()
-    if width > 2:
-        assert (found.counts @ sack.values).max(initial=0.0) == pytest.approx(best)
-    assert knapsack.exact(sack, gap=0.0).at_most >= best - 1e-6
+    assert (found.counts @ sack.values).max(initial=0.0) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(seeds(12)))
+def test_the_bound_in_whole_bins_is_between_the_linear_one_and_the_optimum(seed):
+    problem = problem_of(seed)
+    left, price = whole_model.least(problem)
+    effort = Effort(UNITS_PER_SECOND)
+    master, pricing = Master(problem, effort=effort), PricingProblem(problem, effort=effort)
+    begin = fractional_bins.relax(problem, effort)
+    proof = Proof(problem, master, pricing, begin=begin)
+    for _ in range(3):
+        proof.round(effort)
+        found = proof.whole.bound(effort)
+        assert proof.bound * (1 - 1e-5) <= found <= price + problem.penalty * left + 1e-6
+
+
+def test_bins_that_cannot_be_bought_in_part_raise_the_bound():
+    problem = PackingProblem(
+        [ItemClass("db", 5, (1,))],
+        [BinType("large", (4,), 1.0, (ANY,)), BinType("small", (1,), 0.4, (ANY,))],
+    )
+    effort = Effort(UNITS_PER_SECOND)
+    master, pricing = Master(problem, effort=effort), PricingProblem(problem, effort=effort)
+    proof = Proof(problem, master, pricing, begin=fractional_bins.relax(problem, effort))
+    assert proof.bound == pytest.approx(1.25)
+    assert proof.whole.bound(effort) == pytest.approx(1.4, rel=1e-5)
 
 
 def test_items_are_moved_together_until_a_bin_is_spared():

@@ -3,10 +3,10 @@
 Begin with `problem` (classes of items, types of bins, limits, quotas, spreads; the solution with
 its bound) and `solver.solve`. `fractional_bins` is a linear program without patterns, for a first
 bound and first prices. `master` is the one over known patterns, `column_generation` prices new ones
-into it (`pricing_problem`, by `knapsack` for a single bin) and raises the bound. `integer_solution`
-makes whole bins of it, `local_search` moves items until some are spared; `enumeration` has every
-pattern where there are few. `effort` bounds the work, `highs` is the solver that comes with the
-extra `optimise`.
+into it (`pricing_problem`, by `knapsack` for the best of a single bin) and raises the bound, and
+`whole_bins` raises it further where bins are few. `integer_solution` makes whole bins of the
+master's, `local_search` moves items until some are spared; `enumeration` has every pattern where
+there are few. `effort` bounds the work, `highs` is the solver that comes with the extra `optimise`.
 
     problem = PackingProblem(
         [ItemClass("db", number=7, demand=(2000, 4)), ItemClass("web", number=30, demand=(250, 0))],

@@ -3,16 +3,18 @@
 import numpy as np
 
 from tonnage.optimise.effort import Effort
-from tonnage.optimise.knapsack import Contents
 from tonnage.optimise.master import Duals, Master, Relaxed
 from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import Counts, Numbers, PackingProblem, Pattern
+from tonnage.optimise.whole_bins import WholeBins
 
 _AT_ONCE = 40
 _WORTH = 1e-6
-_NARROW, _WIDE = 400, 1_600
-"""How many states of a bin are looked at side by side: at first, and when that proves no more."""
-_GAP = 1e-4
+_LITTLE = 1e-9
+_CLOSE = 2e-4
+"""How near the bound is to the master when nothing more is to be gained by pricing."""
+_GREEDY = 8
+"""Rounds of greedy pricing before each of the other kind."""
 _STEADY = 0.6
 """How much of the best duals so far is in those that are priced: they swing less."""
 
@@ -53,7 +55,8 @@ def _best(problem: PackingProblem, types: Counts, counts: Counts, gain: Numbers)
 class Proof:
     """A lower bound that rises with each round of pricing, until it meets the master.
 
-    It begins with what items are worth where bins may be bought in part.
+    It begins with what items are worth where bins may be bought in part: no bin is worth more than
+    it costs then.
     """
 
     def __init__(
@@ -67,14 +70,13 @@ class Proof:
         self._problem = problem
         self._master = master
         self._pricing = pricing
-        self._width = _NARROW
         self._steady = _STEADY
-        self._exact = False
         self._centre: tuple[Duals, Numbers] | None = None
+        self.whole = WholeBins(problem)
         self.bound = 0.0
         self.complete = False
         if begin is not None:
-            self._price(begin, begin)
+            self._learn(begin, problem.prices + begin.rents + _LITTLE)
 
     def bound_of(self, counts: Counts) -> float:
         """The same for fewer items."""
@@ -84,14 +86,14 @@ class Proof:
 
     def round(self, effort: Effort) -> None:
         """Price every bin type once, with duals between the best so far and the newest."""
-        found = generate(self._problem, self._master, self._pricing, effort)
+        found = generate(self._problem, self._master, self._pricing, effort, rounds=_GREEDY)
         if effort.over or not found.feasible:
             return
         newest = duals = found.duals
         if self._centre is not None and self._steady > 0:
             duals = _between(self._centre[0], newest, self._steady)
         better, added = self._price(duals, newest)
-        if found.value - self.bound <= 1e-6 * abs(found.value):
+        if found.value - self.bound <= _CLOSE * abs(found.value):
             self.complete = True
         elif added or better:
             self._steady = _STEADY
@@ -99,34 +101,31 @@ class Proof:
             # Nothing to learn there: look nearer to the newest.
             self._steady = max(self._steady - _STEADY / 2, 0.0)
         else:
-            self.complete = self._exact
-            self._exact = self._width >= _WIDE
-            self._steady, self._width = _STEADY, min(4 * self._width, _WIDE)
+            self.complete = True
 
     def _price(self, duals: Duals, newest: Duals) -> tuple[bool, int]:
         """Whether the bound has risen, and how many patterns are new."""
         at_most = np.zeros(len(self._problem.bins))
         added: list[Pattern] = []
         for bin_type, price in enumerate(self._problem.prices.tolist()):
-            values = duals.values[bin_type]
-            found = self._pricing.search(bin_type, values, width=self._width)
-            if self._exact and found.at_most > price + duals.rents[bin_type] + _WORTH:
-                closer = self._pricing.exact(bin_type, values, gap=_GAP)
-                at_most_of = min(found.at_most, closer.at_most)
-                counts = np.vstack((found.counts, closer.counts))
-                found = Contents(counts, at_most_of, found.states)
+            found = self._pricing.best(bin_type, duals.values[bin_type])
             at_most[bin_type] = found.at_most
             worth = found.counts @ newest.values[bin_type]
             added += [
                 Pattern(bin_type, tuple(found.counts[row].tolist()))
                 for row in np.flatnonzero(worth > price + newest.rents[bin_type] + _WORTH).tolist()
             ]
+        return self._learn(duals, at_most), self._master.add(added)
+
+    def _learn(self, duals: Duals, at_most: Numbers) -> bool:
+        """Whether the bound has risen."""
+        self.whole.add(duals, at_most)
         bound = farley(self._problem, duals, at_most)
         better = bound > self.bound * (1 + 1e-9)
         if better or self._centre is None:
             self._centre = (duals, at_most)
         self.bound = max(self.bound, bound)
-        return better, self._master.add(added)
+        return better
 
 
 def _between(centre: Duals, newest: Duals, steady: float) -> Duals:
@@ -138,6 +137,7 @@ def _between(centre: Duals, newest: Duals, steady: float) -> Duals:
         values=mixed(centre.values, newest.values),
         rents=mixed(centre.rents, newest.rents),
         constant=steady * centre.constant + (1 - steady) * newest.constant,
+        evenness=steady * centre.evenness + (1 - steady) * newest.evenness,
     )
 
 
@@ -146,17 +146,19 @@ def farley(
 ) -> float:
     """What no packing of the items costs less than, given what no pattern is worth more than.
 
-    Duals that some pattern beats are scaled down until none does; where a bin type has a limit,
+    Duals are scaled until the best pattern is worth just its price; where a bin type has a limit,
     what its bins gain at most is taken off instead, if that is the better bound.
     """
     wanted = problem.counts if counts is None else counts
     prices, gain = problem.prices, np.maximum(at_most - duals.rents, 0.0)
-    total = float(duals.items @ wanted) + duals.constant
+    total = float(duals.items @ wanted) + duals.constant + duals.evenness
     limited = np.isfinite(problem.most)
+    # Nor may an item be worth more than it costs to leave it out.
+    most = problem.penalty / max(float(duals.items.max(initial=0.0)), _LITTLE)
     best = 0.0
     for scaled in (~limited, prices > 0):
         tight = scaled & (gain > 0)
-        share = min(1.0, float((prices[tight] / gain[tight]).min(initial=1.0)))
+        share = float((prices[tight] / gain[tight]).min(initial=most))
         over = np.maximum(share * gain - prices, 0.0)
         over = np.where(over > 1e-12, over, 0.0)
         if not over[~limited].any():

@@ -5,6 +5,8 @@ each limit, quota and spread holds on the whole. No packing costs less. What ite
 is near to what they are worth in the end, so that pricing begins there.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tonnage.optimise import highs
@@ -12,24 +14,37 @@ from tonnage.optimise.effort import Effort
 from tonnage.optimise.master import Duals, Master
 from tonnage.optimise.problem import PackingProblem, Pattern
 
+if TYPE_CHECKING:
+    from highspy import Highs
+
 
 def relax(problem: PackingProblem, effort: Effort) -> Duals | None:
     """What items and bins are worth; `None` if the solver does not say."""
     model = highs.linear()
+    master, _ = build(problem, model, effort)
+    found = highs.solve(model)
+    effort.spend(3_000 + 20 * found.iterations)
+    return master.duals(found.rows[: master.rows]) if found.feasible else None
+
+
+def build(problem: PackingProblem, model: "Highs", effort: Effort) -> tuple[Master, list[int]]:
+    """Fill the model: its rows as the master has them, and its columns of bins, by type."""
     master = Master(problem, effort=effort, model=model)
     rows = _Rows(problem, first=master.rows)
     highs.add_rows(model, [-highs.INFINITY] * rows.count, [0.0] * rows.count)
+    bins, column = [], master.first
     for bin_type in range(len(problem.bins)):
         whole = master.entries(Pattern(bin_type, (0,) * len(problem.items)))
         price = float(problem.prices[bin_type])
         highs.add_column(model, price, {**whole, **rows.of_bin(bin_type)})
-        for item in np.flatnonzero(problem.caps[bin_type]).tolist():
+        items = np.flatnonzero(problem.caps[bin_type]).tolist()
+        for item in items:
             # What it takes of a bin, without the bin itself.
             entries = master.item_entries(bin_type, item)
             highs.add_column(model, 0.0, {**entries, **rows.of_item(bin_type, item)})
-    found = highs.solve(model)
-    effort.spend(3_000 + 20 * found.iterations)
-    return master.duals(found.rows[: master.rows]) if found.feasible else None
+        bins.append(column)
+        column += 1 + len(items)
+    return master, bins
 
 
 class _Rows:

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 INFINITY = float("inf")
 
+_LEAN = (
+    ("mip_heuristic_effort", 0.0),
+    ("mip_heuristic_run_rens", False),
+    ("mip_heuristic_run_root_reduced_cost", False),
+    ("mip_heuristic_run_feasibility_jump", False),
+    ("mip_allow_restart", False),
+    ("mip_detect_symmetry", False),
+)
+
 MISSING = "no solver is installed: it comes with the extra optimise (tonnage[optimise])"
 
 
@@ -56,8 +65,11 @@ def linear() -> "Highs":
     return highs
 
 
-def integer(*, gap: float, nodes: int) -> "Highs":
-    """An empty integer program; the search ends within the gap or after so many nodes."""
+def integer(*, gap: float, nodes: int, lean: bool = False) -> "Highs":
+    """An empty integer program; the search ends within the gap or after so many nodes.
+
+    A `lean` one does without what takes longer than a small program is worth.
+    """
     highs = _class()()
     for option, value in (
         ("output_flag", False),
@@ -66,6 +78,7 @@ def integer(*, gap: float, nodes: int) -> "Highs":
         ("mip_rel_gap", gap),
         ("mip_max_nodes", nodes),
         ("mip_heuristic_run_rins", False),
+        *(_LEAN if lean else ()),
     ):
         highs.setOptionValue(option, value)
     return highs
@@ -77,6 +90,13 @@ def add_rows(highs: "Highs", lower: Sequence[float], upper: Sequence[float]) -> 
     highs.addRows(
         len(lower), np.array(lower), np.array(upper), 0, starts, none, none.astype(np.float64)
     )
+
+
+def add_row(highs: "Highs", lower: float, entries: Mapping[int, float]) -> None:
+    """A row over columns that are there, at least so much."""
+    columns = np.fromiter(entries, dtype=np.int32, count=len(entries))
+    values = np.fromiter(entries.values(), dtype=np.float64, count=len(entries))
+    highs.addRow(lower, INFINITY, len(entries), columns, values)
 
 
 def add_column(

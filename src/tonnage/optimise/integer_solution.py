@@ -12,6 +12,8 @@ from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import Counts, EvenSpread, Numbers, PackingProblem, Pattern
 
 _WHOLE = 1e-6
+_FEW = 0.2
+"""The part of the items that is put anywhere once all others have their place."""
 
 
 class Dive:
@@ -49,10 +51,12 @@ class Dive:
 
     def _complete(self, held: Counter[int], cutoff: float, greed: float) -> list[Pattern] | None:
         master = self._master
+        few = -1.0
         while True:
             master.hold(held)
             bins = [master.patterns[place] for place in held.elements()]
             left = missing(self._problem, bins)
+            few = _FEW * float(left.sum()) if few < 0 else few
             found = column_generation.generate(
                 self._problem,
                 master,
@@ -62,7 +66,10 @@ class Dive:
                 patience=1,
                 rounds=6,
             )
-            if not found.feasible or found.value > cutoff - _WHOLE or self._effort.over:
+            if not found.feasible or self._effort.over:
+                return None
+            # The last few may be dear here and find a place beside others afterwards.
+            if found.value > cutoff - _WHOLE and left.sum() > few:
                 return None
             amounts = found.amounts.copy()
             for place, times in held.items():

@@ -10,6 +10,9 @@ import numpy as np
 
 from tonnage.optimise.problem import Counts, Numbers, PackingProblem, Pattern
 
+_IN_VAIN = 60
+"""Bins in a row that nothing is gained with, after which fuller ones are left alone."""
+
 
 def improve(problem: PackingProblem, bins: Sequence[Pattern]) -> list[Pattern]:
     """The same items in bins that cost no more."""
@@ -54,11 +57,14 @@ class _Packing:
         """Go through the bins, those with the least in them for their price first."""
         prices = self._problem.prices[self._types]
         worth = (self._counts @ self._sizes) / np.maximum(prices, 1e-9)
+        in_vain = 0
         for place in np.argsort(worth, kind="stable").tolist():
             if prices[place] > 0:
-                self._reduce(place)
+                in_vain = 0 if self._reduce(place) else in_vain + 1
+            if in_vain >= _IN_VAIN:
+                break
 
-    def _reduce(self, place: int) -> None:
+    def _reduce(self, place: int) -> bool:
         """Move as much as possible out of a bin; keep it so if a cheaper one takes the rest."""
         before = self._counts.copy(), self._left.copy()
         self._open[place] = False
@@ -68,15 +74,16 @@ class _Packing:
             while rest[item] and self._force(item, int(self._types[place])):
                 rest[item] -= 1
         if not rest.any():
-            return
+            return True
         cheaper = self._cheaper(rest, int(self._types[place]))
         self._open[place] = True
         if cheaper is None:
             self._counts, self._left = before
-            return
+            return False
         self._types[place] = cheaper
         self._counts[place] = rest
         self._left[place] = self._problem.capacities[cheaper] - rest @ self._problem.demands
+        return True
 
     def _room(self, item: int, home: int) -> Counts:
         """How many more of a class each bin takes."""

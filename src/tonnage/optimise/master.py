@@ -29,7 +29,9 @@ class Duals(NamedTuple):
     values: Numbers
     rents: Numbers
     constant: float
-    """What the right-hand sides of spreads, limits and quotas come to at these duals."""
+    """What the right-hand sides of limits and quotas come to at these duals."""
+    evenness: float
+    """And those of spreads."""
 
 
 class Relaxed(NamedTuple):
@@ -161,7 +163,7 @@ class Master:
     def solve(self) -> Relaxed:
         """The best use of the patterns there are."""
         found = highs.solve(self._highs)
-        self._effort.spend(600 + 25 * found.iterations)
+        self._effort.spend(1_200 + 50 * found.iterations)
         duals = self.duals(found.rows)
         return Relaxed(found.columns[self.first :], found.value, duals, found.feasible)
 
@@ -171,7 +173,7 @@ class Master:
         items = np.maximum(rows[: len(problem.items)], 0.0)
         values = np.repeat(items[None, :], len(problem.bins), axis=0)
         rents = np.zeros(len(problem.bins))
-        constant = 0.0
+        constant = evenness = 0.0
         for bin_type, row in self._limit_row.items():
             rents[bin_type] -= rows[row]
             constant += rows[row] * self._upper[row]
@@ -187,12 +189,12 @@ class Master:
                 low, high = max(float(rows[row]), 0.0), min(float(rows[row + 1]), 0.0)
                 by_domain.append(low + high)
                 total += low + high
-                constant += (low * self._lower[row] if low else 0.0) + high * self._upper[row + 1]
-            constant += min(total * level for level in self._levels(number))
+                evenness += (low * self._lower[row] if low else 0.0) + high * self._upper[row + 1]
+            evenness += min(total * level for level in self._levels(number))
             for bin_type, where in enumerate(spread.domains):
                 if where is not None:
                     values[bin_type, spread.item] += by_domain[where]
-        return Duals(items, np.maximum(values, 0.0), np.maximum(rents, 0.0), constant)
+        return Duals(items, np.maximum(values, 0.0), np.maximum(rents, 0.0), constant, evenness)
 
     def hold(self, bins: Mapping[int, int]) -> None:
         """Use patterns, by position, at least so often; all others as often as is worth it."""

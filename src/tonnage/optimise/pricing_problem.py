@@ -1,4 +1,4 @@
-"""Patterns worth more than they cost: greedily for all bin types at once, or searched for in one.
+"""Patterns worth more than they cost: greedily for all bin types at once, or the best of one.
 
 Greedy: items go in by value per size, where size is a weighted sum of what they take; many
 weightings and all bin types are filled side by side, as rows of one array.
@@ -48,7 +48,7 @@ class PricingProblem:
         limits = np.where(values[types] > _LITTLE, limits, 0)
         order = np.argsort(-worth.reshape(len(types), -1), axis=1, kind="stable")
         counts = self._fill(types, order, limits)
-        self._effort.spend(300 + 0.15 * counts.size)
+        self._effort.spend(1_000 + 0.3 * counts.size)
         return types, counts, (counts * values[types]).sum(axis=1)
 
     def _weights(self, count: int) -> Numbers:
@@ -76,19 +76,10 @@ class PricingProblem:
             left -= np.where(taken[:, None] > 0, demand * taken[:, None], 0.0)
         return counts
 
-    def search(self, bin_type: int, values: Numbers, *, width: int, keep: int = 6) -> Contents:
-        """The best patterns of one bin type, and what none is worth more than."""
-        found = knapsack.search(self._sack(bin_type, values), width=width, keep=keep)
-        self._effort.spend(1_500 + found.states * 0.5)
-        return found
-
-    def exact(self, bin_type: int, values: Numbers, *, gap: float) -> Contents:
-        """The same with the best pattern alone, nearly proven."""
-        found = knapsack.exact(self._sack(bin_type, values), gap=gap)
-        self._effort.spend(found.states * 0.5)
-        return found
-
-    def _sack(self, bin_type: int, values: Numbers) -> Knapsack:
+    def best(self, bin_type: int, values: Numbers, *, gap: float = 1e-3) -> Contents:
+        """The most valuable pattern of one bin type, and what none is worth more than."""
         problem = self._problem
         caps, capacity = problem.caps[bin_type], problem.capacities[bin_type]
-        return Knapsack(values, problem.demands, caps, capacity)
+        found = knapsack.best(Knapsack(values, problem.demands, caps, capacity), gap=gap)
+        self._effort.spend(8_000 + 80 * found.iterations)
+        return found

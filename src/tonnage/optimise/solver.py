@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tonnage.optimise import enumeration, fractional_bins, integer_solution, local_search
+from tonnage.optimise import (
+    column_generation,
+    enumeration,
+    fractional_bins,
+    integer_solution,
+    local_search,
+)
 from tonnage.optimise.column_generation import Proof
 from tonnage.optimise.effort import Effort
 from tonnage.optimise.integer_solution import Dive
@@ -21,13 +27,17 @@ _FEW_UNITS = 200_000
 _SMALLEST_PART = 3
 _IN_VAIN = 120
 """Local searches without a gain after which nothing more is expected."""
-_PRICED_FIRST = 8
+_PRICED_FIRST = 6
 """Rounds of pricing before patterns are put together for the first time."""
-_STUCK = 8
-"""Local searches without a gain after which more of the effort goes into the bound."""
+_PROOF = 0.5
+"""What part of the effort is to go into the bound, and into better patterns with it."""
+_WHOLE_EVERY = 8
+"""Rounds of pricing after which the bound in whole bins is looked at again."""
+_LOWER = 1e-3
+"""How much lower the master has to be for all of it to be put together again."""
 _NEAR = 1e-6
 _SAVED = 0.3
-_IMPROVED = 1.0
+_IMPROVED = 3.0
 """What a packing may cost more than the best and yet be improved, in bins of the dearest type."""
 
 
@@ -68,7 +78,7 @@ class _Search:
         cost = self._cost_of(found)
         if cost < self._cost + _IMPROVED * self._dearest:
             found = local_search.improve(self._problem, found)
-            self._effort.spend(200 + 150 * len(found))
+            self._effort.spend(20_000 + 1_500 * min(len(found), 100))
             cost = self._cost_of(found)
         if cost >= self._cost - _NEAR * abs(self._cost):
             return False
@@ -108,24 +118,23 @@ class _Search:
         proof = self._proof = Proof(problem, master, pricing, begin=begin)
         self._raise(proof.bound)
         master.add(self._best)
-        for _ in range(_PRICED_FIRST):
-            if effort.over or proof.complete or self._met:
-                break
-            proof.round(effort)
-            self._raise(proof.bound)
-        relaxed = master.solve()
-        dived_at, in_vain, priced = math.inf, 0, 0
+        relaxed = column_generation.generate(problem, master, pricing, effort)
+        dived_at, in_vain, rounds, priced = math.inf, 0, 0, 0
         while not effort.over and not self._met and not (in_vain >= _IN_VAIN and proof.complete):
-            if relaxed.feasible and relaxed.value < dived_at * (1 - 1e-3):
+            is_due = rounds < _PRICED_FIRST or priced < effort.done * _PROOF
+            if not proof.complete and (is_due or in_vain >= _IN_VAIN):
+                before = effort.done
+                proof.round(effort)
+                rounds += 1
+                self._raise(proof.bound)
+                if proof.complete or rounds % _WHOLE_EVERY == 0:
+                    self._raise(proof.whole.bound(effort))
+                relaxed = master.solve()
+                priced += effort.done - before
+            elif relaxed.feasible and relaxed.value < dived_at * (1 - _LOWER):
                 dived_at = relaxed.value
                 found = dive.run((), cutoff=self._cutoff)
                 in_vain = 0 if found is not None and self.offer(found) else in_vain
-            elif not proof.complete and priced < effort.done * _proof_share(in_vain):
-                before = effort.done
-                proof.round(effort)
-                priced += effort.done - before
-                self._raise(proof.bound)
-                relaxed = master.solve()
             else:
                 part = self._part(relaxed.duals.values)
                 found = dive.run(part, cutoff=self._cutoff, greed=0.5)
@@ -190,10 +199,3 @@ def _bound_of(problem: PackingProblem) -> float:
     while not effort.over and not proof.complete:
         proof.round(effort)
     return proof.bound
-
-
-def _proof_share(in_vain: int) -> float:
-    """What part of the effort is to go into the bound, and into better patterns with it."""
-    if in_vain >= _IN_VAIN:
-        return math.inf
-    return 0.6 if in_vain >= _STUCK else 0.2
