@@ -185,5 +185,7 @@ def test_what_a_group_does_goes_in_upstreams_order(standing: dict[str, bool], to
         readiness=Readiness(groups={"g": GroupReadiness(group="g")}),
         observation=Observation(groups={"g": known}),
     )
-    (shown,) = StatusConfigMap().document(report, mode={})["nodeGroups"]
+    status = StatusConfigMap()
+    status.take(report)
+    (shown,) = status.document(mode={})["nodeGroups"]
     assert shown["scaleUp"]["status"] == told

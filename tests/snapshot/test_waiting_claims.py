@@ -2,7 +2,7 @@
 
 from tonnage.objects.kinds import KubeObject
 from tonnage.snapshot.snapshot import Snapshot
-from tonnage.snapshot.waiting_claims import WaitingClaim
+from tonnage.snapshot.waiting_claims import ClaimsOfPod, WaitingClaim
 from tonnage.testing import builders as make
 
 KEY = ("default", "data")
@@ -22,7 +22,7 @@ def kind(held: Snapshot, name: str = "data") -> int:
     return found.kind
 
 
-def claims_of(held: Snapshot, pod: str) -> tuple[WaitingClaim, ...] | None:
+def claims_of(held: Snapshot, pod: str) -> ClaimsOfPod | None:
     return held.pods[f"default/{pod}"].waiting_claims(held.storage.waiting_claims)
 
 
@@ -116,3 +116,22 @@ def test_a_pod_follows_the_changes_of_its_claims() -> None:
     assert first is not None
     assert again is first
     assert claims_of(held, "db") is None
+
+
+def test_pods_whose_claims_are_alike_have_the_same() -> None:
+    held = snapshot(
+        make.pvc("data", storage_class="fast"),
+        make.pvc("logs", storage_class="fast"),
+        make.pod("db", pvcs=["data"]),
+        make.pod("log", pvcs=["logs"]),
+    )
+    alike = claims_of(held, "db")
+
+    assert alike is not None
+    assert alike.classes == {"fast"}
+    assert claims_of(held, "log") is alike
+
+    held.put_claim(make.pvc("logs", storage_class="fast", size="2Gi"))
+
+    assert claims_of(held, "db") is alike
+    assert claims_of(held, "log") is not alike

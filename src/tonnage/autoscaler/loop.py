@@ -85,6 +85,7 @@ class Autoscaler:
         identity: str = "",
         dry_run: bool = False,
         worker: Worker = workers.here,
+        measured: bool = True,
     ) -> None:
         self._world = world
         self._config = config
@@ -92,6 +93,7 @@ class Autoscaler:
         self._clock = clock
         self._time = SteadyTime(clock)
         self._metrics = metrics
+        self._measured = measured
         self._identity = identity
         self._reader = ProviderReader(provider, clock=clock)
         self._actuator = Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run)
@@ -107,7 +109,12 @@ class Autoscaler:
         self._assessor = Assessor(world, kinds=self._kinds, now=self._time.now)
         self._planner = Planner(world, clock=clock, worker=worker)
         self._recorder = DecisionRecorder(world, clock=clock)
-        self._status = StatusWriter(client, metrics=metrics, namespace=namespace, mode=self._mode)
+        self._status = StatusWriter(
+            client,
+            metrics=metrics if measured else None,
+            namespace=namespace,
+            mode=self._mode,
+        )
         self._scale_down = ScaleDown(
             world,
             Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run),
@@ -315,9 +322,11 @@ class Autoscaler:
             done=(*self._actuator.done, *self._scale_down.done()),
             waiting=len(self._world.waiting),
             waiting_with_volumes=sum(bool(record.volumes) for record in found.pending),
-            because_of_volumes=await self._planner.because_of_volumes(config, features),
+            because_of_volumes=await self._planner.because_of_volumes(config, features)
+            if self._measured
+            else None,
             problems=tuple(self._problems),
-            slots=self._assessor.slots(provided.groups),
+            slots=self._assessor.slots(provided.groups) if self._measured else None,
             refused=self._refused(),
             scale_down=self._scale_down.report,
         )

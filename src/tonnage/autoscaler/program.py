@@ -59,6 +59,8 @@ class AutoscalerSettings(LeaderCandidate, frozen=True, kw_only=True):
     debug_address: str = ""
     lease_name: str = "cluster-autoscaler"
     once: bool = False
+    measured: bool = True
+    """Whether anybody can read the metrics; to count pods by what they wait for takes a while."""
 
 
 class AutoscalerProgram:
@@ -115,6 +117,7 @@ class AutoscalerProgram:
             identity=settings.identity,
             dry_run=settings.dry_run,
             worker=worker,
+            measured=settings.measured,
         )
         self.metrics.registry.register(CacheCollector(self.world.mirror))
         self.metrics.registry.register(EventCollector(self.recorder))

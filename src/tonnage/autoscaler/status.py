@@ -41,14 +41,16 @@ class StatusConfigMap:
 
     def __init__(self) -> None:
         self._running = False
+        self._report: RoundReport | None = None
         self._seen: dict[str, Any] = {}
         """What the last round that could look at nodes has seen; the times in it say when."""
         self._since: dict[str, tuple[str, str]] = {}
         self._decisions: deque[dict[str, Any]] = deque(maxlen=_DECISIONS)
         """The newest first."""
 
-    def document(self, report: RoundReport, *, mode: Mapping[str, object]) -> dict[str, Any]:
-        """The status of one round."""
+    def take(self, report: RoundReport) -> None:
+        """One more round is over."""
+        self._report = report
         time = rfc3339(report.now)
         self._running = self._running or report.readiness is not None
         if report.readiness is not None or not self._running:
@@ -57,6 +59,12 @@ class StatusConfigMap:
                 "nodeGroups": self._groups(report, time),
             }
         self._note_decision(report, time)
+
+    def document(self, *, mode: Mapping[str, object]) -> dict[str, Any]:
+        """The status of the last round, made when somebody reads it."""
+        report = self._report
+        if report is None:
+            return {"autoscalerStatus": "Initializing"}
         document: dict[str, Any] = {
             "time": go_time(report.now),
             "autoscalerStatus": "Running" if self._running else "Initializing",

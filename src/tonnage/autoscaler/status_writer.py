@@ -27,7 +27,7 @@ class StatusWriter:
         self,
         client: Client,
         *,
-        metrics: AutoscalerMetrics,
+        metrics: AutoscalerMetrics | None,
         namespace: str,
         mode: Callable[[], Mapping[str, object]],
     ) -> None:
@@ -37,9 +37,12 @@ class StatusWriter:
         self._mode = mode
         self._status = StatusConfigMap()
         self.report: RoundReport | None = None
-        self.document: dict[str, Any] = {"autoscalerStatus": "Initializing"}
         self.refused: errors.Forbidden | None = None
         self._written = ObjectMeta()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return self._status.document(mode=self._mode())
 
     def about(self, config: AutoscalerConfig) -> InvolvedObject:
         """The status ConfigMap, as what concerns no single pod or node is said of.
@@ -60,8 +63,9 @@ class StatusWriter:
         if report.held and (self.report is None or self.report.held != report.held):
             _log.warning("nothing is decided", extra={"why": report.held})
         self.report = report
-        self._metrics.take(report)
-        self.document = self._status.document(report, mode=self._mode())
+        if self._metrics is not None:
+            self._metrics.take(report)
+        self._status.take(report)
 
     async def write(self, config: AutoscalerConfig) -> None:
         """Tell those who look into the cluster. What goes wrong with it costs nothing else."""

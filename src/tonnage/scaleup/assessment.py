@@ -75,9 +75,11 @@ def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:
     without_node = list(inputs.cluster.pods_without_node())
     ordered = sorted(_unplaced(inputs, without_node), key=attrgetter("order"))
     takes_booked = _takes_booked if inputs.requests_answered else lambda _: False
-    may_count = [record for record in ordered if _may_count(record, (), options, now)]
-    consumers = [record for record in may_count if takes_booked(record)]
-    counted = [record for record in may_count if not takes_booked(record)]
+    counted = [record for record in ordered if _may_count(record, (), options, now)]
+    consumers: list[PodRecord] = []
+    if inputs.requests_answered:
+        consumers = [record for record in counted if takes_booked(record)]
+        counted = [record for record in counted if not takes_booked(record)]
     waiting = _waiting(counted, snapshot, options, now)
     pending = [record for record in counted if record not in waiting] if waiting else counted
     sorted_out = gangs.sort_out(
@@ -208,7 +210,7 @@ def _binds_at_once(snapshot: Snapshot, class_name: str) -> bool:
 def _are_of(record: PodRecord, classes: set[str], snapshot: Snapshot) -> bool:
     """Whether all of the pod's volumes are yet to be made, and of these storage classes."""
     waiting = record.waiting_claims(snapshot.storage.waiting_claims)
-    return waiting is not None and all(one.class_name in classes for one in waiting)
+    return waiting is not None and waiting.classes <= classes
 
 
 def _claims_may_bind(record: PodRecord, snapshot: Snapshot, options: Options, now: float) -> bool:

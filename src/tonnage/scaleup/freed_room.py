@@ -105,10 +105,15 @@ def _detaching(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
     """Volumes that no pod of their node uses any more, and that are on their way off it."""
     snapshot, now = inputs.cluster.snapshot, inputs.now
     for attachment in snapshot.attachments.values():
-        meta, node = attachment.metadata, snapshot.nodes.get(attachment.spec.node_name)
+        meta = attachment.metadata
         since = inputs.released.get(meta.name) or timestamps.moment(meta.deletion_timestamp)
-        use = snapshot.storage.use_of(attachment)
-        if since is None or node is None or use is None or snapshot.slots.users(use).get(node.row):
+        if since is None:
+            continue
+        node, use = (
+            snapshot.nodes.get(attachment.spec.node_name),
+            snapshot.storage.use_of(attachment),
+        )
+        if node is None or use is None or snapshot.slots.users(use).get(node.row):
             continue
         usual = inputs.memory.times.detach_time(attachment.spec.attacher, careful=careful)
         if now - since <= usual + _OVERDUE:

@@ -211,7 +211,7 @@ def _volume_facts(snapshot: Snapshot, record: PodRecord, shared: set[ClaimKey]) 
         return None
     waiting = record.waiting_claims(snapshot.storage.waiting_claims)
     if waiting is not None:
-        return tuple([one.kind for one in waiting])
+        return waiting.kinds
     facts = []
     for volume in record.volumes:
         if not volume.claim:

@@ -99,9 +99,7 @@ def complete_coming_up(
                 continue
             own = snapshot.csinodes.get(node_name)
             node, csinode = completed(record.node, template, own=own)
-            snapshot.put_node(node)
-            if csinode is not None:
-                snapshot.put_csinode(csinode)
+            snapshot.put_node(node, csinode)
             left[name] = max(left.get(name, 0) - 1, 0)
     return left
 

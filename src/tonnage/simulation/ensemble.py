@@ -256,7 +256,7 @@ class Ensemble:
             Client(way, clock=self.clock, rng=self._rng(identity)),
             lambda _: self.cloud,
             config=self._config,
-            settings=AutoscalerSettings(identity=identity, leader_elect=False),
+            settings=AutoscalerSettings(identity=identity, leader_elect=False, measured=False),
             server_version=self._version,
             clock=self.clock,
             rng=self._rng(f"{identity} program"),

@@ -31,6 +31,8 @@ class SlotCounter:
         )
         self._attached: dict[str, tuple[str, Volume]] = {}
         self.limits: dict[str, dict[str, int | None]] = {}
+        self._totals: list[SlotSample] | None = None
+        """Unless something has changed since they were counted."""
 
     def used(self, node: str, driver: str) -> int:
         return len(self._taken[node][driver]) if node in self._taken else 0
@@ -51,6 +53,13 @@ class SlotCounter:
 
     def totals(self) -> tuple[SlotSample, ...]:
         """Each driver over all nodes."""
+        if self._totals is None:
+            self._totals = self._counted()
+        return tuple(
+            one for one in self._totals if one.limit or (one.used and self._attaches(one.driver))
+        )
+
+    def _counted(self) -> list[SlotSample]:
         used: Counter[str] = Counter()
         limit: Counter[str] = Counter()
         free: Counter[str] = Counter()
@@ -62,11 +71,10 @@ class SlotCounter:
         for taken_here in self._taken.values():
             for driver, volumes in taken_here.items():
                 used[driver] += len(volumes)
-        return tuple(
+        return [
             SlotSample(driver=name, used=used[name], free=free[name], limit=limit[name])
             for name in sorted({*used, *limit})
-            if limit[name] or (used[name] and self._attaches(name))
-        )
+        ]
 
     def volumes_of(self, pod: Stored) -> tuple[Volume, ...]:
         """What a pod attaches; a claim that nobody knows the driver of counts for nothing."""
@@ -85,9 +93,11 @@ class SlotCounter:
         return tuple(dict.fromkeys(found))
 
     def take(self, node: str, volume: Volume) -> None:
+        self._totals = None
         self._taken[node][volume.driver][volume.identity] += 1
 
     def release(self, node: str, volume: Volume) -> None:
+        self._totals = None
         held = self._taken[node][volume.driver]
         held[volume.identity] -= 1
         if held[volume.identity] <= 0:
@@ -103,6 +113,7 @@ class SlotCounter:
             self.release(*self._attached.pop(before.name))
 
     def csi_node_changed(self, name: str, after: Stored | None) -> None:
+        self._totals = None
         if after is None:
             self.limits.pop(name, None)
             return

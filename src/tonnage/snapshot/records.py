@@ -9,7 +9,7 @@ from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.volumes import NO_SLOTS, PodVolume, Slots
 from tonnage.snapshot.classes import PodClass
-from tonnage.snapshot.waiting_claims import WaitingClaim, WaitingClaims
+from tonnage.snapshot.waiting_claims import ClaimsOfPod, WaitingClaim, WaitingClaims
 
 NOWHERE = -1
 
@@ -44,6 +44,8 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
     slots: Slots = NO_SLOTS
     gang: GangName | None = None
     _claims: tuple[WaitingClaim, ...] | None = None
+    _alike: ClaimsOfPod | None = None
+    _alike_as_of: int = -1
 
     @property
     def complexity(self) -> int:
@@ -68,10 +70,18 @@ class PodRecord(msgspec.Struct, gc=False, eq=False):
             gang=self.gang,
         )
 
-    def waiting_claims(self, known: WaitingClaims) -> tuple[WaitingClaim, ...] | None:
+    def waiting_claims(self, known: WaitingClaims) -> ClaimsOfPod | None:
         """The claims of its volumes, if it has no other volumes and none of them has a volume."""
-        found = self._claims = known.of_pod(self.meta.namespace, self.volumes, self._claims)
-        return found
+        if self._alike_as_of == known.changes:
+            return self._alike
+        before = self._claims
+        found = self._claims = known.of_pod(self.meta.namespace, self.volumes, before)
+        if found is None:
+            return None
+        if found is not before:
+            self._alike = known.alike(found)
+        self._alike_as_of = known.changes
+        return self._alike
 
     @property
     def pending(self) -> bool:

@@ -179,7 +179,8 @@ class Snapshot:
 
     # Nodes.
 
-    def put_node(self, node: Node) -> None:
+    def put_node(self, node: Node, csinode: CSINode | None = None) -> None:
+        """Take a node as it is now, together with its CSINode if that is given."""
         name = node.metadata.name
         known = self.nodes.get(name)
         if known is None:
@@ -187,14 +188,16 @@ class Snapshot:
             row = self.table.allocate()
             self.columns.set(row, node)
             self.nodes.add(name, NodeRecord(name, row, self.next_order(), node))
-            self._refresh_limits(name)
-            self._fill(name, row)
         else:
             self._keep_row(known)
             self.columns.clear(known.row, known.node)
             self.columns.set(known.row, node)
             self.nodes[name] = known._replace(node=node, imagined=False)
-            self._refresh_limits(name)
+        if csinode is not None:
+            self._journal.put(self.csinodes, name, csinode)
+        self._refresh_limits(name)
+        if known is None:
+            self._fill(name, row)
 
     def drop_node(self, name: str) -> None:
         """Take a node away. Its pods stay known, and are placed again if it comes back.

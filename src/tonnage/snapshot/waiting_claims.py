@@ -32,10 +32,18 @@ class WaitingClaim(msgspec.Struct, gc=False, eq=False):
     holds: bool = True
 
 
+class ClaimsOfPod(msgspec.Struct, gc=False, eq=False):
+    """What the claims of a pod come to, if all of them wait. Pods that are alike have the same."""
+
+    kinds: tuple[int, ...]
+    classes: frozenset[str]
+
+
 class WaitingClaims:
     """Knows what it has read of claims until they change.
 
-    `claims` are all there are, `reserved` the volumes that name a claim.
+    `claims` are all there are, `reserved` the volumes that name a claim. As long as `changes` stays
+    the same, everything that was read still holds.
     """
 
     def __init__(
@@ -47,6 +55,8 @@ class WaitingClaims:
         self._reserved = reserved
         self._known: dict[ClaimKey, WaitingClaim] = {}
         self._kinds: Interner[Hashable] = Interner()
+        self._alike: dict[tuple[int, ...], ClaimsOfPod] = {}
+        self.changes = 0
 
     def get(self, key: ClaimKey) -> WaitingClaim | None:
         """`None` if there is no such claim, or none that could get a volume, or it has one."""
@@ -69,8 +79,12 @@ class WaitingClaims:
         `before` is what was last found for it. To look there is much faster than to look up
         thousands of names, most of which are not in the processor's caches.
         """
-        if before is not None and all(one.holds for one in before):
-            return before
+        if before is not None:
+            for one in before:
+                if not one.holds:
+                    break
+            else:
+                return before
         found = []
         for volume in volumes:
             known = None if volume.ephemeral else self.get((namespace, volume.claim))
@@ -79,11 +93,21 @@ class WaitingClaims:
             found.append(known)
         return tuple(found)
 
+    def alike(self, claims: tuple[WaitingClaim, ...]) -> ClaimsOfPod:
+        """What these claims of one pod come to."""
+        kinds = tuple([one.kind for one in claims])
+        found = self._alike.get(kinds)
+        if found is None:
+            classes = frozenset(one.class_name for one in claims)
+            found = self._alike[kinds] = ClaimsOfPod(kinds, classes)
+        return found
+
     def forget(self, key: ClaimKey) -> None:
         """The claim, or a volume that names it, is not what it was."""
         known = self._known.pop(key, None)
         if known is not None:
             known.holds = False
+            self.changes += 1
 
     def forget_all(self) -> None:
         """Read every claim anew when it is next asked for; kinds of claims that are gone go."""
@@ -91,6 +115,8 @@ class WaitingClaims:
             known.holds = False
         self._known.clear()
         self._kinds = Interner()
+        self._alike.clear()
+        self.changes += 1
 
     def _read(
         self, claim: PersistentVolumeClaim, naming: tuple[PersistentVolume, ...]

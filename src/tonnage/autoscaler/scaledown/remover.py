@@ -100,6 +100,8 @@ class NodeRemover:
         self.deleted: dict[str, float] = {}
         self.failed: dict[str, float] = {}
         """When a removal last ended well, and badly, by group."""
+        self._marked: list[str] = []
+        self._marked_as_of = -1
         self.done: list[Done] = []
         """What was asked of the provider since the list was last emptied."""
         self.last_failure = ""
@@ -144,12 +146,20 @@ class NodeRemover:
             self.start(together, config)
         self._noted = {node: at for node, at in self._noted.items() if node in self.removals}
         await self._renew_notes()
-        for node in self._world.cache(Node):
-            name = node.metadata.name
-            if name in self.removals or name in leaving or taints.not_deleted(node) is None:
+        for name in self._marked_nodes():
+            node = self._world.cache(Node).get(name)
+            if node is None or name in self.removals or name in leaving:
                 continue
             if name in ours or taints.CORDONED in node.metadata.annotations:
                 await self.release(name)
+
+    def _marked_nodes(self) -> list[str]:
+        """Nodes with a mark of a removal; looked for again only if nodes have changed."""
+        if self._marked_as_of != self._world.revision:
+            self._marked_as_of = self._world.revision
+            nodes = self._world.cache(Node)
+            self._marked = [one.metadata.name for one in nodes if taints.not_deleted(one)]
+        return self._marked
 
     async def release(self, name: str) -> None:
         """Take the marks off a node that stays."""

@@ -111,8 +111,8 @@ class SimulatedCloud:
         return ()
 
     async def instances(self, group: str) -> Sequence[Instance]:
-        self._group(group)
-        return [machine.instance for machine in self.machines.of(group)]
+        self._check_group(group)
+        return self.machines.instances(group)
 
     async def template(self, group: str) -> GroupTemplate | None:
         return self._group(group).provider_template
@@ -121,7 +121,7 @@ class SimulatedCloud:
         return self._group(group).price_per_hour
 
     async def options(self, group: str) -> GroupOptions:
-        self._group(group)
+        self._check_group(group)
         return GroupOptions()
 
     async def increase(self, group: str, delta: int) -> None:
@@ -306,13 +306,14 @@ class SimulatedCloud:
         if any(outage.is_open(seconds) for outage in self._behaviour.outages):
             raise ProviderError("the cloud does not answer just now", cause="transient")
 
+    def _check_group(self, name: str) -> None:
+        if name not in self._groups:
+            raise ProviderError(f"there is no group {name}")
+
     def _group(self, name: str) -> Group:
-        try:
-            group = self._groups[name]
-        except KeyError:
-            raise ProviderError(f"there is no group {name}") from None
+        self._check_group(name)
         return msgspec.structs.replace(
-            group,
+            self._groups[name],
             target=self.machines.target(name),
             nodes=tuple(machine.node for machine in self.machines.of(name) if machine.node),
         )

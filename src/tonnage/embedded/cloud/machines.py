@@ -59,22 +59,29 @@ class CloudMachines:
     def __init__(self, prices: dict[str, float]) -> None:
         self._prices = prices
         self._by_group: dict[str, dict[str, CloudMachine]] = {group: {} for group in prices}
+        self._instances: dict[str, dict[str, Instance]] = {group: {} for group in prices}
         self._ended_hours: defaultdict[str, float] = defaultdict(float)
         self._gone: set[tuple[str, str]] = set()
 
     def put(self, machine: CloudMachine) -> None:
         """A new machine, or a known one as it is now."""
         self._by_group[machine.group][machine.name] = machine
+        self._instances[machine.group][machine.name] = machine.instance
 
     def end(self, machine: CloudMachine, *, now: float) -> None:
         """It is no longer there; its part of the bill stays."""
         del self._by_group[machine.group][machine.name]
+        del self._instances[machine.group][machine.name]
         self._gone |= {(machine.group, machine.name), (machine.group, machine.id)}
         if machine.fails_with is None:
             self._ended_hours[machine.group] += (now - machine.asked_at) / 3600
 
     def of(self, group: str) -> list[CloudMachine]:
         return list(self._by_group[group].values())
+
+    def instances(self, group: str) -> list[Instance]:
+        """The same as an autoscaler sees them."""
+        return list(self._instances[group].values())
 
     def get(self, group: str, name: str) -> CloudMachine | None:
         return self._by_group[group].get(name)
