@@ -24,7 +24,7 @@ from tonnage.snapshot.snapshot import PodRecord
 
 Patch = pytest.MonkeyPatch
 OF_BOOKINGS, OF_GANGS, OF_PURCHASES = 38, 58, 22
-OF_FAILED_BINDINGS, OF_NODES_DOWN, OF_DRIVERS_DOWN = 3086, 3166, 1276
+OF_FAILED_BINDINGS, OF_NODES_DOWN, OF_DRIVERS_DOWN, OF_A_LATE_NODE = 3086, 3166, 1276, 4014
 _WAKE = Scheduler._wake
 
 
@@ -36,6 +36,10 @@ def test_components_that_work_break_no_rule() -> None:
     assert random_bookings.is_chosen(OF_BOOKINGS)
     assert random_gangs.is_chosen(OF_GANGS)
     assert rules(OF_BOOKINGS) | rules(OF_GANGS) == set()
+
+
+def test_a_node_that_takes_long_to_come_up_is_still_coming() -> None:
+    assert rules(OF_A_LATE_NODE, scale_down=True) == set()
 
 
 def test_a_scheduler_that_gives_booked_room_away(monkeypatch: Patch) -> None:

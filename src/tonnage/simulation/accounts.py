@@ -33,11 +33,12 @@ class PodAccount:
 class NodeAccount:
     """What is known of one node that is there."""
 
-    __slots__ = ("expected", "ready", "state", "was_ready")
+    __slots__ = ("born", "expected", "ready", "state", "was_ready", "was_up")
 
-    def __init__(self, expected: frozenset[str]) -> None:
+    def __init__(self, expected: frozenset[str], now: float) -> None:
+        self.born = now
         self.expected = expected
-        self.ready = self.was_ready = False
+        self.ready = self.was_ready = self.was_up = False
         self.state: NodeState = "starting"
 
 
@@ -206,7 +207,7 @@ class Accounts:
         account = self.nodes.get(name)
         if account is None:
             group = after.meta.get("labels", {}).get(GROUP_LABEL, "")
-            account = self.nodes[name] = NodeAccount(self._expected(name, group))
+            account = self.nodes[name] = NodeAccount(self._expected(name, group), self.now)
             self._node_states[account.state] += 1
             self.nodes_peak = max(self.nodes_peak, len(self.nodes))
         account.ready = _is_ready(after.tree)
@@ -222,6 +223,7 @@ class Accounts:
             state = "notReady" if account.was_ready else "starting"
         elif not account.expected <= self.slots.limits.get(name, {}).keys():
             state = "comingUp"
+        account.was_up |= state == "ready"
         if state != account.state:
             self._node_states[account.state] -= 1
             self._node_states[state] += 1

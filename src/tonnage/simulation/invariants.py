@@ -87,8 +87,8 @@ class Invariants:
         )
         kept = kept_room.demands(config.kept_slots, ensemble.simulation.groups)
         self._kept_room = KeptRoomCheck(places, cloud, groups, findings, kept)
-        parts = (places, accounts, cloud, store, groups, findings)
-        self._gangs = GangCheck(*parts, assumed=self._assumed)
+        parts = (places, accounts, store, findings)
+        self._gangs = GangCheck(*parts, cloud, assumed=self._assumed)
         self._bookings = BookingCheck(*parts, assumed=self._assumed)
         # Pods that never wait use up what is kept or booked, and gangs may come to have hope: then
         # nobody can tell for whom something is bought.

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
-from tonnage.groups.model import Group
 from tonnage.groups.provisioning_requests import (
     BOOKED_FOR,
     BOOKING_EXPIRED,
@@ -22,7 +21,6 @@ from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks.findings import Findings
 from tonnage.simulation.checks.places import PlaceCheck, PodDemand, is_open
 from tonnage.simulation.random_bookings import DRIVER
-from tonnage.simulation.recorded_cloud import RecordedCloud
 from tonnage.snapshot.reservations import Reservation
 
 GIVEN_AWAY = "booked room was given to a pod that does not take it"
@@ -58,9 +56,7 @@ class BookingCheck:
         self,
         places_: PlaceCheck,
         accounts: Accounts,
-        cloud: RecordedCloud,
         store: ObjectStore,
-        groups: Mapping[str, Group],
         findings: Findings,
         *,
         assumed: Callable[[], Mapping[str, Reservation]],
@@ -68,8 +64,6 @@ class BookingCheck:
         """`assumed` are the pods that the scheduler has decided on and not bound yet."""
         self._places = places_
         self._accounts = accounts
-        self._cloud = cloud
-        self._groups = groups
         self._findings = findings
         self._assumed = assumed
         self._pods = store.built_in("pods")
@@ -147,7 +141,8 @@ class BookingCheck:
             return
         self._booked_at[name] = self._accounts.now
         wanted = sum(one.left for one in self._open() if one.booked)
-        there = sum(room.free.get(DRIVER, 0) for room in self._places.coming("generous"))
+        coming = self._places.coming("generous", perhaps=True)
+        there = sum(room.free.get(DRIVER, 0) for room in coming)
         if there < wanted:
             self._findings.violated(NOT_THERE, f"{name}: {there:g} slots for {wanted}")
 
@@ -200,11 +195,7 @@ class BookingCheck:
 
     def _most(self) -> float:
         """Slots at most, on nodes that are there, coming, or to be had."""
-        found: float = sum(room.free.get(DRIVER, 0) for room in self._places.coming("generous"))
-        for name, group in self._groups.items():
-            left = max(group.max_size - self._cloud.machines.target(name), 0)
-            found += left * self._places.new(name, "generous").free.get(DRIVER, 0) if left else 0
-        return found
+        return sum(room.free.get(DRIVER, 0) for room in self._places.in_all("generous"))
 
 
 def _demand(request: _Request, number: int) -> PodDemand:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
-from tonnage.groups.model import Group
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.checks import places
 from tonnage.simulation.checks.findings import Findings
@@ -44,10 +43,9 @@ class GangCheck:
         self,
         places_: PlaceCheck,
         accounts: Accounts,
-        cloud: RecordedCloud,
         store: ObjectStore,
-        groups: Mapping[str, Group],
         findings: Findings,
+        cloud: RecordedCloud,
         *,
         assumed: Callable[[], Mapping[str, Reservation]],
     ) -> None:
@@ -56,7 +54,6 @@ class GangCheck:
         self._cloud = cloud
         self._pods = store.built_in("pods")
         self._gangs = store.collections["scheduling.x-k8s.io", "v1alpha1", "podgroups"]
-        self._groups = groups
         self._findings = findings
         self._assumed = assumed
         self._decided_at: dict[tuple[str, str], float] = {}
@@ -98,7 +95,7 @@ class GangCheck:
                 continue
             if places.are_sure(gang.waiting, wishes, self._places.now()):
                 self._findings.violated(HAS_A_PLACE, gang.name)
-            elif places.are_sure(gang.waiting, wishes, self._in_all()):
+            elif places.are_sure(gang.waiting, wishes, self._places.in_all("modest")):
                 if self._is_busy(settled):
                     self._findings.excuse(STILL_COMING)
                 else:
@@ -141,22 +138,13 @@ class GangCheck:
     def _most(self, gang: _GangState) -> float:
         """Places for pods of the gang at most, on nodes that are there, coming, or to be had."""
         (one, *_) = gang.waiting
-        found: float = sum(room.times(one) for room in self._places.coming("generous"))
-        for name, group in self._groups.items():
-            left = max(group.max_size - self._cloud.machines.target(name), 0)
-            found += left * self._places.new(name, "generous").times(one) if left else 0
+        found = sum(room.times(one) for room in self._places.in_all("generous"))
         return math.inf if one.reachable else found
 
-    def _in_all(self) -> Iterator[places.NodeRoom]:
-        yield from self._places.coming("modest")
-        for name, group in self._groups.items():
-            left = max(group.max_size - self._cloud.machines.target(name), 0)
-            yield from [self._places.new(name, "modest")] * left
-
     def _is_busy(self, within: float) -> bool:
-        if any(map(self._places.is_on_its_way, self._groups)):
-            return True
-        return any(self._accounts.now - one.at < within for one in self._cloud.asked)
+        return self._places.is_any_on_its_way() or any(
+            self._accounts.now - one.at < within for one in self._cloud.asked
+        )
 
 
 def gang_of(pod: Stored) -> str:

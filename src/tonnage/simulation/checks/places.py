@@ -28,6 +28,10 @@ View: TypeAlias = Literal["modest", "template", "generous"]
 live node of its group with the fewest or the most slots reports."""
 
 
+_MARGIN = 60.0
+"""Seconds after those for which a machine is surely waited for in which it may be."""
+
+
 class PodDemand(NamedTuple):
     """A pod that waits: its volumes by driver, where they can be reached from, what it was told.
 
@@ -163,15 +167,18 @@ class PlaceCheck:
                 labels = node.meta.get("labels", {})
                 yield NodeRoom(node.name, labels, free, self._space(node.name, listed))
 
-    def coming(self, view: View) -> Iterator[NodeRoom]:
-        """The nodes that are or will be there, each with the slots that it will have."""
+    def coming(self, view: View, *, perhaps: bool = False) -> Iterator[NodeRoom]:
+        """The nodes that are or will be there, each with the slots that it will have.
+
+        With `perhaps` also those that may still be waited for, and were never up.
+        """
         promised = self._promised()
         there = {room.name: room for room in self.now()}
         for machine in self._machines:
             if machine.error is not None or machine.state == "deleting":
                 continue
             room = there.get(machine.node)
-            if self._is_on_its_way(machine):
+            if self._is_on_its_way(machine) or (perhaps and self._is_overdue(machine)):
                 new = self.new(machine.group, view)
                 for driver, slots in new.free.items():
                     if room is None or driver not in room.free:
@@ -182,6 +189,13 @@ class PlaceCheck:
                 yield new._replace(name=machine.name, space=space)
             elif room is not None:
                 yield room
+
+    def in_all(self, view: View) -> Iterator[NodeRoom]:
+        """All nodes that there could be: there, coming, or to be had."""
+        yield from self.coming(view)
+        for name, group in self._groups.items():
+            left = max(group.max_size - self._machines.target(name), 0)
+            yield from [self.new(name, view)] * left
 
     def counted_on(self) -> Iterator[tuple[str, Expected]]:
         """What machines can be thought to have, by name, also those that are overdue."""
@@ -237,6 +251,9 @@ class PlaceCheck:
         """Whether a machine of the group is still waited for."""
         return any(self._is_on_its_way(machine) for machine in self._machines.of(group))
 
+    def is_any_on_its_way(self) -> bool:
+        return any(map(self._is_on_its_way, self._machines))
+
     def is_in_doubt(self, group: str) -> bool:
         """Whether a machine of the group is neither up nor surely on its way."""
         for machine in self._machines.of(group):
@@ -261,6 +278,18 @@ class PlaceCheck:
             return False
         node = self._accounts.nodes.get(machine.node) if machine.node else None
         return node is None or node.state in ("starting", "comingUp")
+
+    def _is_overdue(self, machine: CloudMachine) -> bool:
+        """Whether a machine that was never up may still be waited for.
+
+        A node has its time from its birth on.
+        """
+        node = self._accounts.nodes.get(machine.node) if machine.node else None
+        if node is None:
+            age = self._clock.monotonic() - machine.asked_at
+        else:
+            age = self._accounts.now - node.born
+        return age < self._coming_within + _MARGIN and not (node is not None and node.was_up)
 
     def _live(self, group: str, driver: str) -> Iterator[float]:
         for machine in self._machines.of(group):
