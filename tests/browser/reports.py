@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from tests.report.timelines import sample, timeline
+from tonnage.consolidation.right_size import SizeAdvice, StrandedShare, TypeAdvice
 from tonnage.report import page
 from tonnage.report.timeline import (
     Decided,
@@ -91,15 +92,51 @@ def of_nothing() -> list[Timeline]:
     return [Timeline(name="nothing", duration=600.0, samples=quiet, summary=Summary())]
 
 
-REPORTS: dict[str, Callable[[], list[Timeline]]] = {
+def of_advice() -> SizeAdvice:
+    """Types by the dozen, some of them nameless to us, and groups with names of any length."""
+    driver = "a-driver-with-a-very-long-name." * 6 + "example.com"
+    return SizeAdvice(
+        pods=12_345,
+        nodes_now=678,
+        cost_now=1_234.5,
+        types=tuple(
+            TypeAdvice(
+                instance_type=f"m{n}.{n}xlarge" if n else NASTY,
+                price=0.096 * (n + 1),
+                source="EC2 list, us-east-1, 2024-06-01",
+                cpus=2.0 * n,
+                memory_gib=8.0 * n,
+                slots=25 if n % 2 else None,
+                price_per_slot=0.003840 if n % 2 else None,
+                nodes=9_000 - n,
+                cost=864.0 + n,
+                left_out=n % 3,
+            )
+            for n in range(50)
+        ),
+        mix={f"m{n}.{n}xlarge": 10 * n for n in range(1, 30)},
+        mix_cost=860.0,
+        bound=859.123,
+        stranded=tuple(
+            StrandedShare(group=name, driver=driver, cpu_milli=123_450, memory=2**40)
+            for name in (NASTY, "g" * 120)
+        ),
+        warnings=(f"{NASTY} is no price",),
+    )
+
+
+REPORTS: dict[str, Callable[[], list[Timeline] | SizeAdvice]] = {
     "one-run": of_one_run,
     "two-runs": of_two_runs,
     "the-demo": of_the_demo,
     "a-day": of_a_day,
     "nasty-names": of_nasty_names,
     "nothing": of_nothing,
+    "advice": of_advice,
 }
+WITH_CHARTS = [name for name in REPORTS if name != "advice"]
 
 
 def html(name: str) -> str:
-    return page.page(REPORTS[name]())
+    made = REPORTS[name]()
+    return page.advice_page(NASTY, made) if isinstance(made, SizeAdvice) else page.page(made)

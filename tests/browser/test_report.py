@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.devtools import Page, Scheme
-from tests.browser.reports import NASTY
+from tests.browser.reports import NASTY, WITH_CHARTS
 
 WIDTHS = (1280, 768, 375)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
@@ -34,12 +34,14 @@ def test_nothing_but_the_file_is_asked_for(report: Page) -> None:
     assert asked == [report.run("location.href")]
 
 
+@pytest.mark.parametrize("report", WITH_CHARTS, indirect=True)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_chart_has_room(report: Page, width: int) -> None:
     report.look(width=width)
     assert complaints(report, "sizes") == []
 
 
+@pytest.mark.parametrize("report", WITH_CHARTS, indirect=True)
 def test_every_shape_is_seen_between_the_axes(report: Page) -> None:
     report.look(width=1280)
     assert complaints(report, "shapes") == []
@@ -73,7 +75,7 @@ def test_print_leaves_nothing_out_of_a_table(report: Page) -> None:
     assert complaints(report, "hidden") == []
 
 
-@pytest.mark.parametrize("report", ["nasty-names"], indirect=True)
+@pytest.mark.parametrize("report", ["nasty-names", "advice"], indirect=True)
 def test_words_of_users_stay_words(report: Page) -> None:
     assert report.run("document.querySelector('h1').textContent") == NASTY
     assert report.run("document.querySelectorAll('script, b').length") == 1  # the page's own

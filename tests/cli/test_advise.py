@@ -5,7 +5,12 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+from tonnage.cli import group_discovery
 from tonnage.cli.app import program
+from tonnage.objects.labels import INSTANCE_TYPE
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
+from tonnage.testing import builders as make
 
 CLUSTER = """
 apiVersion: v1
@@ -102,3 +107,49 @@ def test_without_a_price_that_can_be_used_there_is_no_advice(tmp_path):
     assert result.exit_code == 0
     assert "prices.yaml:1: m5.large: expected a price of an hour" in result.stderr
     assert "no instance type with a price whose name tells its CPUs and memory" in result.stderr
+
+
+def test_without_pods_one_line_says_that_there_is_nothing_to_advise_on(tmp_path):
+    result = run(tmp_path, pods=0)
+    assert result.exit_code == 0
+    assert result.stdout == "Nothing to advise on: there are no pods but those of DaemonSets.\n"
+    found = json.loads(run(tmp_path, "-o", "json", pods=0).stdout)
+    assert found["warnings"] == ["nothing to advise on: there are no pods but those of DaemonSets"]
+
+
+def test_the_page_has_the_tables_and_nothing_of_the_input_as_html(tmp_path):
+    page = tmp_path / "advice.html"
+    given = prices(tmp_path, "m5.large: 0.1\nm5.4xlarge: 0.5\n")
+    result = run(tmp_path, "--prices", given, "--html", str(page))
+    assert result.exit_code == 0
+    text = page.read_text()
+    assert '<td>m5.large</td><td class="number">0.1</td>' in text
+    assert "The best mix found: 4 m5.large, for 0.4 an hour;" in text
+    assert "Made by Tonnage" in text
+
+
+def test_a_page_in_a_folder_that_is_not_there_is_refused_at_once(tmp_path):
+    result = run(tmp_path, "--html", str(tmp_path / "none" / "advice.html"))
+    assert result.exit_code == 2
+    assert "no such folder; expected one that exists" in result.stderr
+
+
+def test_prices_are_those_of_the_provider_where_it_tells_some(tmp_path, monkeypatch):
+    def discovered(_, wanted, **__):
+        assert wanted.source == "aws"
+        labels = {INSTANCE_TYPE: "m5.large"}
+        template = GroupTemplate(node=make.node("t", labels=labels))
+        spec = NodeGroupSpec(max_size=9, nodes=("n1",), price_per_hour="0.07", template=template)
+        group = NodeGroup(metadata=ObjectMeta(name="g"), spec=spec)
+        return group_discovery.Discovered([group_discovery.DiscoveredGroup(group, 1, "provider")])
+
+    monkeypatch.setattr(group_discovery, "discover", discovered)
+    config = tmp_path / "aws.yaml"
+    config.write_text("prices: {m5.large: 0.09, m5.xlarge: 0.15, m5.2xlarge: 0.9 EUR}\n")
+    arguments = ("--provider", "aws", "--cloud-config", str(config), "-o", "json")
+    found = json.loads(run(tmp_path, *arguments).stdout)
+    assert {(one["instanceType"], one["price"], one["source"]) for one in found["types"]} == {
+        ("m5.large", 0.07, "provider aws"),
+        ("m5.xlarge", 0.15, "provider aws"),
+    }
+    assert found["costNow"] == 0.07

@@ -35,8 +35,8 @@ from tonnage.snapshot.snapshot import PodRecord, Snapshot
 if TYPE_CHECKING:
     from tonnage.api import stranded_capacity
     from tonnage.api.plans import PlanRecord, WhatIfResult
-    from tonnage.api.right_size import InstancePrice, SizeAdvice
     from tonnage.consolidation.plan import ConsolidationPlan
+    from tonnage.consolidation.right_size import InstancePrice, SizeAdvice
     from tonnage.consolidation.state import ConsolidationState
     from tonnage.scaledown.plan import ScaleDownPlan
     from tonnage.scaledown.state import ScaleDownState
@@ -389,7 +389,8 @@ class Cluster:
         self, prices: "Sequence[InstancePrice]", *, now: float, seconds: float = 5.0
     ) -> "SizeAdvice":
         """Which instance types would carry the cluster cheaper, given its volumes."""
-        from tonnage.api import right_size, stranded_capacity
+        from tonnage.api import stranded_capacity
+        from tonnage.consolidation import right_size
 
         inputs = Inputs.of_cluster(self._state, options=Options(), features=self.features, now=now)
         found = right_size.advise(inputs, prices, seconds=seconds)

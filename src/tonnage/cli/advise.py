@@ -6,17 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_source, console, durations, progress_line
+from tonnage.cli import (
+    cluster_source,
+    console,
+    durations,
+    group_discovery,
+    progress_line,
+    run_providers,
+)
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster
-    from tonnage.api.right_size import InstancePrice, SizeAdvice
+    from tonnage.consolidation.right_size import InstancePrice, SizeAdvice
 
 _SHOWN = 15
 
 
 @click.command()
+@group_discovery.options
 @cluster_source.takes_cluster
 @click.option(
     "--prices",
@@ -31,8 +39,22 @@ _SHOWN = 15
     show_default=True,
     help="How long to look for the best mix of types.",
 )
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the tables as a page, too.",
+)
 @console.output_option
-def advise(cluster: "Cluster", prices: str | None, seconds: float, form: console.Format) -> None:
+def advise(
+    cluster: "Cluster",
+    wanted: group_discovery.GroupSource,
+    prices: str | None,
+    seconds: float,
+    html_file: Path | None,
+    form: console.Format,
+) -> None:
     """Say which instance types would carry the cluster cheaper, given its volumes.
 
     All pods but those of DaemonSets are packed anew on nodes of each type alone, and on the best
@@ -42,21 +64,48 @@ def advise(cluster: "Cluster", prices: str | None, seconds: float, form: console
     Examples:
       tonnage advise -f cluster/
       tonnage advise --context production --prices prices.yaml
+      tonnage advise --provider aws --cloud-config aws.yaml --html advice.html
       tonnage advise -f cluster.json -o json
     """
-    now = time.time()
+    from tonnage.consolidation.right_size import NOTHING
+
+    if html_file is not None and not html_file.absolute().parent.is_dir():
+        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    given = _prices(cluster, prices, wanted)
     with progress_line.shown("deciding"):
-        found = cluster.right_size(_prices(cluster, prices), now=now, seconds=seconds)
+        found = cluster.right_size(given, now=time.time(), seconds=seconds)
+    if html_file is not None:
+        _write_page(found, html_file)
     if form in ("json", "yaml"):
         console.print_record(found, form=form)
+    elif NOTHING in found.warnings:
+        console.echo(f"{NOTHING[:1].upper()}{NOTHING[1:]}.")
+        return
     else:
         _print_tables(found, wide=form == "wide")
     for warning in found.warnings:
         console.warn(warning)
 
 
-def _prices(cluster: "Cluster", path: str | None) -> "list[InstancePrice]":
-    from tonnage.api.right_size import InstancePrice
+def _write_page(found: "SizeAdvice", path: Path) -> None:
+    from tonnage.cli import report_origin
+    from tonnage.report import page
+
+    try:
+        text = page.advice_page(
+            "What this cluster would cost on other nodes", found, origin=report_origin.origin()
+        )
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--html {path}: {error.strerror or error}") from None
+    console.echo(f"The report is in {path}.", err=True)
+
+
+def _prices(
+    cluster: "Cluster", path: str | None, wanted: group_discovery.GroupSource
+) -> "list[InstancePrice]":
+    """Those of a file alone; else of groups, the provider's configuration and the table."""
+    from tonnage.consolidation.right_size import InstancePrice
     from tonnage.objects.labels import INSTANCE_TYPE
 
     found: dict[str, InstancePrice] = {}
@@ -68,6 +117,7 @@ def _prices(cluster: "Cluster", path: str | None) -> "list[InstancePrice]":
         for name, price in _read(path).items():
             add(name, price, "file")
         return list(found.values())
+    asked = wanted.source if wanted.source in run_providers.MAKES_MACHINES else ""
     inputs = cluster.inputs(now=time.time())
     for group in inputs.groups:
         labels = [node.metadata.labels for name in group.nodes if (node := inputs.nodes.get(name))]
@@ -75,11 +125,18 @@ def _prices(cluster: "Cluster", path: str | None) -> "list[InstancePrice]":
             labels.insert(0, group.provider_template.node.metadata.labels)
         types = [one[INSTANCE_TYPE] for one in labels if INSTANCE_TYPE in one]
         if types and group.price_per_hour is not None:
-            add(types[0], group.price_per_hour, "group")
+            add(types[0], group.price_per_hour, f"provider {asked}" if asked else "group")
         for problem in group.problems:
             console.warn(problem)
-    from tonnage.providers.aws import prices
+    from tonnage.providers.aws import config, prices
 
+    if asked == "aws" and wanted.cloud_config is not None:
+        settings = config.read(wanted.cloud_config)
+        for name, price in settings.prices.items():
+            add(name, price, "provider aws")
+        if settings.prices or settings.unpriced:
+            # As for the provider: whoever gives prices of their own has no others.
+            return list(found.values())
     table = prices.bundled()
     for name, price in table.prices.items():
         add(name, price, f"EC2 list, {table.region}, {table.date}")

@@ -16,6 +16,7 @@ from tonnage.objects.phrases import listed
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster
+    from tonnage.cli.group_discovery import GroupSource
     from tonnage.files import Loaded
     from tonnage.rules.opt_in import Enforcement
 
@@ -185,18 +186,24 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
         count_returning_volumes_once: bool = False,
         enforce_opt_in: "Enforcement | None" = None,
         node_groups: tuple[str, ...] = (),
+        wanted: "GroupSource | None" = None,
         **options: Any,
     ) -> None:
         from tonnage.api import Cluster
 
+        loaded = read(
+            filenames, lenient=lenient, kubeconfig=kubeconfig, context=context, beside=node_groups
+        )
+        if wanted is not None:
+            options["wanted"] = wanted
+            if wanted.source or wanted.label:
+                from tonnage.cli import group_discovery
+
+                loaded = group_discovery.with_discovered(
+                    loaded, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
+                )
         cluster = Cluster.of(
-            read(
-                filenames,
-                lenient=lenient,
-                kubeconfig=kubeconfig,
-                context=context,
-                beside=node_groups,
-            ),
+            loaded,
             kubernetes_version=kubernetes_version,
             feature_gates=feature_gates,
             legacy_attach_limits=legacy_attach_limits,

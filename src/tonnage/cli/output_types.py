@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from tonnage.api.right_size import SizeAdvice
 from tonnage.api.slots import DriverTotal, SlotReport
 from tonnage.consolidation.plan import ConsolidationPlan
+from tonnage.consolidation.right_size import SizeAdvice
 from tonnage.doctor.codes import FindingCode
 from tonnage.doctor.findings import Finding
 from tonnage.doctor.preview import OptInPreview

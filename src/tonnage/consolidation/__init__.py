@@ -18,4 +18,5 @@ options are in `groups.consolidation_options`.
     move_waves       in which order, so that every place is free when it is needed
     move_rehearsal   whether all rules hold on the way
     lower_bound      no plan costs less than this
+    right_size       which instance types would carry the cluster cheaper: a direction, not a plan
 """

@@ -7,6 +7,7 @@ csvtext   one row per sample, for spreadsheets
 charts    SVG, made here
 page      one HTML file that needs nothing else: `panels` with charts, `tables`, in one `style`;
           `interactive` draws its charts with the script of the board
+size_advice  the section of instance types that would carry the cluster cheaper
 phrases   sentences for code words
 
 Nothing here runs anything: a timeline may come from a simulation, a demonstration or a file.

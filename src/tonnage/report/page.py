@@ -3,11 +3,12 @@
 Charts are drawn as those of the board. Without scripts, and on paper, they are pictures.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from tonnage.report import figures, interactive, panels, tables
+from tonnage.consolidation.right_size import SizeAdvice
+from tonnage.report import figures, interactive, panels, size_advice, tables
 from tonnage.report.figures import FIGURES, run_name
 from tonnage.report.timeline import Timeline, drivers
 
@@ -32,6 +33,24 @@ class Origin(NamedTuple):
 
 def page(runs: Sequence[Timeline], *, origin: Origin | None = None) -> str:
     """The whole page, for one run or two of the same scenario."""
+    parts = (
+        *_head(runs),
+        *_cards(runs),
+        *panels.panels(runs),
+        *tables.happened(runs),
+        *tables.all_figures(runs),
+        *tables.samples(runs),
+    )
+    return _document(runs[0].name, parts, origin)
+
+
+def advice_page(name: str, advice: SizeAdvice, *, origin: Origin | None = None) -> str:
+    """A page of nothing but what instance types would come to."""
+    head = f"<header><h1>{escape(name)}</h1></header>"
+    return _document(name, (head, *size_advice.section(advice)), origin)
+
+
+def _document(title: str, parts: Iterable[str], origin: Origin | None) -> str:
     return "\n".join(
         [
             "<!doctype html>",
@@ -39,18 +58,13 @@ def page(runs: Sequence[Timeline], *, origin: Origin | None = None) -> str:
             "<head>",
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(runs[0].name)} - Tonnage</title>",
+            f"<title>{escape(title)} - Tonnage</title>",
             f'<meta http-equiv="Content-Security-Policy" content="{interactive.policy()}">',
             f"<style>{interactive.sheet()}</style>",
             "</head>",
             "<body>",
             "<main>",
-            *_head(runs),
-            *_cards(runs),
-            *panels.panels(runs),
-            *tables.happened(runs),
-            *tables.all_figures(runs),
-            *tables.samples(runs),
+            *parts,
             *_foot(origin),
             "</main>",
             f"<script>{interactive.script()}</script>",

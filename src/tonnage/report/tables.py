@@ -29,7 +29,7 @@ def happened(runs: Sequence[Timeline]) -> Iterator[str]:
         if not run.decisions:
             yield "<p>The autoscaler decided nothing.</p>"
         if run.marks or run.decisions:
-            yield from _opened(f"What happened: {run_name(run)}")
+            yield from opened(f"What happened: {run_name(run)}")
             yield '<thead><tr><th scope="col">time</th><th scope="col">what</th>'
             yield '<th scope="col">why</th></tr></thead><tbody>'
             yield from _events(run)
@@ -64,7 +64,7 @@ def judged(figure: Figure, runs: Sequence[Timeline], position: int) -> str:
 
 def all_figures(runs: Sequence[Timeline]) -> Iterator[str]:
     yield '<h2>All figures</h2><div class="panel figures">'
-    yield from _opened("All figures")
+    yield from opened("All figures")
     heads = [run_name(run) for run in runs] if len(runs) > 1 else ["value"]
     heads += ["change"] if len(runs) == 2 else []
     cells = "".join(f'<th scope="col" class="number">{escape(head)}</th>' for head in heads)
@@ -87,7 +87,7 @@ def samples(runs: Sequence[Timeline]) -> Iterator[str]:
     for run in runs:
         of = f": {escape(run_name(run))}" if len(runs) > 1 else ""
         yield f'<details class="panel"><summary>The charts as a table{of}</summary>'
-        yield from _opened(f"The charts as a table: {run_name(run)}")
+        yield from opened(f"The charts as a table: {run_name(run)}")
         own, local = drivers([run]), storage_drivers([run])
         heads = (
             "time",
@@ -120,6 +120,6 @@ def _numbers(sample: Sample, own: Sequence[str], local: Sequence[str]) -> Iterat
     yield f"{sample.cost:,.2f}"
 
 
-def _opened(name: str) -> Iterator[str]:
+def opened(name: str) -> Iterator[str]:
     """A table that scrolls in its own box, also by keyboard, and never with the page."""
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(name)}"><table>'

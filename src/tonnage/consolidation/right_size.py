@@ -26,6 +26,8 @@ from tonnage.scaleup import pod_groups, refusals
 
 ARCHITECTURE = "kubernetes.io/arch"
 
+NOTHING = "nothing to advise on: there are no pods but those of DaemonSets"
+
 _OF_CLOUDS = frozenset((catalogue.EBS, catalogue.GCE_PD, catalogue.AZURE_DISK))
 _GIB = 1 << 30
 _ANY = 1_000_000
@@ -121,7 +123,9 @@ def advise(inputs: Inputs, prices: Sequence[InstancePrice], *, seconds: float = 
         room = tuple(max(capacity.get(name, math.inf), 0.0) for name in names)
         bins.append(BinType(one.instance_type, room, one.price, (_ANY,) * len(items)))
         shapes.append((one, size, min(limits.values(), default=None)))
-    if not bins or not items or warnings:
+    if not items:
+        return _nothing(inputs, prices, 0, [NOTHING])
+    if not bins or warnings:
         if not bins:
             warnings.append("no instance type with a price whose name tells its CPUs and memory")
         return _nothing(inputs, prices, sum(kinds.values()), warnings)
