@@ -57,12 +57,13 @@ class Dive:
             bins = [master.patterns[place] for place in held.elements()]
             left = missing(self._problem, bins)
             few = _FEW * float(left.sum()) if few < 0 else few
+            useful = _useful(self._problem, bins, left)
             found = column_generation.generate(
                 self._problem,
                 master,
                 self._pricing,
                 self._effort,
-                caps=_useful(self._problem, bins, left),
+                caps=useful,
                 patience=1,
                 rounds=6,
             )
@@ -79,14 +80,16 @@ class Dive:
             if left.any() and whole:
                 held.update({place: int(amounts[place] + _WHOLE) for place in whole})
             elif left.any() and len(parts):
-                held[self._choose(parts, amounts[parts], left, greed)] += 1
+                held[self._choose(parts, amounts[parts], useful, greed)] += 1
             else:
                 return [master.patterns[place] for place in held.elements()]
 
-    def _choose(self, parts: Counts, amounts: Numbers, left: Counts, greed: float) -> int:
+    def _choose(self, parts: Counts, amounts: Numbers, useful: Counts, greed: float) -> int:
         """The pattern that is used most, and wastes little of itself."""
         counts = np.array([self._master.patterns[place].counts for place in parts])
-        used = np.minimum(counts, left).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
+        types = [self._master.patterns[place].bin_type for place in parts]
+        most = np.broadcast_to(useful, self._problem.caps.shape)[types]
+        used = np.minimum(counts, most).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
         score = amounts * used**2 * self._rng.uniform(greed, 1.0, size=len(parts))
         return int(parts[int(score.argmax())])
 

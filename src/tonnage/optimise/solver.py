@@ -22,8 +22,8 @@ from tonnage.optimise.problem import Counts, PackingProblem, PackingSolution, Pa
 
 _FEW_PATTERNS = 1_500
 _FEW_NODES = 3_000
-_FEW_UNITS = 200_000
-"""The effort for the bound of a packing that leaves items out."""
+_FEW_UNITS = 400_000
+"""The effort for the bound of items that no packing is looked for."""
 _SMALLEST_PART = 3
 _IN_VAIN = 120
 """Local searches without a gain after which nothing more is expected."""
@@ -31,7 +31,7 @@ _PRICED_FIRST = 6
 """Rounds of pricing before patterns are put together for the first time."""
 _PROOF = 0.5
 """What part of the effort is to go into the bound, and into better patterns with it."""
-_WHOLE_EVERY = 8
+_WHOLE_EVERY = 10
 """Rounds of pricing after which the bound in whole bins is looked at again."""
 _LOWER = 1e-3
 """How much lower the master has to be for all of it to be put together again."""
@@ -69,8 +69,6 @@ class _Search:
         self._bound = 0.0
         self._dearest = float(problem.prices.max(initial=0.0))
         self._proof: Proof | None = None
-        self._patterns: list[Pattern] | None = None
-        """All there are, where they are few."""
 
     def offer(self, bins: Sequence[Pattern]) -> bool:
         """Take the bins if they are better than the best so far."""
@@ -100,7 +98,7 @@ class _Search:
         return self._cost <= self._bound * (1 + _NEAR) + 1e-9
 
     def run(self) -> None:
-        patterns = self._patterns = enumeration.maximal_patterns(self._problem, most=_FEW_PATTERNS)
+        patterns = enumeration.maximal_patterns(self._problem, most=_FEW_PATTERNS)
         if patterns is not None:
             found = enumeration.solve(self._problem, patterns, self._effort, nodes=_FEW_NODES)
             if found is not None:
@@ -127,7 +125,7 @@ class _Search:
                 proof.round(effort)
                 rounds += 1
                 self._raise(proof.bound)
-                if proof.complete or rounds % _WHOLE_EVERY == 0:
+                if proof.complete or rounds % _WHOLE_EVERY == 1:
                     self._raise(proof.whole.bound(effort))
                 relaxed = master.solve()
                 priced += effort.done - before
@@ -179,18 +177,18 @@ class _Search:
         """The bound for the items that have a place."""
         if not left.any():
             return self._bound
-        if self._patterns is not None:
-            fewer = self._problem.with_counts(self._problem.counts - left)
-            found = enumeration.solve(fewer, self._patterns, self._effort, nodes=_FEW_NODES)
-            return 0.0 if found is None else found[1]
         counts = self._problem.counts - left
         known = 0.0 if self._proof is None else self._proof.bound_of(counts)
-        return max(known, _bound_of(self._problem.with_counts(counts)))
+        return max(known, bound(self._problem.with_counts(counts)))
 
 
-def _bound_of(problem: PackingProblem) -> float:
-    """A bound for a problem that is not searched itself."""
+def bound(problem: PackingProblem) -> float:
+    """What no packing costs less than, without looking for one."""
     effort = Effort(_FEW_UNITS)
+    patterns = enumeration.maximal_patterns(problem, most=_FEW_PATTERNS)
+    if patterns is not None:
+        found = enumeration.solve(problem, patterns, effort, nodes=_FEW_NODES)
+        return 0.0 if found is None else found[1]
     begin = fractional_bins.relax(problem, effort)
     if begin is None:
         return 0.0
@@ -198,4 +196,4 @@ def _bound_of(problem: PackingProblem) -> float:
     proof = Proof(problem, master, pricing, begin=begin)
     while not effort.over and not proof.complete:
         proof.round(effort)
-    return proof.bound
+    return max(proof.bound, proof.whole.bound(effort))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+import numpy as np
 
 from tonnage.optimise import highs, solver
 from tonnage.optimise.effort import UNITS_PER_SECOND, Effort
@@ -100,17 +101,19 @@ class _JointChoice:
             asked = self._asked(refused)
             start = asked.joint.patterns(self._greedy)
             found = solver.solve(asked.joint.problem, self._effort, start=start)
-        if not self._holds_for(best, solved.joint, left):
+        out = self._out(best, solved.joint)
+        if any(gone > count for gone, count in zip(out, left, strict=True)):
+            # More pods cost no less, but fewer may.
             bound = 0.0
+        if solved.joint.whole and not solved.existing.existing and out != list(left):
+            helped = np.maximum(solved.joint.problem.counts - out, 0)
+            bound = max(bound, solver.bound(solved.joint.problem.with_counts(helped)))
         return self._told(best, least=least, first=first, bound=bound, prices=asked.prices)
 
-    def _holds_for(self, plan: Plan, joint: JointProblem, left: Sequence[int]) -> bool:
-        """Whether the plan helps all pods that the bound is for: more pods cost no less."""
+    def _out(self, plan: Plan, joint: JointProblem) -> list[int]:
+        """How many pods of each kind the plan leaves out."""
         out = Counter(kind for one in plan.not_helped if (kind := self._kinds().get(one.pod)))
-        return all(
-            out[id(group.footprint)] <= count
-            for group, count in zip(joint.groups, left, strict=True)
-        )
+        return [out[id(group.footprint)] for group in joint.groups]
 
     def _asked(self, refused: frozenset[int]) -> _Asked:
         """The problem before anything is placed, or beside what the greedy plan has placed."""
