@@ -11,7 +11,7 @@ from tests.snapshot.histories import cluster_of, lean, lived_through, seeds
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import Pod, PodAffinityTerm
-from tonnage.objects.storage import VolumeAttachment
+from tonnage.objects.storage import PersistentVolumeClaim, VolumeAttachment
 from tonnage.objects.workloads import PodDisruptionBudget
 from tonnage.rules import features, pipeline
 from tonnage.snapshot.slots import UNLIMITED
@@ -43,6 +43,28 @@ def test_any_order_of_feeding_gives_the_same_snapshot(seed) -> None:
 
     assert differences(dump(one), dump(other)) == {}
     assert differences(told_waiting(one, gates), told_waiting(other, gates)) == {}
+
+
+@given(seeds)
+@lean(30)
+def test_claims_that_come_at_once_are_as_those_that_come_one_by_one(seed) -> None:
+    objects, gates = cluster_of(seed)
+    claims = [one for one in objects if isinstance(one, PersistentVolumeClaim)]
+    others = [one for one in objects if not isinstance(one, PersistentVolumeClaim)]
+    twice = [*claims, *claims[::3]]
+    before, after = Snapshot(), Snapshot.of(others)
+    before.put_claims(twice)
+    for one in others:
+        before.apply("ADDED", one)
+    with after.trial():
+        after.put_claims(twice)
+    assert differences(dump(after), dump(Snapshot.of(others))) == {}
+    after.put_claims(twice)
+
+    for snapshot in (before, after):
+        assert differences(dump(snapshot), dump(Snapshot.of(objects))) == {}
+        told = told_waiting(Snapshot.of(objects), gates)
+        assert differences(told_waiting(snapshot, gates), told) == {}
 
 
 @given(seeds)

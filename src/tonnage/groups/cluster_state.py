@@ -1,8 +1,8 @@
 """The cluster that decisions are made on: the snapshot, and the objects that stand beside it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,12 +12,10 @@ from tonnage.objects.gangs import AnyPodGroup, CoschedulingPodGroup, WorkloadPod
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.scenarios import NodeGroup
-from tonnage.objects.storage import CSIDriver, CSINode
+from tonnage.objects.storage import CSIDriver, CSINode, PersistentVolumeClaim
 from tonnage.objects.workloads import DaemonSet, StatefulSet
 from tonnage.rules.features import Features
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
-
-T = TypeVar("T")
 
 
 class ClusterState(NamedTuple):
@@ -50,12 +48,17 @@ class ClusterState(NamedTuple):
     ) -> "ClusterState":
         """The objects of a file, sorted. Without options pods are held as they are."""
         snapshot = empty_snapshot(features)
+        kinds: dict[type, list[Any]] = defaultdict(list)
         for obj in objects:
-            if not isinstance(obj, Pod):
+            kind = type(obj)
+            kinds[kind].append(obj)
+            # Pods come last and claims all at once: they are many.
+            if kind is not Pod and kind is not PersistentVolumeClaim:
                 snapshot.apply("ADDED", obj)
+        snapshot.put_claims(kinds[PersistentVolumeClaim])
         by_key: dict[str, Pod] = {}
         pods_by_node: dict[str, list[Pod]] = defaultdict(list)
-        for pod in _of_kind(objects, Pod):
+        for pod in kinds[Pod]:
             if pod.status.phase in FINISHED:
                 continue
             by_key[pod.metadata.key] = pod
@@ -64,23 +67,20 @@ class ClusterState(NamedTuple):
                 pods_by_node[node].append(pod)
             counted = as_counted(pod, options) if options is not None else pod
             if counted is not None:
-                snapshot.apply("ADDED", counted)
+                snapshot.put_pod(counted)
         return cls(
             snapshot=snapshot,
-            nodes=list(_of_kind(objects, Node)),
-            csinodes=list(_of_kind(objects, CSINode)),
-            daemon_sets=list(_of_kind(objects, DaemonSet)),
-            drivers=list(_of_kind(objects, CSIDriver)),
-            node_groups=list(_of_kind(objects, NodeGroup)),
+            nodes=kinds[Node],
+            csinodes=kinds[CSINode],
+            daemon_sets=kinds[DaemonSet],
+            drivers=kinds[CSIDriver],
+            node_groups=kinds[NodeGroup],
             pods_by_node=pods_by_node,
             pod=by_key.get,
             pods_without_node=snapshot.pending_pods,
             states=States(),
-            pod_groups=[
-                *_of_kind(objects, WorkloadPodGroup),
-                *_of_kind(objects, CoschedulingPodGroup),
-            ],
-            stateful_set={one.metadata.key: one for one in _of_kind(objects, StatefulSet)}.get,
+            pod_groups=[*kinds[WorkloadPodGroup], *kinds[CoschedulingPodGroup]],
+            stateful_set={one.metadata.key: one for one in kinds[StatefulSet]}.get,
         )
 
 
@@ -101,7 +101,3 @@ def as_counted(pod: Pod, options: Options) -> Pod | None:
 def empty_snapshot(features: Features) -> Snapshot:
     """A snapshot to be fed, that reads limits as the features say."""
     return Snapshot(version=features.version, limit_reader=features.limit_reader)
-
-
-def _of_kind(objects: Iterable[object], kind: type[T]) -> Iterator[T]:
-    return (obj for obj in objects if isinstance(obj, kind))

@@ -58,6 +58,8 @@ class CoschedulingPodGroup(Record, frozen=True, kw_only=True):
 
 AnyPodGroup: TypeAlias = WorkloadPodGroup | CoschedulingPodGroup
 
+_LABELS = frozenset((*COSCHEDULING_LABELS, KUEUE_LABEL))
+
 
 class GangName(NamedTuple):
     """Whose convention it is, and what the gang is called."""
@@ -78,7 +80,7 @@ def gang_of(pod: Pod) -> GangName | None:
     if group is not None and group.pod_group_name:
         return GangName(SCHEDULING_GROUP, meta.namespace, group.pod_group_name)
     labels = meta.labels
-    if not labels:
+    if _LABELS.isdisjoint(labels):
         return None
     for label in COSCHEDULING_LABELS:
         if labels.get(label):

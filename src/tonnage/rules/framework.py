@@ -136,7 +136,10 @@ class NodeResults:
         kinds: Callable[[], Ints] | None = None,
     ) -> "NodeResults":
         """One code for all rows that do not pass."""
-        return cls(np.where(passes, np.int8(Code.SUCCESS), np.int8(code)), reasons, kinds=kinds)
+        codes = np.zeros(len(passes), dtype=np.int8)
+        if not passes.all():
+            codes[~passes] = code
+        return cls(codes, reasons, kinds=kinds)
 
     def kinds(self) -> Ints:
         if self._kinds is None:

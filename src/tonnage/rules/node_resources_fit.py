@@ -24,6 +24,8 @@ from tonnage.snapshot.nodes import PODS
 from tonnage.snapshot.rows import Bools, Ints, Rows
 from tonnage.snapshot.snapshot import Snapshot
 
+# An enumeration's member takes longer to write into a column.
+_UNSCHEDULABLE, _UNRESOLVABLE = int(Code.UNSCHEDULABLE), int(Code.UNRESOLVABLE)
 _BASIC = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -100,11 +102,14 @@ def _results(ask: Ask) -> NodeResults:
         for _, resource, amount in wanted:
             yield amount > column(resource, limits) - column(resource, used)
 
-    codes = np.where(full, np.int8(Code.UNSCHEDULABLE), np.int8(Code.SUCCESS))
+    lacking, too_small = full.copy(), np.zeros(size, dtype=np.bool_)
     for rows in short():
-        codes[rows] = Code.UNSCHEDULABLE
+        lacking |= rows
     for _, resource, amount in wanted:
-        codes[amount > column(resource, limits)] = Code.UNRESOLVABLE
+        too_small |= amount > column(resource, limits)
+    codes = np.zeros(size, dtype=np.int8)
+    codes[lacking] = _UNSCHEDULABLE
+    codes[too_small] = _UNRESOLVABLE
 
     def reasons(row: int) -> tuple[Reason, ...]:
         found = []

@@ -34,6 +34,8 @@ from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.rows import Bools, Ints, Rows
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
+_UNSCHEDULABLE = int(Code.UNSCHEDULABLE)
+
 
 class NodeVolumeLimits(Rule):
     name = "NodeVolumeLimits"
@@ -138,24 +140,23 @@ def _results(ask: Ask) -> NodeResults:
         return NodeResults(codes, lambda _: ())
     missing = missing_drivers(ask)
     wanted = needs(ask)
-    lacking = np.zeros(size, dtype=np.bool_)
-    for rows in missing.values():
-        lacking |= rows
     limited = snapshot.slots.has_limits.data[:size]
     if not ask.slots.uses:
         limited = limited & _counting_migrated(ask)
     for need in wanted:
-        codes[need.exceeded & limited] = Code.UNSCHEDULABLE
+        codes[need.exceeded & limited] = _UNSCHEDULABLE
     for row in snapshot.problem_pods:
         if limited[row]:
             codes[row] = Code.ERROR
-    codes[lacking] = Code.UNSCHEDULABLE
+    for rows in missing.values():
+        codes[rows] = _UNSCHEDULABLE
     own_problem = ask.slots.migrated_problem
-    failing = _counting_migrated(ask) if own_problem else np.zeros(size, dtype=np.bool_)
-    codes[failing] = Code.ERROR
+    failing = _counting_migrated(ask) if own_problem else None
+    if failing is not None:
+        codes[failing] = Code.ERROR
 
     def reasons(row: int) -> tuple[Reason, ...]:
-        if own_problem is not None and failing[row]:
+        if own_problem is not None and failing is not None and failing[row]:
             return _problem_reason(ask.pod, own_problem)
         for driver, rows in missing.items():
             if rows[row]:

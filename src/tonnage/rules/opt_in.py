@@ -52,10 +52,10 @@ def seen_in(objects: Iterable[object]) -> str:
     """What shows that our extender or scheduler enforces the opt-in; empty if nothing does."""
     enforcer = ""
     for one in objects:
-        if isinstance(one, CSIDriver) and _annotated(one):
+        if isinstance(one, Pod):
+            enforcer = enforcer or enforcing(one)
+        elif isinstance(one, CSIDriver) and _annotated(one):
             return annotated([one])
-        if not enforcer and isinstance(one, Pod):
-            enforcer = enforcing(one)
     return enforcer
 
 

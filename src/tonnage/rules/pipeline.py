@@ -87,6 +87,8 @@ class Verdicts:
 
     def add(self, phase: str, plugin: str, results: NodeResults) -> None:
         """Take a filter's answer for the rows no filter has refused yet."""
+        if not results.codes.any():
+            return
         fresh = (self.codes == _SUCCESS) & (results.codes != _SUCCESS)
         if fresh.any():
             self.codes[fresh] = results.codes[fresh]

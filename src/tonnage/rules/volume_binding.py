@@ -229,11 +229,31 @@ class _Findings:
 
 
 def _results(ask: Ask, claims: Claims) -> NodeResults:
+    if not claims.bound and all(_made_anywhere(ask, claim) for claim in claims.waiting):
+        return NodeResults(np.zeros(ask.size, dtype=np.int8), lambda _: ())
     findings = _Findings(ask)
     _check_bound(ask, claims.bound, findings)
     if claims.waiting:
         _check_waiting(ask, claims.waiting, findings)
     return findings.results()
+
+
+def _made_anywhere(ask: Ask, claim: PersistentVolumeClaim) -> bool:
+    """Whether a new volume is made for the claim wherever its pod goes, as nearly always."""
+    storage, meta = ask.snapshot.storage, claim.metadata
+    storage_class = storage.storage_class(claim.class_name)
+    if storage_class is None or storage_class.provisioner in ("", _NO_PROVISIONER):
+        return False
+    driver = storage.drivers.get(storage_class.provisioner)
+    return not (
+        claim.spec.selector is not None
+        or SELECTED_NODE_ANNOTATION in meta.annotations
+        or storage.reserved_for(meta.namespace, meta.name)
+        or storage.has_open_volumes(claim.class_name)
+        or storage_class.allowed_topologies
+        or (driver is not None and driver.spec.storage_capacity)
+        or ask.snapshot.storage_ledger.tracks(claim.class_name)
+    )
 
 
 def _check_bound(ask: Ask, claims: list[PersistentVolumeClaim], findings: _Findings) -> None:

@@ -131,6 +131,9 @@ class NodeColumns:
 
     def tolerated(self, tolerations: tuple[Toleration, ...], *, comparing: bool) -> Bools:
         """Rows whose NoSchedule and NoExecute taints are all tolerated."""
+        if len(self._taint_sets) == 1:
+            # There are no such taints.
+            return np.ones(self._table.size, dtype=np.bool_)
         return self._table.derived(
             ("taints", comparing, _toleration_key(tolerations)),
             lambda rows: self._tolerated(tolerations, rows, comparing=comparing),
@@ -138,10 +141,12 @@ class NodeColumns:
 
     def open_to(self, tolerations: tuple[Toleration, ...], *, comparing: bool) -> Bools:
         """Rows that are not cordoned, or whose cordon is tolerated."""
-        size = self._table.size
-        if taints.untolerated((_UNSCHEDULABLE,), tolerations, comparison_operators=comparing):
-            return ~self.unschedulable.data[:size]
-        return np.ones(size, dtype=np.bool_)
+        cordoned = self.unschedulable.data[: self._table.size]
+        if cordoned.any() and taints.untolerated(
+            (_UNSCHEDULABLE,), tolerations, comparison_operators=comparing
+        ):
+            return ~cordoned
+        return np.ones(len(cordoned), dtype=np.bool_)
 
     def declaring(self, features: frozenset[str]) -> Bools:
         """Rows whose node declares every one of the features."""

@@ -116,6 +116,7 @@ class Snapshot:
         changes = StorageChanges(self.storage, self._occupancy, self._attachments, self._journal)
         self._storage_changes = changes
         self.put_claim, self.drop_claim = changes.put_claim, changes.drop_claim
+        self.put_claims = changes.put_claims
         self.put_volume, self.drop_volume = changes.put_volume, changes.drop_volume
         self.put_class, self.drop_class = changes.put_class, changes.drop_class
         self.put_capacity, self.drop_capacity = changes.put_capacity, changes.drop_capacity
@@ -195,7 +196,9 @@ class Snapshot:
             self.nodes[name] = known._replace(node=node, imagined=False)
         if csinode is not None:
             self._journal.put(self.csinodes, name, csinode)
-        self._refresh_limits(name)
+        # A row that is new has no limits to take back.
+        if known is not None or self.reads_keys or name in self.csinodes:
+            self._refresh_limits(name)
         if known is None:
             self._fill(name, row)
 

@@ -51,6 +51,17 @@ class StorageChanges:
             *((self.drop_claim, *key) if known is None else (self.put_claim, known))
         )
 
+    def put_claims(self, claims: Iterable[PersistentVolumeClaim]) -> None:
+        """Many at once. Of one that is new, has no volume and no pod, nothing else is known."""
+        held, used = self._storage.claims, self._occupancy.claim_users
+        recording = self._journal.recording
+        for claim in claims:
+            key = (claim.metadata.namespace, claim.metadata.name)
+            if recording or claim.spec.volume_name or key in held or key in used:
+                self.put_claim(claim)
+            else:
+                held[key] = claim
+
     def drop_claim(self, namespace: str, name: str) -> None:
         known = self._storage.claims.get((namespace, name))
         if known is not None:

@@ -86,8 +86,8 @@ class WaitingClaims:
             else:
                 return before
         found = []
-        for volume in volumes:
-            known = None if volume.ephemeral else self.get((namespace, volume.claim))
+        for _, claim, ephemeral, _ in volumes:
+            known = None if ephemeral else self.get((namespace, claim))
             if known is None:
                 return None
             found.append(known)
@@ -121,20 +121,20 @@ class WaitingClaims:
     def _read(
         self, claim: PersistentVolumeClaim, naming: tuple[PersistentVolume, ...]
     ) -> WaitingClaim:
-        spec = claim.spec
+        spec, class_name, annotations = claim.spec, claim.class_name, claim.metadata.annotations
         kind = self._kinds.id_of(
             (
-                claim.class_name,
+                class_name,
                 spec.resources.requests.get("storage"),
                 spec.access_modes,
                 None if spec.selector is None else selectors.canonical(spec.selector),
                 spec.volume_mode,
                 spec.volume_attributes_class_name,
-                claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION),
-                _set_aside(naming),
+                annotations.get(SELECTED_NODE_ANNOTATION) if annotations else None,
+                _set_aside(naming) if naming else None,
             )
         )
-        return WaitingClaim(claim.class_name, kind)
+        return WaitingClaim(class_name, kind)
 
 
 def _waits(claim: PersistentVolumeClaim) -> bool:
