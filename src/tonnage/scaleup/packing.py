@@ -319,7 +319,9 @@ def first_fit_and_more(room: Ints, wanted: int, fresh: int, *, most: int) -> tup
     more = min(-(-left // fresh), most) if fresh > 0 and left > 0 else 0
     if more <= 0:
         return counts, 0
-    return np.concatenate((counts, first_fit(np.full(more, fresh, dtype=np.int64), left))), more
+    added = np.full(more, fresh, dtype=np.int64)
+    added[-1] = min(fresh, left - fresh * (more - 1))
+    return np.concatenate((counts, added)), more
 
 
 def _evenly(room: Ints, heights: Ints, wanted: int) -> Ints:
