@@ -57,6 +57,8 @@ class VirtualClock:
         self._stepped = timedelta()
         self._now: datetime | None = start
         self._timers: list[tuple[float, int, Timer]] = []
+        self._fresh: list[tuple[float, int, Timer]] = []
+        """Deadlines set since time last moved: most are let go before it does again."""
         self._set = 0
         self._unwanted = 0
 
@@ -89,6 +91,7 @@ class VirtualClock:
 
     def jump(self) -> bool:
         """Go to the next deadline and meet all that fall on it; false if nobody waits for time."""
+        self._queue_fresh()
         while self._timers and not self._timers[0][2].wanted:
             heapq.heappop(self._timers)
             self._unwanted -= 1
@@ -111,14 +114,25 @@ class VirtualClock:
         """Have something called when so much time has passed, unless it is let go before."""
         self._set += 1
         timer = Timer(callback)
-        heapq.heappush(self._timers, (self._elapsed + max(seconds, 0.0), self._set, timer))
+        self._fresh.append((self._elapsed + max(seconds, 0.0), self._set, timer))
+        if len(self._fresh) > _FEW:
+            self._queue_fresh()
         return timer
+
+    def _queue_fresh(self) -> None:
+        for entry in self._fresh:
+            if entry[2].wanted:
+                entry[2].queued = True
+                heapq.heappush(self._timers, entry)
+        self._fresh.clear()
 
     def let_go(self, timer: "Timer") -> None:
         """Nobody waits for it any more. Most deadlines are bounds that are never reached."""
         if not timer.wanted:
             return
         timer.callback = None
+        if not timer.queued:
+            return
         self._unwanted += 1
         if self._unwanted > _FEW and self._unwanted * 2 > len(self._timers):
             self._timers = [one for one in self._timers if one[2].wanted]
@@ -139,10 +153,11 @@ def run(main: Callable[[], Coroutine[Any, Any, T]], *, clock: VirtualClock) -> T
 class Timer:
     """A deadline; no longer wanted once it is met or the wait it belongs to is over."""
 
-    __slots__ = ("callback",)
+    __slots__ = ("callback", "queued")
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self.callback: Callable[[], None] | None = callback
+        self.queued = False
 
     @property
     def wanted(self) -> bool:

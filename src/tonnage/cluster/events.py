@@ -202,7 +202,7 @@ def reference_to(obj: Named) -> InvolvedObject:
     )
 
 
-class _Statement(msgspec.Struct, frozen=True, kw_only=True):
+class _Statement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """What makes two events the same."""
 
     about: InvolvedObject
@@ -252,9 +252,10 @@ class _Recent(Generic[K, V]):
         self._entries: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        if key in self._entries:
+        found = self._entries.get(key)
+        if found is not None:
             self._entries.move_to_end(key)
-            return self._entries[key]
+            return found
         if len(self._entries) >= self._size:
             self._entries.popitem(last=False)
         value = self._entries[key] = make()

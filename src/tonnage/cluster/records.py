@@ -8,7 +8,7 @@ class ConfigMap(Record, frozen=True, kw_only=True):
     data: dict[str, str] = {}
 
 
-class InvolvedObject(Record, frozen=True, kw_only=True):
+class InvolvedObject(Record, frozen=True, kw_only=True, cache_hash=True):
     """The object an event is about."""
 
     api_version: str = ""

@@ -18,7 +18,7 @@ def rfc3339(moment: datetime | float) -> str:
     """The time in UTC, whole seconds; a number is seconds since 1970."""
     if not isinstance(moment, datetime):
         moment = datetime.fromtimestamp(moment, UTC)
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return moment.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def moment(text: str | None) -> float | None:

@@ -81,7 +81,7 @@ def _ending(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
     snapshot, now = inputs.cluster.snapshot, inputs.now
     attached: dict[tuple[str, VolumeUse], VolumeAttachment] | None = None
     for record in snapshot.pods.values():
-        if not record.terminating or record.node_name not in snapshot.nodes:
+        if record.meta.deletion_timestamp is None or record.node_name not in snapshot.nodes:
             continue
         if _comes_back(record, inputs.cluster.stateful_set, careful=careful):
             continue

@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tonnage.cluster.transport import HttpRequest
+from tonnage.cluster.transport import HttpRequest, Pairs
 from tonnage.embedded.apiserver.refusals import bad_request, method_not_allowed, no_such_path
 from tonnage.embedded.apiserver.store import Collection, ObjectStore
 
@@ -74,7 +74,7 @@ def asked(store: ObjectStore, request: HttpRequest) -> ResourceRequest:
                 f"pods/{place.subresource}: no containers run in the embedded cluster"
             )
         raise no_such_path()
-    headers = {name.lower(): value for name, value in request.headers}
+    accept, content_type = _media_types(request.headers)
     query = dict(request.query)
     if query.get("dryRun", "All") != "All":
         raise bad_request(f"dryRun: expected All, not {query['dryRun']!r}")
@@ -85,13 +85,21 @@ def asked(store: ObjectStore, request: HttpRequest) -> ResourceRequest:
         name=place.name,
         subresource=place.subresource,
         query=query,
-        accept=headers.get("accept", ""),
-        content_type=headers.get("content-type", "").partition(";")[0].strip(),
+        accept=accept,
+        content_type=content_type,
         body=request.body or b"",
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
+def _media_types(headers: Pairs) -> tuple[str, str]:
+    """What is accepted, and what is sent."""
+    values = {name.lower(): value for name, value in headers}
+    sent = values.get("content-type", "").partition(";")[0].strip()
+    return values.get("accept", ""), sent
+
+
+@lru_cache(maxsize=1 << 15)
 def _place(path: str) -> ResourcePath:
     root, *parts = path.strip("/").split("/")
     if "%" in path:

@@ -29,6 +29,7 @@ _ATTEMPTS = 8
 _LONGEST_BASE = 58
 _YAML = ("application/yaml", patches.APPLY)
 _JSON = ("application/json", "")
+_STYLES_OF_CUSTOM_KINDS = tuple(one for one in patches.STYLES if one != patches.STRATEGIC)
 
 _SERVERS_OWN = (
     "uid",
@@ -124,7 +125,7 @@ class ObjectWriter:
     def patched(self, collection: Collection, before: Tree, body: bytes, *, style: str) -> Tree:
         """The object, or its scale, with a patch applied."""
         kind = collection.kind
-        accepted = [one for one in patches.STYLES if not (kind.custom and one == patches.STRATEGIC)]
+        accepted = _STYLES_OF_CUSTOM_KINDS if kind.custom else patches.STYLES
         if style not in accepted:
             raise unsupported_media_type(style, accepted)
         patch = parsed(body, content_type=style)
