@@ -9,7 +9,7 @@ of its own, and the rest is served.
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -20,6 +20,7 @@ from tonnage.embedded.apiserver.kinds import DEFINITIONS, from_definition
 from tonnage.embedded.apiserver.refusals import ApiRefusal
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence, Stored
 from tonnage.errors import InputError
+from tonnage.objects.codec import collector_paused
 
 Key: TypeAlias = tuple[str, str, str, str, str]
 """Group, version and plural of the kind, namespace, name."""
@@ -48,6 +49,7 @@ class StoreJournal:
         self._store = store
         self._lines = 0
         self._objects = 0
+        self._file: BinaryIO
         try:
             self._lock = path.with_name(f"{path.name}.lock").open("wb")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,20 +57,25 @@ class StoreJournal:
             raise InputError(f"{path}: another embedded cluster is using this file") from None
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from None
-        self._restore()
-        self._file = self._rewritten()
         store.observers.append(self._observe)
+
+    def restore(self, adopt: Callable[[Collection, Stored], None]) -> None:
+        """Put back what is in the file, and begin it anew; `adopt` learns of each object."""
+        # Nothing here is cyclic, and the collector would go through all of it again and again.
+        with collector_paused():
+            self._restore(adopt)
+        self._file = self._rewritten()
 
     def close(self) -> None:
         self._file.close()
         self._lock.close()
 
-    def _restore(self) -> None:
+    def _restore(self, adopt: Callable[[Collection, Stored], None]) -> None:
         version, found = self._read()
         # Definitions first: they say where the others belong.
         definitions = [key for key in found if key[2] == DEFINITIONS.plural]
         for key in (*definitions, *(key for key in found if key[2] != DEFINITIONS.plural)):
-            data = bytes(found[key])
+            data = bytes(found.pop(key))
             collection = self._store.collections.get(key[:3])
             if collection is None:
                 continue  # of a kind that an earlier release served
@@ -80,7 +87,10 @@ class StoreJournal:
             except (ApiRefusal, ValueError) as error:
                 self._set_apart(data, f"{key[2]} {key[3]}/{key[4]}: {error}")
             else:
-                self._store.restore(collection, Stored(key[3], key[4], at, tree, data))
+                obj = Stored(key[3], key[4], at, tree, data)
+                self._store.restore(collection, obj)
+                adopt(collection, obj)
+                obj.let_go()
         self._store.begin_at(max(version, self._store.version))
 
     def _set_apart(self, text: bytes, why: str) -> None:
@@ -91,21 +101,25 @@ class StoreJournal:
 
     def _read(self) -> tuple[int, dict[Key, msgspec.Raw]]:
         try:
-            lines = self._path.read_bytes().split(b"\n")
+            with self._path.open("rb") as file:
+                return self._read_lines(file)
         except FileNotFoundError:
             return 0, {}
         except OSError as error:
             raise InputError(f"{self._path}: {error.strerror or error}") from None
+
+    def _read_lines(self, lines: Iterable[bytes]) -> tuple[int, dict[Key, msgspec.Raw]]:
         version = 0
         found: dict[Key, msgspec.Raw] = {}
-        # After the last newline is nothing, or what a crash left of a line.
-        for number, text in enumerate(lines[:-1], start=1):
+        for number, text in enumerate(lines, start=1):
+            if not text.endswith(b"\n"):
+                break  # what a crash left of a line
             try:
                 line = _LINE.decode(text)
             except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
                 if number == 1:
                     raise InputError(f"{self._path}: not the data of an embedded cluster") from None
-                self._set_apart(text, f"line {number}: {error}")
+                self._set_apart(text.removesuffix(b"\n"), f"line {number}: {error}")
                 continue
             if number == 1 and line.format != _FORMAT:
                 raise InputError(f"{self._path}: not the data of an embedded cluster")

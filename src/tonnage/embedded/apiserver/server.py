@@ -256,9 +256,8 @@ class ApiServer:
         self.store.withdraw(kind)
 
     def _adopt_restored(self) -> None:
-        for collection in self.store.collections.values():
-            for obj in collection.within():
-                self._deleting.adopt(collection, obj)
+        if self._journal is not None:
+            self._journal.restore(self._deleting.adopt)
         budgets = self.store.collections["policy", "v1", "poddisruptionbudgets"]
         for obj in list(budgets.within()):
             self._disruptions.adopt(obj)
