@@ -138,5 +138,6 @@ def test_what_is_restored_is_kept_as_json_alone(path: Path) -> None:
     again = restarted(api, path)
     kept = list(again.server.store.built_in("configmaps").within())
     assert len(kept) == 5
+    assert len(again.names(CONFIG_MAPS, fieldSelector="metadata.name!=one-3")) == 4
     assert all(obj._tree is None for obj in kept)
     assert again.get(f"{CONFIG_MAPS}/one-3")["metadata"]["name"] == "one-3"

@@ -36,11 +36,11 @@ def _question(wanted_labels: tuple[Requirement, ...], wanted_fields: tuple[Field
     """The same selectors give the same question, so that objects can remember their answer."""
 
     def selects(obj: Stored) -> bool:
-        carried: Mapping[str, str] = obj.meta.get("labels") or {}
+        tree = obj.glance()
+        carried: Mapping[str, str] = tree["metadata"].get("labels") or {}
         for key, operator, values in wanted_labels:
             if not selectors.requirement_matches(key, operator, values, carried):
                 return False
-        tree = obj.tree
         return all((read(tree, path) == value) == equal for path, equal, value in wanted_fields)
 
     return selects

@@ -44,6 +44,10 @@ class Stored:
             tree = self._tree = msgspec.json.decode(self.data)
         return tree
 
+    def glance(self) -> Tree:
+        """The tree for who asks once, such as a list that selects: one made anew is not kept."""
+        return self._tree if self._tree is not None else msgspec.json.decode(self.data)
+
     def let_go(self) -> None:
         self._tree = None
 
