@@ -9,6 +9,7 @@ from tests.cluster.apiserver import ApiServer, Json, answer, status
 from tonnage.clock import SystemClock
 from tonnage.cluster.calls import CallPatience
 from tonnage.errors import InputError, ProviderError
+from tonnage.groups import node_group_objects
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.providers.kwok import KwokProvider
@@ -497,3 +498,20 @@ def test_a_group_whose_name_no_node_can_carry_is_refused():
     clock = VirtualClock()
     with pytest.raises(InputError, match=r"NodeGroup A_1: metadata\.name"):
         provider(ApiServer(), clock, declared("A_1"))
+
+
+async def test_a_price_is_told_without_going_through_the_nodes(clock, monkeypatch):
+    """Each group is asked for its own in every round."""
+    async with ApiServer() as server:
+        kwok = provider(server, clock, declared("a", template=TEMPLATE, price="0.25"))
+        await kwok.refresh()
+        await kwok.increase("a", 3)
+        looked_at = []
+        original = node_group_objects.from_objects
+
+        def noted(groups, nodes):
+            looked_at.extend(nodes)
+            return original(groups, nodes)
+
+        monkeypatch.setattr(node_group_objects, "from_objects", noted)
+        assert (await kwok.price("a"), looked_at) == (0.25, [])

@@ -123,14 +123,14 @@ class KwokProvider:
         return self._known(group).spec.template
 
     async def price(self, group: str) -> float | None:
-        return (await self._group(group)).price_per_hour
+        return self._group(group).price_per_hour
 
     async def options(self, group: str) -> GroupOptions:
         self._known(group)
         return GroupOptions()
 
     async def increase(self, group: str, delta: int) -> None:
-        sizes.check_increase(await self._group(group), delta)
+        sizes.check_increase(self._group(group), delta)
         names = self._new_names(group, delta)
 
         def grow(machines: LedgerMachines) -> LedgerMachines:
@@ -154,7 +154,7 @@ class KwokProvider:
         await self._request(group, shrink)
 
     async def decrease_target(self, group: str, delta: int) -> None:
-        sizes.check_decrease(await self._group(group), delta, there=0)
+        sizes.check_decrease(self._group(group), delta, there=0)
         with _failures(f"group {group}"):
             async with self._clock.timeout(self._timeout):
                 # A node may have started since the last refresh; one that has is not given up.
@@ -162,7 +162,7 @@ class KwokProvider:
         wanted = self._machines(group).wanted
         missing = [name for name in reversed(wanted) if not self._is_there(name)]
         there = len(wanted) - len(missing)
-        sizes.check_decrease(await self._group(group), delta, there=there)
+        sizes.check_decrease(self._group(group), delta, there=there)
         # Those without even a Node first, then the youngest.
         missing.sort(key=lambda name: name in self._nodes)
         given_up = tuple(missing[:delta])
@@ -324,9 +324,10 @@ class KwokProvider:
         except KeyError:
             raise ProviderError(f"there is no group {group}") from None
 
-    async def _group(self, name: str) -> Group:
-        self._known(name)
-        return next(group for group in await self.groups() if group.id == name)
+    def _group(self, name: str) -> Group:
+        """One group, for its sizes and price alone: a cluster has many nodes to go through."""
+        (found,) = node_group_objects.from_objects([_by_label(self._known(name))], ())
+        return self._sized(found)
 
     def _at(self, group: str, machines: LedgerMachines) -> Group:
         """The group as the ledger has it this moment, for its sizes alone."""
