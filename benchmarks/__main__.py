@@ -24,6 +24,8 @@ from benchmarks import (
     snapshot_build,
     snapshot_changes,
     soak,
+    soak_real,
+    soak_virtual,
     startup,
     sweep,
     trials,
@@ -58,6 +60,8 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
 ON_REQUEST: dict[str, Callable[[Context], Iterator[Row]]] = {
     "consolidation-full": consolidation.run_full,
     soak.NAME: soak.run,
+    soak_virtual.NAME: soak_virtual.run,
+    soak_real.NAME: soak_real.run,
     "optimise-full": optimise.run_full,
 }
 """Those that take too long to be run with all others."""
@@ -65,7 +69,7 @@ ON_REQUEST: dict[str, Callable[[Context], Iterator[Row]]] = {
 
 def main() -> None:
     options = _options()
-    context = Context(quick=options.quick)
+    context = Context(quick=options.quick, minutes=options.minutes, nodes=options.nodes)
     started = time.perf_counter()
     rows: list[Row] = []
     for name in options.names or BENCHMARKS:
@@ -89,6 +93,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}; all")
     parser.add_argument("--quick", action="store_true", help="a small cluster: does it run at all")
+    parser.add_argument("--minutes", type=float, help="how long a soak lasts")
+    parser.add_argument("--nodes", type=int, help="how large the cluster of a soak is")
     parser.add_argument("--json", action="store_true", help="a line of JSON per figure")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in {**BENCHMARKS, **ON_REQUEST}]

@@ -20,8 +20,13 @@ _PLAIN_NODES = 40
 class Context:
     """One run: everything in it is made once, when first needed."""
 
-    def __init__(self, *, quick: bool) -> None:
+    def __init__(
+        self, *, quick: bool, minutes: float | None = None, nodes: int | None = None
+    ) -> None:
+        """`minutes` and `nodes` are for those that play a cluster for as long as one likes."""
         self.quick = quick
+        self.minutes = minutes
+        self.nodes = nodes
         self.features = features.of_version()
 
     @property

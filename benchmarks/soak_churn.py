@@ -1,4 +1,4 @@
-"""Churn on a live cluster: bursts that need nodes, pods that end, noise; and what came of it.
+"""Churn on a live cluster: bursts that need nodes, pods that end, noise.
 
 Whoever runs this plays kubelets and scheduler of the one group that nodes are bought from: a new
 node gets ready, a waiting pod is bound to it, lives for a while and ends, and its node is empty
@@ -8,90 +8,83 @@ every purchase and removal can be judged.
 
 import asyncio
 import random
-import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
+from benchmarks.clusters import Size
+from benchmarks.soak_judge import Judge
 from benchmarks.soak_process import FRESH
 from benchmarks.workloads import GP3, NAMESPACES
-from tonnage.clock import SystemClock
+from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client, Selection
-from tonnage.cluster.config import Access, Endpoint
-from tonnage.cluster.http import HttpTransport
 from tonnage.cluster.mirror import Mirror
+from tonnage.cluster.records import ConfigMap
 from tonnage.cluster.reflector import ReflectorPace
+from tonnage.cluster.transport import HttpRequest, Transport
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.errors import ClusterError
+from tonnage.groups.passing_taints import TO_BE_DELETED
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
+from tonnage.providers.kwok import LEDGER
 from tonnage.providers.kwok_objects import GROUP_LABEL, NEVER_UPDATED
 from tonnage.testing import builders
 
-_NAMESPACE = NAMESPACES[0]
-_BOOT = 3.0
-"""Seconds from a node's object to a node that takes pods."""
-_LIFE = (20.0, 60.0)
-_BETWEEN_BURSTS = (5.0, 20.0)
-_BURST = (1, 8)
+NAMESPACE = NAMESPACES[0]
 _TICK = 0.2
-_GRACE = 10.0
-"""Seconds within which somebody who has not heard of a change yet is not wrong."""
+_AT_A_TIME = 32
 
 
-class ChurnReport(msgspec.Struct, kw_only=True):
-    """What was done, how long it took, and what should not have been done."""
+class ChurnPace(msgspec.Struct, frozen=True, kw_only=True):
+    """How much happens; ranges are in seconds."""
 
-    pods: int = 0
-    bought: int = 0
-    removed: int = 0
-    changes: int = 0
-    """Of pods that have nothing to do with it."""
-    latencies: list[float] = []
-    """Seconds from a pod to the node that is bought for it, where no interruption was near."""
-    wrong: list[str] = []
+    burst: tuple[int, int] = (1, 8)
+    """Pods that come at once."""
+    between: tuple[float, float] = (5.0, 20.0)
+    life: tuple[float, float] = (20.0, 60.0)
+    boot: float = 3.0
+    """Seconds from a node's object to a node that takes pods."""
+    changes_per_second: float = 20.0
 
 
 class Churn:
-    """Plays until it is told to finish; `report` is true at any moment."""
+    """Plays until it is told to finish; what came of it is with the judge."""
 
-    def __init__(self, url: str, *, seed: int, changes_per_second: float) -> None:
-        clock, self._rng = SystemClock(), random.Random(seed)
-        self._transport = HttpTransport(
-            Access(endpoint=Endpoint(server=url)), clock=clock, environ={}
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock,
+        seed: int,
+        others: Sequence[tuple[str, str]],
+        pace: ChurnPace,
+    ) -> None:
+        """`others` are pods whose status changes all the time."""
+        self._clock, self._rng, self._pace = clock, random.Random(seed), pace
+        self._transport, self._others = transport, others
+        self.client = Client(transport, clock=clock, rng=self._rng)
+        self.mirror = Mirror(
+            self.client, clock=clock, rng=self._rng, pace=ReflectorPace(longest_wait=2.0)
         )
-        self._client = Client(self._transport, clock=clock, rng=self._rng)
-        pace = ReflectorPace(longest_wait=2.0)
-        self._mirror = Mirror(self._client, clock=clock, rng=self._rng, pace=pace)
-        self._nodes = self._mirror.add(Node, Selection(labels=f"{GROUP_LABEL}={FRESH}"))
-        self._every = 1.0 / changes_per_second
-        self._waiting: dict[str, float] = {}
-        """Pods without a node, with the moment since which nothing was there for them."""
-        self._running: dict[str, tuple[str, float]] = {}
-        """Node and end of each pod that is bound."""
-        self._booting: dict[str, float] = {}
-        self._ended: dict[str, float] = {}
-        """When the last pod of a node ended."""
+        self._nodes = self.mirror.add(Node, Selection(labels=f"{GROUP_LABEL}={FRESH}"))
+        self.judge = Judge(clock)
+        self._ends: dict[str, float] = {}
         self._number = 0
         self._finishing = False
-        self.disturbed = -_GRACE
-        """When somebody last did not answer, as seen from here or by whoever interrupts."""
-        self.report = ChurnReport()
 
-    async def run(self, others: Sequence[tuple[str, str]]) -> None:
-        """Until cancelled; `others` are pods whose status changes all the time."""
+    async def run(self) -> None:
+        """Until cancelled."""
         self._nodes.subscribe(self._node_changed)
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._mirror.run())
-                group.create_task(self._bursts())
-                group.create_task(self._play())
-                group.create_task(self._noise(others))
-        finally:
-            await self._transport.close()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.mirror.run())
+            group.create_task(self._bursts())
+            group.create_task(self._play())
+            group.create_task(self._noise())
 
     def finish(self) -> None:
         """No more pods come."""
@@ -100,130 +93,174 @@ class Churn:
     @property
     def settled(self) -> bool:
         """Whether every pod has ended and every node was given back."""
-        return not (self._waiting or self._running or self._nodes.objects)
+        return not any(self.left.values())
+
+    @property
+    def left(self) -> dict[str, list[str]]:
+        """What is there of pods and nodes."""
+        names = [node.metadata.name for node in self._nodes]
+        return {
+            "waiting": list(self.judge.waiting),
+            "running": list(self.judge.running),
+            "nodes": names,
+        }
+
+    async def storm(self, count: int) -> None:
+        """So many changes as fast as the server takes them."""
+
+        async def some() -> None:
+            for _ in range(count // _AT_A_TIME):
+                await self._change_another()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_AT_A_TIME):
+                group.create_task(some())
+
+    async def check_the_rest(self, size: Size) -> None:
+        """Once all is given back, the cluster is what it was and nothing is on order."""
+        labels = Selection(labels=f"{GROUP_LABEL},{GROUP_LABEL}!={FRESH}")
+        there = len((await self.client.list(Node, labels)).items)
+        if there != size.nodes:
+            self.judge.report.wrong.append(f"{there} of {size.nodes} nodes of others are left")
+        request = HttpRequest(method="GET", path="/api/v1/pods", query=(("limit", "1"),))
+        listed = msgspec.json.decode((await self._transport.send(request)).body)
+        pods = len(listed["items"]) + listed["metadata"].get("remainingItemCount", 0)
+        if pods != size.pods:
+            self.judge.report.wrong.append(f"{pods} of {size.pods} pods of others are left")
+        book = await self.client.get(ConfigMap, LEDGER, namespace="kube-system")
+        machines = msgspec.json.decode(book.data.get(FRESH, "{}"))
+        if machines.get("wanted"):
+            self.judge.report.wrong.append(f"still on order: {machines['wanted']}")
+
+    # Pods
 
     async def _bursts(self) -> None:
         while not self._finishing:
-            for _ in range(self._rng.randint(*_BURST)):
+            for _ in range(self._rng.randint(*self._pace.burst)):
                 await self._new_pod()
-            await asyncio.sleep(self._rng.uniform(*_BETWEEN_BURSTS))
+            await self._clock.sleep(self._rng.uniform(*self._pace.between))
 
     async def _new_pod(self) -> None:
         self._number += 1
         name = f"soak-{self._number}"
-        claim = builders.pvc(name, namespace=_NAMESPACE, storage_class=GP3, bound=False)
+        claim = builders.pvc(name, namespace=NAMESPACE, storage_class=GP3, bound=False)
         pod = builders.pod(
-            name, namespace=_NAMESPACE, cpu="15", pvcs=[name], node_selector={"pool": FRESH}
+            name,
+            namespace=NAMESPACE,
+            cpu="15",
+            pvcs=[name],
+            node_selector={"pool": FRESH},
+            labels={"soak": name},
         )
-        if not await self._tried(self._client.create(PersistentVolumeClaim, claim)):
-            return
-        if not await self._tried(self._client.create(Pod, pod)):
-            return
+        await self._insisted(lambda: self.client.create(PersistentVolumeClaim, claim))
+        self.judge.needs(name)
+        await self._insisted(lambda: self.client.create(Pod, pod))
+        await self.refuse(name)
+
+    async def refuse(self, name: str) -> None:
+        """Tell the pod that there is no node for it, as the scheduler does."""
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-        await self._status(Pod, name, {"conditions": [condition]}, namespace=_NAMESPACE)
-        self.report.pods += 1
-        self._waiting[name] = time.monotonic()
-
-    def _node_changed(self, change: Change[Node]) -> None:
-        name, now = change.object.metadata.name, time.monotonic()
-        if change.type is EventType.ADDED and name not in self._booting:
-            self._bought(name, now)
-        elif change.type is EventType.DELETED:
-            self._removed(name)
-
-    def _bought(self, name: str, now: float) -> None:
-        self.report.bought += 1
-        self._booting[name] = now
-        free = len(self._nodes.objects) - len(self._running)
-        # A pod that ended a moment ago was still waiting for whoever decided.
-        if free > len(self._waiting) + self._just_ended(now) and self._calm(now):
-            self.report.wrong.append(f"{name} bought: {free} free, {len(self._waiting)} waiting")
-        elif self._waiting:
-            since = sorted(self._waiting.values())
-            # The oldest are served first; those before it have nodes that boot.
-            began = since[min(max(free - 1, 0), len(since) - 1)]
-            if self._calm(began):
-                self.report.latencies.append(now - began)
-
-    def _removed(self, name: str) -> None:
-        self.report.removed += 1
-        self._booting.pop(name, None)
-        for pod, (node, _) in list(self._running.items()):
-            if node == name:
-                self.report.wrong.append(f"{name} removed while {pod} ran on it")
-                del self._running[pod]
-
-    def _just_ended(self, now: float) -> int:
-        return sum(now - moment < _GRACE for moment in self._ended.values())
-
-    def _calm(self, moment: float) -> bool:
-        """Whether nothing was interrupted shortly before that moment, nor has been since."""
-        return moment - self.disturbed > _GRACE
+        await self._insisted(lambda: self._patched(name, {"conditions": [condition]}))
 
     async def _play(self) -> None:
         """Kubelets, scheduler and the pods themselves, of the nodes that are bought."""
         while True:
-            now = time.monotonic()
             for node in list(self._nodes):
-                if _not_started(node) and now - self._booting.get(node.metadata.name, 0) > _BOOT:
+                if _not_started(node) and self._age(node) > self._pace.boot:
                     await self._boot(node)
-            taken = {node for node, _ in self._running.values()}
-            free = [node for node in self._nodes if _takes_pods(node)]
-            for node in free:
-                if node.metadata.name not in taken and self._waiting:
-                    await self._bind(min(self._waiting, key=self._waiting.__getitem__), node)
-            for pod, (_, end) in list(self._running.items()):
-                if now > end:
-                    await self._end(pod)
-            await asyncio.sleep(_TICK)
+            await self.schedule()
+            now = self._clock.monotonic()
+            for pod in [pod for pod, end in self._ends.items() if now > end]:
+                await self.end(pod)
+            await self._clock.sleep(_TICK)
+
+    async def schedule(self) -> None:
+        """Bind pods to nodes that take them."""
+        taken, waiting = set(self.judge.running.values()), self.judge.waiting
+        for node in [node for node in self._nodes if _takes_pods(node)]:
+            if node.metadata.name not in taken and waiting:
+                await self._bind(min(waiting, key=waiting.__getitem__), node.metadata.name)
 
     async def _boot(self, node: Node) -> None:
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-        if await self._status(Node, node.metadata.name, {"conditions": [ready]}):
-            change = {"spec": {"taints": None}}
-            await self._tried(self._client.patch(Node, node.metadata.name, change))
+        change = {"status": {"conditions": [ready]}}
+        name = node.metadata.name
+        if await self.tried(self.client.patch(Node, name, change, subresource="status")):
+            await self.tried(self.client.patch(Node, name, {"spec": {"taints": None}}))
 
-    async def _bind(self, name: str, node: Node) -> None:
-        pod = Pod(metadata=ObjectMeta(name=name, namespace=_NAMESPACE))
-        if await self._tried(self._client.bind(pod, node.metadata.name)):
-            del self._waiting[name]
-            end = time.monotonic() + self._rng.uniform(*_LIFE)
-            self._running[name] = node.metadata.name, end
-            await self._status(Pod, name, {"phase": "Running"}, namespace=_NAMESPACE)
+    async def _bind(self, name: str, node: str) -> None:
+        try:
+            # What was heard of a node may be old by now, as nothing is of a scheduler's own cache.
+            current = await self.client.get(Node, node)
+        except ClusterError:
+            return
+        pod = Pod(metadata=ObjectMeta(name=name, namespace=NAMESPACE))
+        if _takes_pods(current) and await self.tried(self.client.bind(pod, node)):
+            # By an earlier call whose answer was lost it may be on another one.
+            with suppress(ClusterError):
+                bound = await self.client.get(Pod, name, namespace=NAMESPACE)
+                await self.runs(name, bound.spec.node_name)
 
-    async def _end(self, name: str) -> None:
+    async def runs(self, name: str, node: str) -> None:
+        """A pod has its node."""
+        self.judge.bound(name, node)
+        self._ends[name] = self._clock.monotonic() + self._rng.uniform(*self._pace.life)
+        await self.tried(self._patched(name, {"phase": "Running"}))
+
+    async def end(self, name: str) -> bool:
+        """Whether a pod is gone, and its claim."""
         for kind in (Pod, PersistentVolumeClaim):
-            deleted = self._client.delete(kind, name, namespace=_NAMESPACE, grace_period=0)
-            if not await self._tried(deleted):
-                return
-        if name in self._running:
-            node, _ = self._running.pop(name)
-            self._ended[node] = time.monotonic()
+            deleted = self.client.delete(kind, name, namespace=NAMESPACE, grace_period=0)
+            if not await self.tried(deleted):
+                return False
+        del self._ends[name]
+        if name in self.judge.running:
+            self.judge.ended(name)
+        return True
 
-    async def _noise(self, others: Sequence[tuple[str, str]]) -> None:
+    # Nodes
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        name = change.object.metadata.name
+        if change.type is EventType.DELETED:
+            self.judge.removed(name)
+        elif name not in self.judge.nodes:
+            self.judge.bought(name, leaving=sum(_leaves(node) for node in self._nodes))
+
+    def _age(self, node: Node) -> float:
+        now = self._clock.monotonic()
+        return now - self.judge.nodes.get(node.metadata.name, now)
+
+    # Noise
+
+    async def _noise(self) -> None:
         while True:
-            namespace, name = self._rng.choice(others)
-            message = f"change {self.report.changes}"
-            if await self._status(Pod, name, {"message": message}, namespace=namespace):
-                self.report.changes += 1
-            await asyncio.sleep(self._every)
+            await self._change_another()
+            await self._clock.sleep(1.0 / self._pace.changes_per_second)
 
-    async def _status(
-        self, kind: type[Node] | type[Pod], name: str, status: object, *, namespace: str = ""
-    ) -> bool:
+    async def _change_another(self) -> None:
+        namespace, name = self._rng.choice(self._others)
+        message = {"message": f"change {self.judge.report.changes}"}
+        if await self.tried(self._patched(name, message, namespace=namespace)):
+            self.judge.report.changes += 1
+
+    async def _patched(self, name: str, status: object, *, namespace: str = NAMESPACE) -> None:
         change = {"status": status}
-        return await self._tried(
-            self._client.patch(kind, name, change, namespace=namespace, subresource="status")
-        )
+        await self.client.patch(Pod, name, change, namespace=namespace, subresource="status")
 
-    async def _tried(self, call: Awaitable[object]) -> bool:
+    async def _insisted(self, call: Callable[[], Awaitable[object]]) -> None:
+        """Again and again until it is done."""
+        while not await self.tried(call()):
+            await self._clock.sleep(_TICK)
+
+    async def tried(self, call: Awaitable[object]) -> bool:
         """Whether it went well; what does not is tried again by the next tick, if at all."""
         try:
             await call
         except (errors.NotFound, errors.Conflict):
             return True  # it was done before, by a call whose answer was lost
         except ClusterError:
-            self.disturbed = time.monotonic()
+            self.judge.trouble()
             return False
         return True
 
@@ -235,3 +272,7 @@ def _not_started(node: Node) -> bool:
 def _takes_pods(node: Node) -> bool:
     blocked = any(taint.effect != "PreferNoSchedule" for taint in node.spec.taints)
     return not (blocked or _not_started(node) or node.spec.unschedulable)
+
+
+def _leaves(node: Node) -> bool:
+    return any(taint.key == TO_BE_DELETED for taint in node.spec.taints)

@@ -1,7 +1,8 @@
 """Programs of a soak: the embedded API with a large cluster in its file, and the autoscaler.
 
 Both are the commands that people start, as processes of their own that can be killed and started
-again, or stopped for a while with their connections open.
+again, or stopped for a while with their connections open. The autoscaler's clock and provider can
+be disturbed (`soak_faults`).
 """
 
 import os
@@ -12,13 +13,15 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from benchmarks import soak_faults
 from benchmarks.clusters import LargeCluster, Page, items_of
+from benchmarks.soak_faults import Faults
 from benchmarks.workloads import EBS, ZONE
 from tonnage.providers.kwok_objects import GROUP_LABEL
 
@@ -36,8 +39,8 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 class SoakProcess:
     """A command that can be killed, revived and held up; its log is in a file."""
 
-    def __init__(self, name: str, arguments: Sequence[str], *, directory: Path, probe: str) -> None:
-        self._command = [str(_TONNAGE), *arguments]
+    def __init__(self, name: str, command: Sequence[str], *, directory: Path, probe: str) -> None:
+        self._command = command
         self._log = directory / f"{name}.log"
         self._probe = probe
         self._process: subprocess.Popen[bytes] | None = None
@@ -79,13 +82,12 @@ class SoakProcess:
     @property
     def resident(self) -> int:
         """Bytes that it has in memory now."""
-        pages = Path(f"/proc/{self._running.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        return resident(self._running.pid)
 
     @property
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            raise RuntimeError(f"{self._command[1]} is not running")
+            raise RuntimeError(f"{' '.join(self._command)} is not running")
         return self._process
 
 
@@ -94,29 +96,52 @@ def embedded_api(cluster: LargeCluster, directory: Path) -> tuple[SoakProcess, s
     data, kubeconfig, port = directory / "cluster.jsonl", directory / "kubeconfig", free_port()
     write_data(cluster, data)
     url = f"http://127.0.0.1:{port}"
-    arguments = ["embedded", f"--port={port}", f"--data={data}", f"--kubeconfig={kubeconfig}"]
+    arguments = [f"--port={port}", f"--data={data}", f"--kubeconfig={kubeconfig}", "--no-token"]
     api = SoakProcess(
-        "embedded", [*arguments, "--no-token"], directory=directory, probe=f"{url}/version"
+        "embedded",
+        [str(_TONNAGE), "embedded", *arguments],
+        directory=directory,
+        probe=f"{url}/version",
     )
     return api, url, kubeconfig
 
 
-def autoscaler(
-    cluster: LargeCluster, directory: Path, kubeconfig: Path, settings: dict[str, object]
-) -> tuple[SoakProcess, str]:
-    """`tonnage run` with the provider of nodes without machines, and the URL of its metrics."""
-    groups, config, port = directory / "groups.json", directory / "config.json", free_port()
-    groups.write_bytes(msgspec.json.encode({"kind": "List", "items": list(node_groups(cluster))}))
-    config.write_bytes(msgspec.json.encode(settings))
-    url = f"http://127.0.0.1:{port}"
-    arguments = ["run", "--provider=kwok", f"--node-groups={groups}", f"--config={config}"]
-    run = SoakProcess(
-        "run",
-        [*arguments, f"--kubeconfig={kubeconfig}", f"--address=127.0.0.1:{port}"],
-        directory=directory,
-        probe=f"{url}/readyz",
-    )
-    return run, url
+class SoakedAutoscaler(SoakProcess):
+    """`tonnage run` with the provider of nodes without machines, its metrics and its faults."""
+
+    def __init__(
+        self,
+        cluster: LargeCluster,
+        directory: Path,
+        kubeconfig: Path,
+        settings: Mapping[str, object],
+    ) -> None:
+        groups, config = directory / "groups.json", directory / "config.json"
+        items = list(node_groups(cluster))
+        groups.write_bytes(msgspec.json.encode({"kind": "List", "items": items}))
+        config.write_bytes(msgspec.json.encode(settings))
+        self._faults = directory / "faults.json"
+        self.suffer(soak_faults.NONE)
+        self._url = f"http://127.0.0.1:{free_port()}"
+        program = [sys.executable, "-m", "benchmarks.soak_faults", str(self._faults), "run"]
+        options = ["--provider=kwok", f"--node-groups={groups}", f"--config={config}"]
+        reached = [f"--kubeconfig={kubeconfig}", f"--address={self._url.removeprefix('http://')}"]
+        super().__init__(
+            "run", [*program, *options, *reached], directory=directory, probe=f"{self._url}/readyz"
+        )
+
+    def suffer(self, faults: Faults) -> None:
+        """From now on."""
+        soak_faults.write(self._faults, faults)
+
+    def metrics(self) -> dict[str, float]:
+        """Samples by name and labels, as they are printed."""
+        with _OPENER.open(f"{self._url}/metrics", timeout=60) as response:
+            lines = response.read().decode().splitlines()
+        return {
+            name: float(value)
+            for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")
+        }
 
 
 def node_groups(cluster: LargeCluster) -> Iterator[dict[str, object]]:
@@ -175,6 +200,12 @@ def _line(page: Page, item: bytes, version: int, groups: dict[str, str]) -> byte
     )
 
 
+def resident(pid: int) -> int:
+    """Bytes that a process has in memory now."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -187,13 +218,3 @@ def answers(url: str) -> bool:
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def metrics(url: str) -> dict[str, float]:
-    """Samples by name and labels, as they are printed."""
-    with _OPENER.open(f"{url}/metrics", timeout=60) as response:
-        lines = response.read().decode().splitlines()
-    return {
-        name: float(value)
-        for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")
-    }
