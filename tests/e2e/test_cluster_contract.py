@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.contracts.cluster import ClusterContract, ContractContext
 from tests.e2e.connections import connected
 from tests.e2e.controlplane import API_SERVER, ControlPlane
 from tonnage.clock import Clock, SystemClock
 from tonnage.cluster.client import Client
-from tonnage.testing.cluster_contract import ClusterContract, ContractContext
 
 
 class TestRealServer(ClusterContract):

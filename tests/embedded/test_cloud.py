@@ -1,38 +1,21 @@
 """The simulated cloud: the contract of all providers, and what it alone can do."""
 
-import random
 from collections import Counter
-from collections.abc import Sequence
 
 import msgspec
 import pytest
 
 from tests.embedded.embedded_cluster import DRIVER, Cluster, group, living, workload
-from tonnage.cluster.client import Client
-from tonnage.embedded.apiserver import ApiServer, InProcessTransport
-from tonnage.embedded.cloud import CapacityShortage, CloudBehaviour, CloudOutage, SimulatedCloud
+from tonnage.embedded.cloud import CapacityShortage, CloudBehaviour, CloudOutage
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.errors import InputError, ProviderError
-from tonnage.objects.nodes import Node, Taint
-from tonnage.objects.scenarios import NodeGroup
-from tonnage.providers.protocol import Provider
+from tonnage.objects.nodes import Taint
 from tonnage.testing.clock import VirtualClock, run
-from tonnage.testing.provider_contract import ProviderContract
 
 
 @pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock()
-
-
-class TestContract(ProviderContract):
-    async def make(self, groups: Sequence[NodeGroup], nodes: Sequence[Node]) -> Provider:
-        clock = VirtualClock()
-        server = ApiServer(clock=clock, rng=random.Random(1))
-        client = Client(InProcessTransport(server), clock=clock, rng=random.Random(1))
-        for node in nodes:
-            await client.create(Node, node)
-        return SimulatedCloud(client, clock, groups, CloudBehaviour(), random.Random(1))
 
 
 async def told(cluster: Cluster, name: str = "a") -> Counter[tuple[str, str]]:

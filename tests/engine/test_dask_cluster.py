@@ -1,6 +1,5 @@
 """Work on a real Dask cluster of several processes, under TLS."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.engine.dask_setup import TlsCluster, tls_cluster
-from tests.engine.dask_work import Counted, die_at_five
 from tests.sweep.sweeping import NOW, in_file, run
 from tonnage import engine
-from tonnage.engine import DaskCertificates, Engine, FunctionTask, WorkerLostError
+from tonnage.engine import DaskCertificates
 from tonnage.errors import InputError, TonnageError
 
 EXAMPLE = str(Path(__file__).parent.parent.parent / "examples" / "two-databases")
@@ -22,30 +20,6 @@ EXAMPLE = str(Path(__file__).parent.parent.parent / "examples" / "two-databases"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsCluster]:
     with tls_cluster(tmp_path_factory.mktemp("dask"), workers=2) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def workers(cluster: TlsCluster) -> Iterator[Engine]:
-    with engine.engine_of(cluster.address, jobs=1, certificates=cluster.certificates) as connected:
-        yield connected
-
-
-def test_a_killed_worker_loses_nothing_and_a_piece_that_kills_every_worker_fails_alone(
-    workers: Engine,
-) -> None:
-    found = list(engine.outcomes(workers, FunctionTask(die_at_five), iter(range(12))))
-    assert sorted(one.position for one in found) == list(range(12))
-    assert {one.position: one.answer[0] for one in found if one.answer} == {
-        number: 2 * number for number in range(12) if number != 5
-    }
-    (failed,) = (one for one in found if one.error is not None)
-    assert (failed.position, type(failed.error)) == (5, WorkerLostError)
-    assert os.getpid() not in {one.answer[1] for one in found if one.answer}
-
-
-def test_every_process_prepares_once(workers: Engine) -> None:
-    answers = list(engine.ordered(workers, Counted(), iter(range(10))))
-    assert answers == [(1, number) for number in range(10)]
 
 
 def test_a_sweep_there_gives_the_same_bytes_as_here(cluster: TlsCluster, tmp_path: Path) -> None:

@@ -1,21 +1,12 @@
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
-from tonnage.objects.nodes import Node
-from tonnage.objects.scenarios import NodeGroup
 from tonnage.providers.declarative import DeclarativeProvider
-from tonnage.providers.protocol import Provider
 from tonnage.testing.builders import node
-from tonnage.testing.provider_contract import ProviderContract, declared
-
-
-class TestDeclarative(ProviderContract):
-    async def make(self, groups: Sequence[NodeGroup], nodes: Sequence[Node]) -> Provider:
-        return DeclarativeProvider(groups, nodes)
+from tonnage.testing.provider_contract import declared
 
 
 def only_group(provider: DeclarativeProvider) -> Group:

@@ -1,62 +1,27 @@
 """Upstream's gRPC protocol, over real connections: our client, our server, and worse servers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
-import msgspec
 import pytest
 
 from tests.providers.external_grpc_clients import client
 from tonnage.errors import InputError, ProviderError
-from tonnage.objects.nodes import Node
-from tonnage.objects.scenarios import NodeGroup
 from tonnage.providers import external_grpc_config, external_grpc_server
 from tonnage.providers.declarative import DeclarativeProvider
-from tonnage.providers.external_grpc import SERVICE, ExternalGrpcProvider
+from tonnage.providers.external_grpc import SERVICE
 from tonnage.providers.external_grpc_config import ExternalGrpcConfig
-from tonnage.providers.protocol import GroupOptions, Provider
+from tonnage.providers.protocol import GroupOptions
 from tonnage.providers.protos import externalgrpc_pb2 as wire
 from tonnage.testing import builders
-from tonnage.testing.provider_contract import ReadingProviderContract, declared
+from tonnage.testing.provider_contract import declared
 
 REPOSITORY = Path(__file__).parent.parent.parent
-
-
-class TestExternalGrpc(ReadingProviderContract):
-    """The contract through the wire; servers of a closed loop are gone with it."""
-
-    async def make(self, groups: Sequence[NodeGroup], nodes: Sequence[Node]) -> Provider:
-        behind = self._behind = _Priced(groups, nodes)
-        server, port = await external_grpc_server.serve(behind, "127.0.0.1:0")
-        self._kept = server
-        return _WithPrices(client(port, nodes), behind)
-
-    async def spoil(self, group: str) -> None:
-        known = self._behind._groups[group]
-        self._behind._groups[group] = msgspec.structs.replace(known, min_size=9, max_size=1)
-
-
-class _Priced(DeclarativeProvider):
-    """Declared groups: prices are asked for by node on the wire, which has no group."""
-
-
-class _WithPrices:
-    """The client, with prices of the provider behind it: the example server has none."""
-
-    def __init__(self, provider: ExternalGrpcProvider, behind: DeclarativeProvider) -> None:
-        self._provider = provider
-        self._behind = behind
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
-
-    async def price(self, group: str) -> float | None:
-        return await self._behind.price(group)
 
 
 @asynccontextmanager

@@ -1,6 +1,5 @@
 import asyncio
 import random
-from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -14,10 +13,9 @@ from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.providers.kwok import KwokProvider
 from tonnage.providers.kwok_objects import CSI_NODE_ANNOTATION, GROUP_LABEL, STOCK_ANNOTATION
-from tonnage.providers.protocol import Provider
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
-from tonnage.testing.provider_contract import ProviderContract, declared
+from tonnage.testing.provider_contract import declared
 
 NODES = "/api/v1/nodes"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
@@ -27,24 +25,6 @@ TEMPLATE = GroupTemplate(
     node=builders.node("any", cpu="8", zone="z1", taints=[Taint(key="db", effect="NoSchedule")]),
     csi_node=builders.csinode("any", {"d": 25}),
 )
-
-
-class TestKwok(ProviderContract):
-    async def make(self, groups: Sequence[NodeGroup], nodes: Sequence[Node]) -> Provider:
-        serving: asyncio.Future[ApiServer] = asyncio.get_running_loop().create_future()
-        self._server = asyncio.create_task(serve(serving))
-        server = await serving
-        owners = {name: group.metadata.name for group in groups for name in group.spec.nodes}
-        for node in nodes:
-            put_node(server, node, group=owners[node.metadata.name])
-        return provider(server, SystemClock(), *groups)
-
-
-async def serve(serving: asyncio.Future[ApiServer]) -> None:
-    """Until the loop ends, which cancels this."""
-    async with ApiServer() as server:
-        serving.set_result(server)
-        await asyncio.Event().wait()
 
 
 def provider(

@@ -1,23 +1,18 @@
 """Groups of the kwok-style provider that stand in a ConfigMap, also if somebody edits it badly."""
 
-import asyncio
 import json
 import random
-from collections.abc import Sequence
 
 import msgspec
 import pytest
 
 from tests.cluster.apiserver import ApiServer
-from tests.providers.test_kwok import LEDGER, NODES, made, put_node, serve
-from tonnage.clock import Clock, SystemClock
-from tonnage.objects.nodes import Node
+from tests.providers.test_kwok import LEDGER, NODES, made
+from tonnage.clock import Clock
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.providers import kwok_groups
 from tonnage.providers.kwok import KwokProvider
 from tonnage.providers.kwok_objects import STOCK_ANNOTATION
-from tonnage.providers.protocol import Provider
-from tonnage.testing.provider_contract import ReadingProviderContract
 
 GROUPS = "/api/v1/namespaces/kube-system/configmaps/groups"
 MANIFEST = """
@@ -54,24 +49,6 @@ def from_config_map(server: ApiServer, clock: Clock) -> KwokProvider:
 async def sizes(kwok: KwokProvider) -> dict[str, int]:
     await kwok.refresh()
     return {group.id: group.max_size for group in await kwok.groups()}
-
-
-class TestKwokFromConfigMap(ReadingProviderContract):
-    async def make(self, groups: Sequence[NodeGroup], nodes: Sequence[Node]) -> Provider:
-        serving: asyncio.Future[ApiServer] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(serve(serving))
-        self._server = await serving
-        owners = {name: group.metadata.name for group in groups for name in group.spec.nodes}
-        for node in nodes:
-            put_node(self._server, node, group=owners[node.metadata.name])
-        put_groups(self._server, "", **{one.metadata.name: written(one) for one in groups})
-        return from_config_map(self._server, SystemClock())
-
-    async def spoil(self, group: str) -> None:
-        written = self._server.objects[GROUPS]
-        data = written["data"]
-        spoilt = {**data, group: data[group].replace("maxSize", "maxsize")}
-        self._server.put(GROUPS.rpartition("/")[0], {**written, "data": spoilt})
 
 
 def written(group: NodeGroup) -> str:

@@ -1,22 +1,12 @@
-from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
 
 from tonnage.errors import ProviderError
-from tonnage.objects.nodes import Node
-from tonnage.objects.scenarios import NodeGroup
 from tonnage.providers.declarative import DeclarativeProvider
 from tonnage.providers.measured import MeasuredProvider
-from tonnage.providers.protocol import Provider
 from tonnage.testing.clock import VirtualClock, run
-from tonnage.testing.provider_contract import ProviderContract, declared
-
-
-class TestMeasured(ProviderContract):
-    async def make(self, groups: Sequence[NodeGroup], nodes: Sequence[Node]) -> Provider:
-        inside = DeclarativeProvider(groups, nodes)
-        return MeasuredProvider(inside, clock=VirtualClock(), called=lambda *_: None)
+from tonnage.testing.provider_contract import declared
 
 
 class Slow(DeclarativeProvider):

@@ -7,8 +7,8 @@
                        random clusters with node groups, short of room, with local disks
     reference          kube-scheduler's filters, plainly: the truth that `rules` is tested against
     replay             whether a plan keeps what it promises
-    cluster_contract   what every Kubernetes API does for our client, as tests to inherit
     provider_contract  what every provider does, as tests to inherit
 
 A whole cluster to run programs on is in `embedded`; scripts and checks for it in `simulation`.
+Contracts that only our own tests need are in `tests/contracts`.
 """

@@ -11,13 +11,13 @@ once. `reads`, `updates`, `deletes`, `watches`, `verbs` and `components` are the
 what they are played on. Nodes of these tests have no kubelet, and their pods no scheduler.
 """
 
-from tonnage.testing.cluster_contract.components import ComponentsContract
-from tonnage.testing.cluster_contract.context import ContractContext
-from tonnage.testing.cluster_contract.deletes import DeleteContract
-from tonnage.testing.cluster_contract.reads import ReadContract
-from tonnage.testing.cluster_contract.updates import UpdateContract
-from tonnage.testing.cluster_contract.verbs import VerbsContract
-from tonnage.testing.cluster_contract.watches import WatchContract
+from tests.contracts.cluster.components import ComponentsContract
+from tests.contracts.cluster.context import ContractContext
+from tests.contracts.cluster.deletes import DeleteContract
+from tests.contracts.cluster.reads import ReadContract
+from tests.contracts.cluster.updates import UpdateContract
+from tests.contracts.cluster.verbs import VerbsContract
+from tests.contracts.cluster.watches import WatchContract
 
 __all__ = ["ClusterContract", "ContractContext"]
 

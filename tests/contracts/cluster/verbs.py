@@ -5,12 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.cluster import errors
-from tonnage.cluster.client import PatchStyle, Selection
-from tonnage.cluster.records import Event, InvolvedObject
-from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.pods import Pod
-from tonnage.testing.cluster_contract.context import (
+from tests.contracts.cluster.context import (
     BUDGETS,
     DEFINITIONS,
     SETS,
@@ -21,6 +16,11 @@ from tonnage.testing.cluster_contract.context import (
     resource,
     staged,
 )
+from tonnage.cluster import errors
+from tonnage.cluster.client import PatchStyle, Selection
+from tonnage.cluster.records import Event, InvolvedObject
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.pods import Pod
 
 
 class VerbsContract(Contract):

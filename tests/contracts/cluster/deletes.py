@@ -2,12 +2,7 @@
 
 from typing import Any
 
-from tonnage.cluster import errors
-from tonnage.cluster.records import ConfigMap
-from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.nodes import Namespace
-from tonnage.objects.pods import Pod
-from tonnage.testing.cluster_contract.context import (
+from tests.contracts.cluster.context import (
     FINALIZER,
     Contract,
     ContractContext,
@@ -15,6 +10,11 @@ from tonnage.testing.cluster_contract.context import (
     refused,
     staged,
 )
+from tonnage.cluster import errors
+from tonnage.cluster.records import ConfigMap
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.nodes import Namespace
+from tonnage.objects.pods import Pod
 
 
 class DeleteContract(Contract):

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tests.contracts.cluster import ClusterContract, ContractContext
 from tonnage.clock import Clock, SystemClock
 from tonnage.clock.virtual import VirtualClock, run
 from tonnage.cluster.client import Client
@@ -12,7 +13,6 @@ from tonnage.cluster.config import Access, Endpoint, User
 from tonnage.cluster.http import HttpTransport
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.apiserver.http import HttpFront
-from tonnage.testing.cluster_contract import ClusterContract, ContractContext
 
 REMEMBERED = 50
 

@@ -9,6 +9,16 @@ from typing import Any
 
 import msgspec
 
+from tests.contracts.cluster.context import (
+    FINALIZER,
+    NODES,
+    PODS,
+    SETS,
+    Contract,
+    ContractContext,
+    refused,
+    staged,
+)
 from tonnage.cluster import errors
 from tonnage.cluster.client import PatchStyle, Selection
 from tonnage.cluster.events import Recorder
@@ -24,16 +34,6 @@ from tonnage.objects.storage import (
     CSINode,
     CSIStorageCapacity,
     VolumeAttachment,
-)
-from tonnage.testing.cluster_contract.context import (
-    FINALIZER,
-    NODES,
-    PODS,
-    SETS,
-    Contract,
-    ContractContext,
-    refused,
-    staged,
 )
 
 

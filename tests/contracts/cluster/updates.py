@@ -6,13 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.cluster import errors
-from tonnage.cluster.client import PatchStyle
-from tonnage.cluster.lease import LeaderLease, Timing
-from tonnage.cluster.records import ConfigMap
-from tonnage.objects.pods import Pod
-from tonnage.objects.workloads import Lease, LeaseSpec
-from tonnage.testing.cluster_contract.context import (
+from tests.contracts.cluster.context import (
     BUDGETS,
     FINALIZER,
     NODES,
@@ -21,6 +15,12 @@ from tonnage.testing.cluster_contract.context import (
     refused,
     staged,
 )
+from tonnage.cluster import errors
+from tonnage.cluster.client import PatchStyle
+from tonnage.cluster.lease import LeaderLease, Timing
+from tonnage.cluster.records import ConfigMap
+from tonnage.objects.pods import Pod
+from tonnage.objects.workloads import Lease, LeaseSpec
 
 
 class UpdateContract(Contract):

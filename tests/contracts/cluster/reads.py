@@ -2,13 +2,7 @@
 
 from contextlib import suppress
 
-from tonnage.cluster import errors
-from tonnage.cluster.client import Listing, Selection
-from tonnage.cluster.records import ConfigMap
-from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.pods import Pod
-from tonnage.objects.workloads import PriorityClass
-from tonnage.testing.cluster_contract.context import (
+from tests.contracts.cluster.context import (
     Contract,
     ContractContext,
     names_of,
@@ -16,6 +10,12 @@ from tonnage.testing.cluster_contract.context import (
     resource,
     staged,
 )
+from tonnage.cluster import errors
+from tonnage.cluster.client import Listing, Selection
+from tonnage.cluster.records import ConfigMap
+from tonnage.objects.meta import ObjectMeta
+from tonnage.objects.pods import Pod
+from tonnage.objects.workloads import PriorityClass
 
 
 class ReadContract(Contract):

@@ -4,17 +4,17 @@ import asyncio
 import random
 from contextlib import aclosing, suppress
 
-from tonnage.cluster import errors
-from tonnage.cluster.client import Selection
-from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.records import ConfigMap
-from tonnage.cluster.watch_events import Bookmark, Change, EventType
-from tonnage.testing.cluster_contract.context import (
+from tests.contracts.cluster.context import (
     Contract,
     ContractContext,
     refused,
     staged,
 )
+from tonnage.cluster import errors
+from tonnage.cluster.client import Selection
+from tonnage.cluster.mirror import Mirror
+from tonnage.cluster.records import ConfigMap
+from tonnage.cluster.watch_events import Bookmark, Change, EventType
 
 ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
 

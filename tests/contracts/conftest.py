@@ -1,0 +1,5 @@
+"""AWS, emulated on loopback."""
+
+from tests.providers.aws.emulated import aws, endpoint
+
+__all__ = ["aws", "endpoint"]
