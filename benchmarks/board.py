@@ -12,7 +12,7 @@ from benchmarks.clusters import decode
 from benchmarks.context import Context
 from benchmarks.measurement import Row, once
 from tests.browser import devtools
-from tonnage.board import assets, sources
+from tonnage.board import server, sources
 from tonnage.board.feed import Feed
 from tonnage.board.moment import Moment
 from tonnage.board.page_state import StateReader
@@ -42,7 +42,7 @@ _TOOL = Path(__file__).resolve().parent.parent / "tools" / "chromium"
 
 
 def run(context: Context) -> Iterator[Row]:
-    page = sum(len(asset.content) for asset in assets.assets().values())
+    page = sum(len(asset.content) for asset in server.assets().values())
     yield Row(
         benchmark=NAME, case="page", work="compressed, all of it", value=page, unit="B", aim=60_000
     )

@@ -17,7 +17,7 @@ import trustme
 from tests.board.boards import DRIVER, a_feed, full_nodes, published
 from tests.scaleup.groups import owned_by
 from tonnage.api import Cluster
-from tonnage.board import assets, sources
+from tonnage.board import server, sources
 from tonnage.board.answers import BoardAnswers
 from tonnage.board.feed import Feed
 from tonnage.board.server import BoardServer
@@ -58,14 +58,14 @@ async def test_the_page_may_run_and_fetch_only_what_comes_from_here() -> None:
 
 async def test_every_file_of_the_page_is_served() -> None:
     async with serving(full_nodes()) as (session, _):
-        for path in assets.assets():
+        for path in server.assets():
             async with session.get(f"/static/{path}" if path else "/") as answer:
                 assert answer.status == 200, path
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_the_page_is_smaller_than_60_kilobytes() -> None:
-    sizes = {path: len(asset.content) for path, asset in assets.assets().items()}
+    sizes = {path: len(asset.content) for path, asset in server.assets().items()}
     assert sum(sizes.values()) < 60_000, sizes
 
 

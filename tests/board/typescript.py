@@ -6,14 +6,18 @@ from typing import Any
 
 import msgspec
 
-from tonnage.board.consolidation_waves import ConsolidationSummary, ConsolidationWave
 from tonnage.board.history import BoardSample, DecisionMark
 from tonnage.board.limit_rows import LimitRow
 from tonnage.board.node_rows import Lane
 from tonnage.board.page_state import GroupRow, Head
 from tonnage.board.pending_rows import NodesRefusing, PendingRow
 from tonnage.board.plan_summary import LeftOut, PlanSummary, PurchaseRow
-from tonnage.board.removal_rows import RemovalRow, RemovalSummary
+from tonnage.board.removal_rows import (
+    ConsolidationSummary,
+    ConsolidationWave,
+    RemovalRow,
+    RemovalSummary,
+)
 
 RECORDS: tuple[type[msgspec.Struct], ...] = (
     BoardSample,

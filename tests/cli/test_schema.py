@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.test_why import BOUGHT, LEFT_OUT, decided
-from tonnage.cli import output_types, schema_page
+from tonnage.cli import output_types, schema
 from tonnage.cli.app import program
 from tonnage.objects import strictness
 
@@ -95,7 +95,7 @@ def test_an_unknown_kind_is_one_error_with_near_ones() -> None:
 
 def test_the_documentation_has_all_fields() -> None:
     written = (REPOSITORY / "docs" / "json.md").read_text()
-    assert written == schema_page.page(), "tonnage schema --markdown > docs/json.md"
+    assert written == schema.page(), "tonnage schema --markdown > docs/json.md"
 
 
 def test_a_plan_has_its_cost() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tonnage.errors import InputError
-from tonnage.nodeagent import intree
+from tonnage.nodeagent import limit_decision
 from tonnage.nodeagent.effective_limit import MachineSlots
 from tonnage.objects.intree import AWS_EBS, AZURE_DISK, CINDER, GCE_PD
 from tonnage.objects.nodes import Node
@@ -32,7 +32,7 @@ def node(provider_id: str, kind: str = "") -> Node:
     ],
 )
 def test_the_plugin_of_a_node_is_that_of_its_cloud(provider_id: str, plugin: str | None) -> None:
-    assert intree.plugin_of(node(provider_id)) == plugin
+    assert limit_decision.plugin_of(node(provider_id)) == plugin
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_asking_a_plugin_on_a_node_of_another_cloud_is_an_error(
     plugin: str, provider_id: str
 ) -> None:
     with pytest.raises(InputError, match=plugin):
-        intree.volume_limit(plugin, node(provider_id), machine=MACHINE, env_max=7)
+        limit_decision.volume_limit(plugin, node(provider_id), machine=MACHINE, env_max=7)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_asking_a_plugin_on_a_node_of_another_cloud_is_an_error(
 def test_the_number_comes_from(
     machine: MachineSlots | None, env_max: int | None, number: int
 ) -> None:
-    found = intree.volume_limit(
+    found = limit_decision.volume_limit(
         AWS_EBS, node("aws:///z/i-0", "m5.large"), machine=machine, env_max=env_max
     )
     assert (found.key, found.number) == ("attachable-volumes-aws-ebs", number)
@@ -76,5 +76,5 @@ def test_the_number_comes_from(
     ],
 )
 def test_the_defaults_of_old(plugin: str, provider_id: str, kind: str, number: int) -> None:
-    found = intree.volume_limit(plugin, node(provider_id, kind), machine=None, env_max=None)
+    found = limit_decision.volume_limit(plugin, node(provider_id, kind), machine=None, env_max=None)
     assert found.number == number

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tonnage.cli.batch_plan import scale_down_of
+from tonnage.cli.batches import scale_down_of
 from tonnage.files import batches
 
 FOLDER = Path(__file__).parent.parent / "data" / "oracle"

@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from tonnage.cli import demo_views
+from tonnage.cli import demo
 from tonnage.clock import virtual
 from tonnage.clock.virtual import VirtualClock
 from tonnage.report.timeline import Timeline
@@ -103,7 +103,7 @@ def test_caches_are_helped_by_what_capacity_templates_publish() -> None:
     ],
 )
 def test_slots_are_drawn_as_blocks(used: int, limit: int | None, drawn: str) -> None:
-    assert demo_views.slot_bar(used, limit) == drawn
+    assert demo.slot_bar(used, limit) == drawn
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_slots_are_drawn_as_blocks(used: int, limit: int | None, drawn: str) -> 
     ],
 )
 def test_disks_are_drawn_as_ten_blocks(used: int, drawn: str) -> None:
-    assert demo_views.disk_bar(used * GIB, 100 * GIB) == drawn
+    assert demo.disk_bar(used * GIB, 100 * GIB) == drawn
 
 
 def test_a_plain_view_says_a_thing_once(
     with_tonnage: tuple[Timeline, list[Scene]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with demo_views.PlainView("Act", "What it is about.") as view:
+    with demo.PlainView("Act", "What it is about.") as view:
         for scene in with_tonnage[1]:
             view.show(scene)
             view.show(scene)
@@ -138,7 +138,7 @@ def test_a_picture_shows_nodes_and_decisions(with_tonnage: tuple[Timeline, list[
     from rich.console import Console
 
     console = Console(record=True, width=100, file=io.StringIO())
-    console.print(demo_views.picture("Act", "What it is about.", with_tonnage[1][-1]))
+    console.print(demo.picture("Act", "What it is about.", with_tonnage[1][-1]))
     text = console.export_text()
     assert re.search(r"db-\w+ +disks.example.com +■■■■■  5 of 5 slots", text)
     assert re.search(r"local-\w+ +local.example.com +■■■■■■■■□□  80 of 100 GiB", text)

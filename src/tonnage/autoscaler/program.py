@@ -30,10 +30,9 @@ from tonnage.rules import features as gates
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
 from tonnage.service import cache_metrics, connections, lifecycle, workers
-from tonnage.service.cache_metrics import CacheCollector
+from tonnage.service.cache_metrics import CacheCollector, EventCollector
 from tonnage.service.config_file import ConfigFile
 from tonnage.service.debug import DebugServer
-from tonnage.service.event_metrics import EventCollector
 from tonnage.service.leader_election import LeaderCandidate, Leadership
 from tonnage.service.status_server import StatusServer
 from tonnage.service.workers import Worker

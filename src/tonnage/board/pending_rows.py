@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tonnage.api import overview
-from tonnage.board.amounts import amount
 from tonnage.board.moment import Moment
+from tonnage.board.plan_summary import amount
 from tonnage.objects import timestamps
 from tonnage.objects.meta import Record
 from tonnage.objects.phrases import counted

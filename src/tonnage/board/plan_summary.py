@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from tonnage.board.amounts import amount
 from tonnage.groups.model import Group
 from tonnage.objects.meta import Record
 from tonnage.objects.phrases import counted
@@ -125,3 +124,17 @@ def _signed(nodes: int) -> str:
 
 def _number(count: int | None) -> str:
     return "unlimited" if count is None else f"{count}"
+
+
+_GIB = 2**30
+
+
+def amount(resource: str, count: int) -> str:
+    """`1.5 CPU`, `3.2 GiB memory`, `2 slots of ebs.csi.aws.com`."""
+    if resource == "cpu":
+        return f"{count / 1000:g} CPU"
+    if resource in ("memory", "ephemeral-storage"):
+        return f"{count / _GIB:.3g} GiB {resource}"
+    if "." in resource and "/" not in resource:
+        return f"{count:,} slot{'' if count == 1 else 's'} of {resource}"
+    return f"{count:,} {resource}"

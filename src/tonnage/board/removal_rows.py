@@ -1,15 +1,15 @@
 """Nodes and whether they go: needed, unneeded since when, blocked by what, on their way out."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from tonnage.autoscaler.consolidation.report import ConsolidationDocument
 from tonnage.autoscaler.scaledown.report import NodeReport, ScaleDownDocument
-from tonnage.board import consolidation_waves
-from tonnage.board.consolidation_waves import ConsolidationSummary
 from tonnage.board.moment import Moment
+from tonnage.consolidation.plan import ConsolidatedNode, ConsolidationPlan, PodMove
 from tonnage.objects.meta import Record
 from tonnage.objects.phrases import counted
 
@@ -35,6 +35,33 @@ class RemovalRow(Record, frozen=True, kw_only=True, omit_defaults=False):
     frees: str
     fill: int
     """Share of the resource that decides, in thousandths."""
+
+
+class ConsolidationWave(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """Pods that move at the same time, and the nodes that go after them; `price` is theirs."""
+
+    wave: int
+    nodes: tuple[str, ...]
+    moves: int
+    detach: int
+    price: str
+
+
+class ConsolidationSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """`before`, `after` and `bound` are what all nodes cost in an hour, or how many there are
+    where nothing has a price. `missed` says what was not worth it or not allowed."""
+
+    held: str
+    under_way: str
+    unit: str
+    before: str
+    after: str
+    bound: str
+    saves_per_hour: str
+    cost_of_moves: str
+    buys: tuple[str, ...]
+    waves: tuple[ConsolidationWave, ...]
+    missed: tuple[str, ...]
 
 
 class RemovalSummary(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -76,8 +103,8 @@ def _consolidated(
     document: ConsolidationDocument, rows: Mapping[str, RemovalRow]
 ) -> dict[str, RemovalRow]:
     """Rows of nodes that stay by themselves and go in a consolidation."""
-    moves, found = consolidation_waves.moves_from(document), {}
-    for name, node in consolidation_waves.going(document).items():
+    moves, found = moves_from(document), {}
+    for name, node in going(document).items():
         row = rows.get(name)
         if row is None or row.fate in ("going", "goes"):
             continue
@@ -177,7 +204,67 @@ def _summary(document: ScaleDownDocument, rows: Mapping[str, RemovalRow]) -> Rem
         goes=sum(row.fate == "goes" for row in leaving),
         waves=max((row.wave or 0 for row in leaving), default=0),
         saves_per_hour=round(sum(saved), 6) if saved else None,
-        consolidation=consolidation_waves.summary(document.consolidation)
+        consolidation=summary(document.consolidation)
         if document.consolidation is not None
         else None,
+    )
+
+
+def summary(document: ConsolidationDocument) -> ConsolidationSummary:
+    plan, step = document.plan or ConsolidationPlan(), document.under_way
+    under_way = ""
+    if step is not None:
+        bought = ", ".join(f"+{count:,} {group}" for group, count in sorted(step.bought.items()))
+        waits = f", once {bought} can be used" if bought else ""
+        under_way = f"{counted(len(step.nodes), 'node')} on the way out{waits}"
+    return ConsolidationSummary(
+        held=document.held,
+        under_way=under_way,
+        unit=plan.cost.unit,
+        before=plan.cost.before,
+        after=plan.cost.after,
+        bound=plan.cost.bound,
+        saves_per_hour=plan.saves_per_hour,
+        cost_of_moves=plan.cost_of_moves,
+        buys=tuple(
+            f"+{len(one.nodes):,} {one.group}{' (only while pods move)' if one.spare else ''}"
+            for one in plan.buys
+        ),
+        waves=tuple(_wave(plan, number) for number in _numbers(plan)),
+        missed=tuple(
+            f"{one.reason}: {one.saves_per_hour} an hour, {counted(len(one.nodes), 'node')}"
+            for one in plan.missed
+        ),
+    )
+
+
+def going(document: ConsolidationDocument) -> Mapping[str, ConsolidatedNode]:
+    """The nodes that the last plan replaces, by name."""
+    return {} if document.plan is None else {one.node: one for one in document.plan.going}
+
+
+def moves_from(document: ConsolidationDocument) -> Mapping[str, list[PodMove]]:
+    """The pods that the last plan moves, by the node that they leave."""
+    found: dict[str, list[PodMove]] = {}
+    for move in document.plan.moves if document.plan is not None else ():
+        found.setdefault(move.source, []).append(move)
+    return found
+
+
+def _numbers(plan: ConsolidationPlan) -> list[int]:
+    """The waves; a node may go without that a pod has to move."""
+    found = {move.wave for move in plan.moves}
+    return sorted(found | {node.wave for node in plan.going if node.wave is not None})
+
+
+def _wave(plan: ConsolidationPlan, number: int) -> ConsolidationWave:
+    nodes = [one for one in plan.going if one.wave == number]
+    moves = [one for one in plan.moves if one.wave == number]
+    price = sum((Decimal(one.saves) for one in nodes if one.saves), Decimal(0))
+    return ConsolidationWave(
+        wave=number,
+        nodes=tuple(one.node for one in nodes),
+        moves=len(moves),
+        detach=sum(len(one.detach) for one in moves),
+        price=f"{price.normalize():f}" if price else "",
     )

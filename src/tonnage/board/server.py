@@ -5,22 +5,29 @@ those who ask the extender. Whoever looks changes nothing: what-ifs are thought 
 """
 
 import asyncio
+import base64
+import gzip
+import hashlib
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeAlias
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from aiohttp import web
 
 from tonnage.autoscaler.program import AutoscalerProgram
-from tonnage.board import assets, sources
+from tonnage.board import sources
 from tonnage.board.answers import BoardAnswers
 from tonnage.board.feed import Feed
 from tonnage.board.page_state import StateReader
 from tonnage.board.sources import FollowedAutoscaler
 from tonnage.clock import Clock, SystemClock
 from tonnage.errors import InputError
+from tonnage.report import style
 from tonnage.service import addresses, lifecycle
 from tonnage.service.certificates import Certificates
 from tonnage.service.http_questions import HttpQuestions, Reply
@@ -128,7 +135,7 @@ class BoardServer:
         return await handler(request)
 
     async def _asset(self, request: web.Request) -> web.Response:
-        found = assets.assets().get(request.match_info.get("path", ""))
+        found = assets().get(request.match_info.get("path", ""))
         if found is None:
             raise web.HTTPNotFound
         tag = f'"{found.tag}"'
@@ -241,9 +248,89 @@ async def _headed(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 def _headers() -> dict[str, str]:
     return {
-        "Content-Security-Policy": assets.security_policy(),
+        "Content-Security-Policy": security_policy(),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Resource-Policy": "same-origin",
     }
+
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+FILES = {
+    "": ("tonnage.board", "index.html"),
+    "icon.svg": ("tonnage.board", "icon.svg"),
+    "board.css": ("tonnage.board", "board.css"),
+    **{
+        name: ("tonnage.board", name)
+        for name in ("board.js", "state.js", "parts.js", "slots.js", "views.js", "timeline.js")
+    },
+    **{
+        f"vendor/{name}": ("tonnage.board", f"vendor/{name}")
+        for name in ("preact.mjs", "preact-hooks.mjs", "signals.mjs", "signals-core.mjs", "htm.mjs")
+    },
+    "chart.js": ("tonnage.report", "chart.js"),
+    **{
+        f"vendor/{name}": ("tonnage.report", f"vendor/{name}")
+        for name in ("uPlot.iife.min.js", "uPlot.min.css")
+    },
+}
+"""By the path they are served at, whose they are and where they lie below its `static`."""
+
+_COMMENT = re.compile(rb"^[ \t]*(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
+"""Lines that are only for who reads the files: a tenth of what would be sent."""
+
+_IMPORT_MAP = '<script type="importmap">'
+
+
+class Asset(NamedTuple):
+    content: bytes
+    """Compressed."""
+    content_type: str
+    tag: str
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """All files by path."""
+    found = {}
+    for path in (*FILES, "look.css"):
+        content = _read(path)
+        suffix = "." + (path or "index.html").rpartition(".")[2]
+        tag = hashlib.sha256(content).hexdigest()[:16]
+        found[path] = Asset(gzip.compress(content, 9, mtime=0), _TYPES[suffix], tag)
+    return found
+
+
+@cache
+def security_policy() -> str:
+    """What a browser may do for the page: run and fetch what comes from here, and nothing else.
+
+    The one script that stands in the page itself says where modules are, and is named by its hash.
+    """
+    page = _read("").decode()
+    begin = page.index(_IMPORT_MAP) + len(_IMPORT_MAP)
+    inline = page[begin : page.index("</script>", begin)]
+    digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self'; "
+        "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+
+def _read(path: str) -> bytes:
+    if path == "look.css":
+        return style.shared().encode()
+    package, name = FILES[path]
+    content = resources.files(package).joinpath("static").joinpath(name).read_bytes()
+    if path.endswith(".js") and not path.startswith("vendor/"):
+        content = _COMMENT.sub(b"", content)
+    return content

@@ -4,14 +4,22 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tonnage.capacity import triggers
+from tonnage.capacity import node_kinds
 from tonnage.capacity.changes import Create, Delete, Patch, Replace, Step, changes, name_of
-from tonnage.capacity.desired import CapacityInputs, CapacityProblem, Desired, Rules, desired
+from tonnage.capacity.desired import (
+    CapacityInputs,
+    CapacityProblem,
+    Desired,
+    Rules,
+    desired,
+    is_ours,
+    opted_in,
+)
 from tonnage.capacity.metrics import CapacityMetrics
 from tonnage.capacity.report import ReportedProblem, SyncReport, published, told
 from tonnage.capacity.sources import GroupSource
@@ -20,9 +28,9 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder, Severity
-from tonnage.cluster.watch_events import Change
+from tonnage.cluster.watch_events import Change, EventType
 from tonnage.errors import TonnageError
-from tonnage.groups.model import Group
+from tonnage.groups.model import TEMPLATE_NODE_LABEL, Group
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
 
@@ -85,9 +93,9 @@ class Syncer:
         self._told: frozenset[ReportedProblem] = frozenset()
         self._published: dict[str, CSIStorageCapacity] = {}
         self.report: SyncReport | None = None
-        triggers.on_classes(caches.classes, rules, self.wake)
-        triggers.on_nodes(caches.nodes, rules, self.wake)
-        triggers.on_objects(caches.capacities, rules, self.wake)
+        on_classes(caches.classes, rules, self.wake)
+        on_nodes(caches.nodes, rules, self.wake)
+        on_objects(caches.capacities, rules, self.wake)
         caches.capacities.subscribe(self._heard)
 
     def wake(self) -> None:
@@ -252,3 +260,46 @@ def _restored(step: Create | Patch | Replace) -> str:
 
 def _facts(groups: Sequence[Group]) -> list[object]:
     return [(group.id, group.provider_template) for group in groups]
+
+
+def on_classes(cache: Cache[StorageClass], rules: Rules, wake: Callable[[], None]) -> None:
+    """Opting in or out, and what is asked for."""
+
+    def facts(one: StorageClass) -> Hashable:
+        if not opted_in(one, rules.convention):
+            return None
+        return one.provisioner, one.metadata.annotations[rules.convention.annotation]
+
+    _wake_on(cache, facts, wake)
+
+
+def on_nodes(cache: Cache[Node], rules: Rules, wake: Callable[[], None]) -> None:
+    """Nodes that come to a group or leave it, be it by a label."""
+
+    def facts(one: Node) -> Hashable:
+        labels = one.metadata.labels
+        groups = node_kinds.keys_of(labels, rules.groupings)
+        return (groups, TEMPLATE_NODE_LABEL in labels) if groups else None
+
+    _wake_on(cache, facts, wake)
+
+
+def on_objects(cache: Cache[CSIStorageCapacity], rules: Rules, wake: Callable[[], None]) -> None:
+    """Whatever happens to an object of ours, or took its name."""
+
+    def facts(one: CSIStorageCapacity) -> Hashable:
+        return one.metadata.resource_version if is_ours(one, rules) else None
+
+    _wake_on(cache, facts, wake)
+
+
+def _wake_on(cache: Cache[Any], facts: Callable[[Any], Hashable], wake: Callable[[], None]) -> None:
+    """Wake when the facts of an object are others than before; None is as if it were not there."""
+
+    def take(change: Change[Any]) -> None:
+        gone = change.type is EventType.DELETED
+        before = facts(change.before) if change.before is not None else None
+        if before != (None if gone else facts(change.object)):
+            wake()
+
+    cache.subscribe(take)

@@ -6,15 +6,15 @@ from tonnage.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
     "verdicts": LazyCommand(
-        "tonnage.cli.batch_verdicts:verdicts",
+        "tonnage.cli.batches:verdicts",
         "Say what becomes of every pending pod on every node.",
     ),
     "plan": LazyCommand(
-        "tonnage.cli.batch_plan:plan",
+        "tonnage.cli.batches:plan",
         "Say which node groups to grow for the pending pods.",
     ),
     "scale-down": LazyCommand(
-        "tonnage.cli.batch_plan:scale_down",
+        "tonnage.cli.batches:scale_down",
         "Say which nodes can go, and why the others stay.",
     ),
 }

@@ -1,13 +1,13 @@
-"""Batches of scenarios: one line in, one line out, in order, over all cores.
+"""`tonnage batch verdicts`, `plan` and `scale-down`: one line in, one line out, over all cores.
 
-What is asked of a scenario is the command's business; here is the rest: reading, spreading
-over processes, what a bad line means, progress.
+Commands come first, with what they ask of a scenario; then the rest: reading, spreading over
+processes, what a bad line means, progress.
 """
 
 import functools
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -16,11 +16,116 @@ import click
 import msgspec
 
 from tonnage import engine, files
-from tonnage.cli import console
+from tonnage.api import plan_documents
+from tonnage.cli import console, documents, engines, plan_settings
 from tonnage.cli.engines import EngineChoice
 from tonnage.engine import FunctionTask, WorkerLostError
 from tonnage.errors import InputError, TonnageError
+from tonnage.files import Loaded, ScenarioOptions
 from tonnage.objects import codec, printable
+from tonnage.rules import features, pipeline
+from tonnage.snapshot.snapshot import Snapshot
+
+lenient_option = click.option(
+    "--lenient",
+    is_flag=True,
+    help="Answer a scenario that cannot be used with its error, and go on.",
+)
+
+
+@click.command()
+@click.argument("path", metavar="FILE")
+@plan_settings.takes_settings
+@lenient_option
+@engines.options
+def plan(
+    path: str, settings: dict[str, object], lenient: bool, chosen: engines.EngineChoice
+) -> None:
+    """Say which node groups to grow for the pending pods, for each scenario.
+
+    FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
+    each, in order: {"scenario": NAME, "plan": {...}}. Options of a Scenario are the base; flags
+    go before them, for all scenarios alike. Answers are about the given objects alone: nothing is
+    assumed beside them.
+
+    \b
+    Examples:
+      tonnage batch plan scenarios.jsonl.gz > plans.jsonl
+      tonnage batch plan scenarios.jsonl --expander least-nodes --time-budget 5
+      zcat scenarios.jsonl.gz | head -20 | tonnage batch plan - --lenient
+    """
+    run(path, functools.partial(plan_of, settings=settings), chosen=chosen, lenient=lenient)
+
+
+@click.command("scale-down")
+@click.argument("path", metavar="FILE")
+@plan_settings.takes_settings
+@lenient_option
+@engines.options
+def scale_down(
+    path: str, settings: dict[str, object], lenient: bool, chosen: engines.EngineChoice
+) -> None:
+    """Say which nodes can go, where their pods land, and why the others stay.
+
+    FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
+    each, in order: {"scenario": NAME, "plan": {...}}. Options of a Scenario are the base; flags
+    go before them, for all scenarios alike. Times and delays that nobody gives are 0: a file has
+    no past. The option now is the moment of the question.
+
+    \b
+    Examples:
+      tonnage batch scale-down scenarios.jsonl.gz > scaledown.jsonl
+      tonnage batch scale-down scenarios.jsonl --option scaleDownUtilizationThreshold=0.7
+    """
+    answer = functools.partial(scale_down_of, settings=settings)
+    run(path, answer, chosen=chosen, lenient=lenient)
+
+
+def plan_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
+    """The plan of one scenario."""
+    return {"plan": plan_documents.plan(plan_settings.cluster_of(loaded, settings).decide())}
+
+
+def scale_down_of(loaded: Loaded, settings: Mapping[str, object]) -> dict[str, Any]:
+    """The scale-down plan of one scenario."""
+    return {"plan": plan_settings.cluster_of(loaded, settings).scale_down()}
+
+
+@click.command()
+@click.argument("path", metavar="FILE")
+@lenient_option
+@engines.options
+def verdicts(path: str, lenient: bool, chosen: engines.EngineChoice) -> None:
+    """Say what becomes of every pending pod on every node, for each scenario.
+
+    FILE has one Scenario per line, plain or gzip; - is standard input. One line is printed for
+    each, in order: {"scenario": NAME, "verdicts": [{"pod", "node", "phase", "plugin", "code",
+    "reasons"}]}. A node that fits has the code Success, no phase and no plugin. Answers are
+    about the given objects alone: nothing is assumed beside them.
+
+    \b
+    Examples:
+      tonnage batch verdicts scenarios.jsonl.gz > verdicts.jsonl
+      zcat scenarios.jsonl.gz | head -20 | tonnage batch verdicts -
+      tonnage batch verdicts scenarios.jsonl --lenient --jobs 1
+    """
+    run(path, verdicts_of, chosen=chosen, lenient=lenient)
+
+
+def verdicts_of(loaded: Loaded) -> dict[str, Any]:
+    """The verdicts of one scenario, each pending pod alone against the cluster as it is."""
+    settings = loaded.scenario or ScenarioOptions()
+    asked = features.of_version(settings.kubernetes_version, settings.feature_gates)
+    snapshot = Snapshot.of(loaded.objects, version=asked.version)
+    pending = sorted(snapshot.pending_pods(), key=lambda record: record.order)
+    return {
+        "verdicts": [
+            documents.verdict(one)
+            for record in pending
+            for one in pipeline.evaluate(snapshot, record, asked)
+        ]
+    }
+
 
 Answer: TypeAlias = Callable[[files.Loaded], dict[str, Any]]
 """What a command says of one scenario: fields of its line. A function of a module, so that
@@ -29,12 +134,6 @@ worker processes find it."""
 _LINES_PER_PIECE = 16
 _BYTES_PER_PIECE = 1 << 19
 _PROGRESS_EVERY = 0.2  # seconds
-
-lenient_option = click.option(
-    "--lenient",
-    is_flag=True,
-    help="Answer a scenario that cannot be used with its error, and go on.",
-)
 
 
 def run(path: str, answer: Answer, *, chosen: EngineChoice, lenient: bool) -> None:

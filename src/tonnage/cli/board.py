@@ -210,7 +210,7 @@ class _Page:
     async def of_cluster(self, live: _Live) -> None:
         from tonnage.board.answers import BoardAnswers
         from tonnage.board.sources import WatchedCluster
-        from tonnage.cli import cluster_errors
+        from tonnage.cli import cluster_access
         from tonnage.errors import ClusterError
         from tonnage.rules import features
         from tonnage.service import connections
@@ -223,7 +223,7 @@ class _Page:
                     connection.client, clock=connection.clock, patient=False
                 )
             except ClusterError as error:
-                raise cluster_errors.explained(error, live.access) from error
+                raise cluster_access.explained(error, live.access) from error
             feed = _feed(live.access.context or live.access.endpoint.shown, "live", decides=False)
             watched = WatchedCluster(
                 connection,

@@ -1,19 +1,24 @@
 """Which cluster a command talks to, and what else it could be given where there is none."""
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tonnage.errors import InputError
+from tonnage.cli import cluster_source
+from tonnage.errors import ClusterError, InputError
 
 if TYPE_CHECKING:
+    from tonnage.cluster.calls import CallPatience
+    from tonnage.cluster.client import Client
     from tonnage.cluster.config import Access
+
 
 _INSTEAD = {
     "-f": "files with -f FILE",
-    "--url": "the autoscaler's debug address with --url URL",
+    "--url": "the debug address with --url URL",
 }
 """What some commands take instead of a cluster, by the option that takes it."""
 
@@ -41,3 +46,79 @@ def _ways() -> list[str]:
     taken = {option for param in params for option in param.opts}
     ways = [text for name, text in _INSTEAD.items() if name in taken]
     return [*ways, "a cluster with --kubeconfig FILE"]
+
+
+_HTML = re.compile(r"<(!doctype|html|head|body)", re.IGNORECASE)
+
+
+def explained(error: ClusterError, access: "Access") -> ClusterError:
+    """The same failure with the context, the server and the next step."""
+    context = f"context {access.context}, " if access.context else ""
+    where = f"{context}server {access.endpoint.shown}"
+    text = access.endpoint.without_secrets(str(error)).removeprefix(f"{access.endpoint.shown}: ")
+    hint = _hint(error, text)
+    if _HTML.search(text):
+        text = text.partition("<")[0].rstrip(": ")
+    return ClusterError(f"{where}: {text}{f'; {hint}' if hint else ''}")
+
+
+def _hint(error: ClusterError, text: str) -> str:
+    from tonnage.cluster import errors
+
+    status = error.status if isinstance(error, errors.ApiError) else 0
+    if isinstance(error, errors.Unauthorized):
+        return "you are not logged in, or no longer: log in as for kubectl, and try kubectl get ns"
+    if 300 <= status < 400 or _HTML.search(text):
+        return (
+            "this is a login page or a proxy, not a Kubernetes API: log in, or correct the server"
+            " of the context"
+        )
+    if isinstance(error, errors.CredentialsFailed):
+        return "the kubeconfig's credentials do not work: try kubectl get ns"
+    if isinstance(error, errors.Forbidden):
+        return f"{error.right}; docs/deploying.md has the rights of every command"
+    if isinstance(error, errors.ConnectionFailed):
+        return "is the cluster reachable from here? kubectl get ns asks the same"
+    return ""
+
+
+T = TypeVar("T")
+
+
+def talk(
+    act: "Callable[[Client], Awaitable[T]]",
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    read_only: bool = False,
+) -> T:
+    """What becomes of it."""
+    import asyncio
+
+    from tonnage.cluster import errors
+    from tonnage.service import connections
+
+    access = find(kubeconfig=kubeconfig, context=context)
+
+    async def main() -> T:
+        async with connections.connected(
+            access,
+            environ=os.environ,
+            read_only=read_only,
+            patience=patience(cluster_source.request_timeout()),
+        ) as reached:
+            return await act(reached.client)
+
+    try:
+        return asyncio.run(main())
+    except ClusterError as error:
+        if isinstance(error, errors.NotFound | errors.Conflict):
+            raise
+        raise explained(error, access) from error
+
+
+def patience(timeout: float | None) -> "CallPatience | None":
+    """How long requests may take; with a time of the user's own they are sent once."""
+    from tonnage.cluster.calls import CallPatience
+
+    return None if timeout is None else CallPatience(timeout=timeout, attempts=1)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import cluster_call, cluster_source, console, decision_files
+from tonnage.cli import cluster_access, cluster_source, console, decision_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -92,7 +92,7 @@ def compare_decisions(
 
         documents = load_plain(filenames)
     else:
-        documents = cluster_call.talk(
+        documents = cluster_access.talk(
             lambda client: _from_cluster(client, namespace, config_map),
             kubeconfig=kubeconfig,
             context=context,

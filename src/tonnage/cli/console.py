@@ -4,40 +4,48 @@ Everything that commands print goes through here, because here, and nowhere else
 cluster or a file is made harmless to a terminal.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import click
 
 from tonnage.objects import printable
 
 _SAID = "tonnage.cli.said"
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 Format: TypeAlias = Literal["table", "wide", "json", "yaml", "markdown"]
 
 API_VERSION = "tonnage.dev/v1alpha1"
 
-output_option = click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "wide", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="How to print; wide is a table with more columns.",
-)
-
 PlainFormat: TypeAlias = Literal["table", "json", "yaml"]
 
-plain_output_option = click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
-    show_default=True,
-    help="How to print.",
+
+def output_as(*forms: str, help: str) -> Callable[[Command], Command]:
+    """`--output`, with the forms of an answer, the usual one first."""
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(forms),
+        default=forms[0],
+        show_default=True,
+        help=help,
+    )
+
+
+output_option = output_as(
+    "table", "wide", "json", "yaml", help="How to print; wide is a table with more columns."
 )
+plain_output_option = output_as("table", "json", "yaml", help="How to print.")
+
+
+def file_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    """An option that names one file to write or read."""
+    return click.option(
+        *names, metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), **settings
+    )
 
 
 def print_document(kind: str, *, form: Format, **fields: object) -> None:

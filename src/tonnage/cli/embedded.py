@@ -20,18 +20,10 @@ if TYPE_CHECKING:
     default=0,
     help="Where to listen on 127.0.0.1; a free port unless given.",
 )
-@click.option(
-    "--data",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the objects in this file; without it they are gone at the end.",
+@console.file_option(
+    "--data", help="Keep the objects in this file; without it they are gone at the end."
 )
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the kubeconfig here instead of printing it.",
-)
+@console.file_option("--kubeconfig", help="Write the kubeconfig here instead of printing it.")
 @click.option(
     "--event-ttl",
     metavar="DURATION",

@@ -197,7 +197,7 @@ def _of_pools(
     kubeconfig: str | None,
     context: str | None,
 ) -> Discovered:
-    from tonnage.cli import cluster_call
+    from tonnage.cli import cluster_access
     from tonnage.files.plain import load_plain
     from tonnage.migration import karpenter
     from tonnage.objects import codec, kinds
@@ -206,7 +206,7 @@ def _of_pools(
     if filenames:
         documents = load_plain(filenames)
     else:
-        documents = cluster_call.talk(_listed_pools, kubeconfig=kubeconfig, context=context)
+        documents = cluster_access.talk(_listed_pools, kubeconfig=kubeconfig, context=context)
     pools = karpenter.pools_of(documents)
     if not pools:
         raise InputError("--provider karpenter: there is no NodePool of karpenter.sh")
@@ -236,7 +236,7 @@ async def _listed_pools(client: "Client") -> list[dict[str, Any]]:
 def _of_provider(
     nodes: "Sequence[Node]", wanted: GroupSource, *, kubeconfig: str | None, context: str | None
 ) -> Discovered:
-    from tonnage.cli import cluster_call
+    from tonnage.cli import cluster_access
 
     discovery = wanted.discovery
     if wanted.source == "aws" and not discovery:
@@ -268,7 +268,7 @@ def _of_provider(
             )
             return await _asked(provider, wanted.source)
 
-    return cluster_call.talk(ask, kubeconfig=kubeconfig, context=context, read_only=True)
+    return cluster_access.talk(ask, kubeconfig=kubeconfig, context=context, read_only=True)
 
 
 async def _asked(provider: "Provider", name: str) -> Discovered:

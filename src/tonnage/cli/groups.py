@@ -28,14 +28,8 @@ def groups() -> None:
 @cluster_source.kubeconfig_option
 @cluster_source.context_option
 @group_discovery.options
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["yaml", "json", "table"]),
-    default="yaml",
-    show_default=True,
-    help="How to print; yaml is a file for --node-groups, with remarks.",
+@console.output_as(
+    "yaml", "json", "table", help="How to print; yaml is a file for --node-groups, with remarks."
 )
 def discover(
     filenames: tuple[str, ...],

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.api.cluster_objects import with_namespaces
-from tonnage.cli import cluster_access, cluster_call, cluster_errors, console, progress_line
+from tonnage.cli import cluster_access, console, progress_line
 from tonnage.cluster import errors, resources
 from tonnage.cluster.client import Client, Listing
 from tonnage.cluster.config import Access
@@ -117,7 +117,7 @@ def load(
         try:
             asyncio.run(read.all(kinds, beside=beside))
         except ClusterError as error:
-            raise cluster_errors.explained(error, access) from error
+            raise cluster_access.explained(error, access) from error
     return with_namespaces(
         Loaded(
             objects=read.objects,
@@ -145,7 +145,7 @@ class _Reading:
         self.version = ""
         self._access = access
         self._environ = environ
-        self._patience = cluster_call.patience(timeout)
+        self._patience = cluster_access.patience(timeout)
 
     async def all(self, kinds: Consequences, *, beside: bool = False) -> None:
         async with connections.connected(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import cluster_call, cluster_source, console
+from tonnage.cli import cluster_access, cluster_source, console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def migrate(
     if filenames:
         documents, nodes = _from_files(filenames)
     else:
-        documents, nodes = cluster_call.talk(
+        documents, nodes = cluster_access.talk(
             _from_cluster, kubeconfig=kubeconfig, context=context, read_only=True
         )
     made = _migrated(documents, nodes, _machines(instance_types), program=program)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_call, console, services
+from tonnage.cli import cluster_access, console, services
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -186,6 +186,6 @@ def uninstall(service: services.ServiceOptions, node_name: str | None, dry_run: 
         if not found:
             console.echo("nothing is published")
 
-    cluster_call.talk(
+    cluster_access.talk(
         remove, kubeconfig=service.kubeconfig, context=service.context, read_only=dry_run
     )

@@ -5,7 +5,6 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from tonnage.cli import (
     cluster_source,
@@ -30,17 +29,6 @@ if TYPE_CHECKING:
 
 NOT_HELPED = "not-helped"
 WARNINGS = "warnings"
-
-
-def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> float:
-    from tonnage.objects import timestamps
-
-    if value is None:
-        return time.time()
-    try:
-        return timestamps.parse(value)
-    except timestamps.TimestampError as error:
-        raise click.BadParameter(str(error), ctx=ctx, param=param) from None
 
 
 SECTIONS = {
@@ -112,12 +100,7 @@ RARE = {
 @cluster_source.gates_option
 @cluster_source.legacy_option
 @plan_settings.takes_settings
-@click.option(
-    "--now",
-    metavar="TIME",
-    callback=_time,
-    help="When the manifests were taken, as in 2026-01-31T12:00:00Z.  [default: now]",
-)
+@plan_settings.now_option
 @click.option(
     "--what-if",
     "what_ifs",
@@ -134,13 +117,12 @@ RARE = {
     help="Exit with code 1 if pods are left out, or on warnings; repeatable.",
 )
 @watch.watchable
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "wide", "json", "yaml", "markdown"]),
-    default="table",
-    show_default=True,
+@console.output_as(
+    "table",
+    "wide",
+    "json",
+    "yaml",
+    "markdown",
     help="Format; wide has more columns, markdown is for pull requests.",
 )
 @click.pass_context
@@ -161,7 +143,7 @@ def plan(
     feature_gates: dict[str, bool],
     legacy_attach_limits: bool,
     settings: dict[str, object],
-    now: float,
+    now: float | None,
     what_ifs: tuple[str, ...],
     fail_on: tuple[str, ...],
     form: console.Format,
@@ -215,21 +197,20 @@ def plan(
     )
     if cluster.enforcement_remark:
         console.note(cluster.enforcement_remark)
-    asked, memory = cluster, None
+    asked, memory, at = cluster, None, time.time() if now is None else now
     if changes:
         asked = cluster.with_objects(_changed(cluster, loaded.objects, changes))
-        memory = _memory(cluster.with_objects(_kept(loaded.objects, changes)), now)
+        memory = _memory(cluster.with_objects(_kept(loaded.objects, changes)), at)
     cluster_source.note_missing_classes(asked)
     if fewer:
         from tonnage.cli import consolidation
         from tonnage.cli import scale_down as downward
 
-        given = ctx.get_parameter_source("now") is not ParameterSource.DEFAULT
         objects = _changed(cluster, loaded.objects, changes) if changes else loaded.objects
         run = consolidation.run if consolidate else downward.run
-        run(asked, objects, supposed, now=now if given else None, form=form)
+        run(asked, objects, supposed, now=now, form=form)
         return
-    made = _decided(asked, now, memory)
+    made = _decided(asked, at, memory)
     if form in ("json", "yaml"):
         _print_document(made, form)
     elif form == "markdown":
@@ -237,7 +218,7 @@ def plan(
 
         plan_markdown.print_plan(made)
     else:
-        before = _decided(cluster, now) if changes else None
+        before = _decided(cluster, at) if changes else None
         _print_table(made, before, wide=form == "wide")
     sys.stdout.flush()
     failures = _failures(made.plan, fail_on)

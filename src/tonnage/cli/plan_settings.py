@@ -13,6 +13,25 @@ if TYPE_CHECKING:
     from tonnage.files import Loaded
 
 
+def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    from tonnage.objects import timestamps
+
+    if value is None:
+        return None
+    try:
+        return timestamps.parse(value)
+    except timestamps.TimestampError as error:
+        raise click.BadParameter(str(error), ctx=ctx, param=param) from None
+
+
+now_option = click.option(
+    "--now",
+    metavar="TIME",
+    callback=_time,
+    help="When the manifests were taken, as in 2026-01-31T12:00:00Z.  [default: now]",
+)
+
+
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of a decision, and as `settings` what they say.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonnage.cli import console, gang_table, podlists, wait_table
+from tonnage.cli import console, podlists
 from tonnage.groups.model import UNKNOWN
 from tonnage.objects import resources
 from tonnage.objects.phrases import counted, listed
@@ -14,6 +14,7 @@ from tonnage.scaleup import node_fill
 from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.node_fill import Filling
 from tonnage.scaleup.plan import (
+    GangOutcome,
     GroupLimit,
     GroupReason,
     Nearest,
@@ -39,8 +40,8 @@ def print_plan(made: Decision, *, wide: bool) -> None:
         prices = {one.id: one.price_per_hour for one in made.inputs.groups}
         _print_purchases(made, prices)
         _print_bounds(plan, prices)
-    wait_table.print_waits(plan, most=None if wide else _ROWS)
-    gang_table.print_gangs(plan, most=None if wide else _ROWS)
+    print_waits(plan, most=None if wide else _ROWS)
+    print_gangs(plan, most=None if wide else _ROWS)
     _print_kept_rooms(plan)
     if wide:
         _print_placements(plan)
@@ -362,3 +363,60 @@ def _limit(limit: GroupLimit) -> tuple[str, str]:
     if limit.key is not None:
         said_by += f", key {limit.key}"
     return "unlimited" if limit.count is None else f"{limit.count:,}", said_by
+
+
+def print_waits(plan: Plan, *, most: int | None) -> None:
+    """A line for each pod, the longest wait first; no more than `most`."""
+    found = sorted(plan.waiting, key=lambda wait: -wait.seconds)
+    if not found:
+        return
+    console.echo()
+    console.print_table(
+        ["WAITS", "NODE", "FREE IN", "NEW NODE", "FREED BY"],
+        [
+            [
+                wait.pod,
+                wait.node,
+                f"{wait.seconds:.0f} s",
+                f"{wait.new_node:.0f} s",
+                listed(wait.freed_by),
+            ]
+            for wait in found[:most]
+        ],
+    )
+    if most is not None and len(found) > most:
+        console.echo(f"and {counted(len(found) - most)} more; -o wide has them all")
+
+
+_NODES = 3
+
+
+def print_gangs(plan: Plan, *, most: int | None) -> None:
+    """A line for each gang, those that are not helped first; no more than `most`."""
+    if isinstance(plan.gangs, msgspec.UnsetType):
+        return
+    found = sorted(plan.gangs, key=lambda gang: gang.helped)
+    console.echo()
+    console.print_table(
+        ["GANG", "MINIMUM", "RUNNING", "PENDING", "OUTCOME"],
+        [
+            [
+                gang.gang,
+                str(gang.minimum or "-"),
+                str(gang.running),
+                str(len(gang.pods)) if gang.nodes is msgspec.UNSET else "-",
+                _outcome(gang),
+            ]
+            for gang in found[:most]
+        ],
+    )
+    if most is not None and len(found) > most:
+        console.echo(f"and {counted(len(found) - most, 'more gang')}; -o wide has them all")
+
+
+def _outcome(gang: GangOutcome) -> str:
+    if not gang.helped:
+        return gang.reason
+    if isinstance(gang.nodes, msgspec.UnsetType):
+        return "helped whole"
+    return f"room on {listed([one.node for one in gang.nodes], most=_NODES)}"

@@ -40,12 +40,7 @@ def _bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int
     type=durations.Duration(least=1.0),
     help="How long to record, such as 24h.  [default: until interrupted]",
 )
-@click.option(
-    "--node-groups",
-    metavar="FILE",
-    multiple=True,
-    help="NodeGroups to write with it: prices and sizes for the replay; repeatable.",
-)
+@cluster_source.node_groups_option("NodeGroups to write with it: prices and sizes for the replay")
 @click.option(
     "--anonymise",
     is_flag=True,
@@ -85,7 +80,7 @@ def record(
     """
     import asyncio
 
-    from tonnage.cli import cluster_access, cluster_errors
+    from tonnage.cli import cluster_access
     from tonnage.service import lifecycle
 
     groups = read_groups(node_groups)
@@ -99,7 +94,7 @@ def record(
     try:
         asyncio.run(lifecycle.until_signalled(lambda: recording.run(called, duration)))
     except ClusterError as error:
-        raise cluster_errors.explained(error, access) from error
+        raise cluster_access.explained(error, access) from error
     recording.tell()
 
 
@@ -138,7 +133,7 @@ class _Recording:
     async def run(self, name: str, duration: float | None) -> None:
         import importlib.metadata
 
-        from tonnage.cli import cluster_call, progress_line
+        from tonnage.cli import cluster_access, progress_line
         from tonnage.cli.live import modelled
         from tonnage.service import connections
         from tonnage.traces.log import TraceLog
@@ -146,7 +141,7 @@ class _Recording:
         from tonnage.traces.records import TraceHead
         from tonnage.traces.writer import TraceWriter
 
-        patience = cluster_call.patience(cluster_source.request_timeout())
+        patience = cluster_access.patience(cluster_source.request_timeout())
         async with connections.connected(
             self._access, environ=os.environ, read_only=True, patience=patience
         ) as (client, clock, rng):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import cluster_source, durations, simulate
+from tonnage.cli import cluster_source, console, durations, simulate
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,22 +29,12 @@ if TYPE_CHECKING:
     callback=simulate.options,
     help="An option of the autoscaler, as expander=price; repeatable.",
 )
-@click.option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The autoscaler's configuration, as tonnage run takes it.",
+@console.file_option("--config", help="The autoscaler's configuration, as tonnage run takes it.")
+@cluster_source.node_groups_option(
+    "NodeGroups instead of the recorded ones: sizes, prices, limits, templates"
 )
-@click.option(
-    "--node-groups",
-    metavar="FILE",
-    multiple=True,
-    help="NodeGroups instead of the recorded ones: sizes, prices, limits, templates; repeatable.",
-)
-@click.option(
+@console.file_option(
     "--world",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
     help="YAML with world, cloud or scheduler as Simulations have them, instead of what was "
     "measured.",
 )
@@ -60,22 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--alone", is_flag=True, help="Show only the replay, as simulate does, not what happened."
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How to print; csv has a row for each sample.",
-)
-@click.option(
-    "--html",
-    "html_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a report with charts; it needs no network to be read.",
-)
+@simulate.report_options
 def replay(
     traces: tuple[Path, ...],
     given: dict[str, str],
@@ -104,13 +79,7 @@ def replay(
       tonnage replay day.jsonl.gz day.2.jsonl.gz --until 6h -o json
       tonnage replay run.jsonl.gz --alone
     """
-    import logging
-
-    # What the components log is of no use here: their times are not the reader's.
-    logging.getLogger("tonnage").addHandler(logging.NullHandler())
-    logging.getLogger("tonnage").propagate = False
-    if html_file is not None and not html_file.absolute().parent.is_dir():
-        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    simulate.prepare(html_file)
     settings = _settings(given, config, node_groups, world)
     import msgspec
 
@@ -195,12 +164,12 @@ def _runs(
         nonlocal at
         at = sample.at
 
-    def progress() -> str:
+    def played() -> str:
         if at < 0:
             return "reading the trace"
         return f"{figures.duration(at)} of {figures.duration(trace.duration)} played"
 
-    with progress_line.shown(progress):
+    with progress_line.shown(played):
         if alone:
             return (scenario.play(scenario.replayed(trace, settings), watch=watch),)
         return scenario.compared(trace, settings, watch=watch)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_call, cluster_source, console
+from tonnage.cli import cluster_access, cluster_source, console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,4 +119,4 @@ def _evict(
     async def evicting(client: "Client") -> None:
         await rescuing.evict(client, stuck, evidence.of(Pod), budget=budget, tell=console.note)
 
-    cluster_call.talk(evicting, kubeconfig=kubeconfig, context=context)
+    cluster_access.talk(evicting, kubeconfig=kubeconfig, context=context)

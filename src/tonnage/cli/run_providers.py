@@ -190,7 +190,7 @@ def _client_of(access: "Access", around: Surroundings) -> "Client":
     """A client of another cluster than the one that is scaled."""
     from tonnage.cluster.client import Client
     from tonnage.cluster.http import HttpTransport
-    from tonnage.service.readonly import ReadOnlyTransport
+    from tonnage.service.connections import ReadOnlyTransport
 
     transport = HttpTransport(access, clock=around.clock, environ=os.environ)
     around.closing.push_async_callback(transport.close)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli import cluster_source, console, engines
+from tonnage.cli.console import Command
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,24 +30,33 @@ def options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return found
 
 
+def report_options(command: Command) -> Command:
+    """`--output` and `--html`: what becomes of runs that were played."""
+    shown = console.output_as(
+        "table", "json", "csv", help="How to print; csv has a row for each sample."
+    )
+    written = console.file_option(
+        "--html",
+        "html_file",
+        help="Also write a report with charts; it needs no network to be read.",
+    )
+    return shown(written(command))
+
+
+def prepare(html_file: Path | None) -> None:
+    """What comes before a play, which may take minutes."""
+    import logging
+
+    # What the components log is of no use here: their times are not the reader's.
+    logging.getLogger("tonnage").addHandler(logging.NullHandler())
+    logging.getLogger("tonnage").propagate = False
+    if html_file is not None and not html_file.absolute().parent.is_dir():
+        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+
+
 @click.command()
 @click.argument("scenario", required=False, type=click.Path(dir_okay=False), metavar="[SCENARIO]")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How to print; csv has a row for each sample.",
-)
-@click.option(
-    "--html",
-    "html_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a report with charts; it needs no network to be read.",
-)
+@report_options
 @click.option(
     "--compare",
     metavar="NAME=VALUE",
@@ -65,13 +75,7 @@ def options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 @cluster_source.enforcement_option
 @click.option("--seed", type=int, help="Other chances than the file's.")
 @click.option("--duration", metavar="TIME", help="Shorter or longer than the file says, as 90m.")
-@click.option(
-    "--record",
-    "trace",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a trace of the run, for tonnage replay.",
-)
+@console.file_option("--record", "trace", help="Also write a trace of the run, for tonnage replay.")
 @click.option(
     "--explore",
     metavar="N",
@@ -114,21 +118,15 @@ def simulate(
       tonnage simulate --explore 200
       tonnage simulate --explore 500 --engine dask://scheduler:8786
     """
-    import logging
-
-    # What the components log is of no use here: their times are not the reader's.
-    logging.getLogger("tonnage").addHandler(logging.NullHandler())
-    logging.getLogger("tonnage").propagate = False
     if explore is not None or first_seed is not None:
+        prepare(None)
         if scenario is not None:
             raise InputError("--explore makes its own scenarios: expected no file beside it")
         _explore(range(first_seed or 0, (first_seed or 0) + (explore or 1)), chosen)
         return
     if scenario is None:
         raise InputError("expected a file with a Simulation, or --explore")
-    if html_file is not None and not html_file.absolute().parent.is_dir():
-        # Said before the play, which may take minutes.
-        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    prepare(html_file)
     if trace is not None and compare:
         raise InputError("--record writes one run: expected no --compare beside it")
     if enforce_opt_in is not None:
@@ -176,10 +174,10 @@ def _runs(
         nonlocal at
         at = sample.at
 
-    def progress() -> str:
+    def played() -> str:
         return f"{figures.duration(at)} of {figures.duration(simulation.spec.duration)} played"
 
-    with progress_line.shown(progress):
+    with progress_line.shown(played):
         if compare:
             return comparison.compare(simulation, compare, watch=watch)
         if trace is not None:

@@ -1,17 +1,20 @@
-"""`tonnage slots`: volume attach slots of nodes, used and free; `slots_by` adds them up."""
+"""`tonnage slots`: volume attach slots of nodes, used and free, by node or added up."""
 
+import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from tonnage.cli import cluster_source, console, selection, slots_by, watch
+from tonnage.cli import cluster_source, console, selection, watch
 from tonnage.errors import InputError
 from tonnage.objects.phrases import alternatives
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster, DriverTotal, SlotReport, SlotUse
+    from tonnage.api.stranded_capacity import By, SlotShare
     from tonnage.objects.meta import LabelSelector
+
 
 CSI_NODE = "CSINode"
 NOT_READ = "CSINodes could not be read, so drivers and attach limits of nodes are not known"
@@ -77,7 +80,7 @@ def slots(
         if nodes or selector is not None or order:
             option = "--node" if nodes else "--selector" if selector is not None else "--sort-by"
             raise InputError(f"{option} narrows down --by node, not --by {by}")
-        slots_by.show(cluster, by, drivers=drivers, form=form)
+        show(cluster, by, drivers=drivers, form=form)
         return
     if selector is not None:
         nodes = _labelled(cluster, nodes, selector)
@@ -90,7 +93,7 @@ def slots(
     if report.slots:
         _print_tables(report, wide=form == "wide")
     else:
-        console.echo(slots_by.none_of(cluster) if known else f"Not known: {NOT_READ}.")
+        console.echo(none_of(cluster) if known else f"Not known: {NOT_READ}.")
     if report.without_csinode:
         count = len(report.without_csinode)
         some = ", ".join(report.without_csinode[:5]) + (", ..." if count > 5 else "")
@@ -164,10 +167,111 @@ def _row(one: "SlotUse", *, wide: bool) -> list[str]:
         str(one.used),
         str(one.held),
         "-" if one.free is None else str(one.free),
-        slots_by.over(one.over),
+        over(one.over),
     ]
     return [*cells, ", ".join(one.held_volumes) or "-"] if wide else cells
 
 
 def _total_row(one: "DriverTotal") -> list[str]:
-    return [one.driver, str(one.nodes), *slots_by.counts(one), slots_by.over(one.over)]
+    return [one.driver, str(one.nodes), *counts(one), over(one.over)]
+
+
+_GIB = 2**30
+
+
+def show(cluster: "Cluster", by: str, *, drivers: tuple[str, ...], form: console.Format) -> None:
+    """Print the slots by group, type or driver; only of some drivers, if any are named."""
+    report = cluster.slots_by(cast("By", by), now=time.time())
+    shares = [one for one in report.shares if not drivers or one.total.driver in drivers]
+    if form in ("json", "yaml"):
+        console.print_document(
+            "StrandingReport",
+            form=form,
+            by=by,
+            shares=[_document(one, by) for one in shares],
+            warnings=list(report.warnings),
+        )
+        return
+    if shares:
+        _print_table(shares, by)
+    else:
+        console.echo(none_of(cluster))
+    for warning in report.warnings:
+        console.warn(warning)
+
+
+def none_of(cluster: "Cluster") -> str:
+    """Why there is no row."""
+    return "No node has a CSI driver." if cluster.nodes else "There are no nodes."
+
+
+def counts(one: "DriverTotal") -> list[str]:
+    """Limit, used, held and free, as cells."""
+    limited = one.nodes - one.unlimited - one.unknown
+    parts = [
+        str(one.limit) if limited else "",
+        f"{one.unlimited} unlimited" if one.unlimited else "",
+        f"{one.unknown} unknown" if one.unknown else "",
+    ]
+    limit = " + ".join(filter(None, parts)) or "-"
+    return [limit, str(one.used), str(one.held), str(one.free) if limited else "-"]
+
+
+def over(by: int) -> str:
+    """By how many a limit is exceeded, as a cell."""
+    return f"{by} !" if by else "-"
+
+
+def _document(one: "SlotShare", by: str) -> dict[str, object]:
+    import msgspec
+
+    new_node = one.new_node
+    return {
+        **({by: one.name} if by != "driver" else {}),
+        **msgspec.to_builtins(one.total),
+        "sources": list(one.sources),
+        "newNode": new_node and {"count": new_node.count, "source": new_node.source},
+        "fullNodes": list(one.full_nodes),
+        "strandedCPU": f"{one.stranded_cpu}m",
+        "strandedMemory": one.stranded_memory,
+        "denserTypes": msgspec.to_builtins(one.denser),
+    }
+
+
+def _print_table(shares: "list[SlotShare]", by: str) -> None:
+    headings = ["DRIVER", "NODES", "LIMIT", "USED", "HELD", "FREE", "OVER BY", "SOURCE"]
+    tail = ["FULL", "STRANDED CPU", "STRANDED MEMORY"]
+    if by == "group":
+        tail = ["NEW NODE", *tail]
+    if by != "driver":
+        headings = [by.upper(), *headings]
+        tail = [*tail, "WOULD STRAND LESS"]
+    console.print_table(
+        [*headings, *tail],
+        [_share_row(one, by) for one in shares],
+        alarming={position for position, one in enumerate(shares) if one.total.over},
+    )
+
+
+def _share_row(one: "SlotShare", by: str) -> list[str]:
+    total = one.total
+    cells = [total.driver, str(total.nodes), *counts(total), over(total.over)]
+    cells.append(", ".join(one.sources) or "-")
+    if by == "group":
+        cells.append(_new_node(one))
+    cells += [
+        str(len(one.full_nodes)) if one.full_nodes else "-",
+        f"{one.stranded_cpu / 1000:g}" if one.full_nodes else "-",
+        f"{one.stranded_memory / _GIB:.1f}Gi" if one.full_nodes else "-",
+    ]
+    if by == "driver":
+        return cells
+    advice = (f"{other.instance_type} ({other.count} slots)" for other in one.denser)
+    return [one.name, *cells, ", ".join(advice) or "-"]
+
+
+def _new_node(one: "SlotShare") -> str:
+    if one.new_node is None:
+        return "unknown"
+    count = "unlimited" if one.new_node.count is None else str(one.new_node.count)
+    return f"{count} ({one.new_node.source})"

@@ -1,11 +1,10 @@
 """`tonnage sweep`: one question asked of many variants of a cluster."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from tonnage.cli import cluster_source, engines, help_sections, plan_settings
+from tonnage.cli import cluster_source, console, engines, help_sections, plan_settings
 
 SECTIONS = {
     "Clusters": ("--filename", "--batch", "--node-groups", "--kubeconfig", "--context"),
@@ -40,17 +39,6 @@ RARE = {
 }
 
 
-def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    from tonnage.objects import timestamps
-
-    if value is None:
-        return None
-    try:
-        return timestamps.parse(value)
-    except timestamps.TimestampError as error:
-        raise click.BadParameter(str(error), ctx=ctx, param=param) from None
-
-
 @click.command(
     cls=help_sections.SectionedCommand,
     sections=SECTIONS,
@@ -62,9 +50,7 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 @click.option(
     "--batch", metavar="FILE", help="Many clusters: a file of JSON lines, one Scenario on each."
 )
-@click.option(
-    "--node-groups", metavar="FILE", multiple=True, help="NodeGroups beside a cluster; repeatable."
-)
+@cluster_source.node_groups_option("NodeGroups beside a cluster")
 @cluster_source.kubeconfig_option
 @cluster_source.context_option
 @cluster_source.lenient_option
@@ -83,26 +69,13 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     "remove-node=A,B, opt-in=DRIVER; - is as it is. Repeatable: all values with all others.",
 )
 @plan_settings.takes_settings
-@click.option(
-    "--now",
-    metavar="TIME",
-    callback=_time,
-    help="When the manifests were taken, as in 2026-01-31T12:00:00Z.  [default: now]",
-)
-@click.option(
-    "--results",
-    "results_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a line of JSON for each variant as it is answered.",
+@plan_settings.now_option
+@console.file_option(
+    "--results", "results_file", help="Write a line of JSON for each variant as it is answered."
 )
 @click.option("--resume", is_flag=True, help="Go on with the --results of a run that was stopped.")
-@click.option(
-    "--html",
-    "html_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the summary with charts; it needs no network and no scripts.",
+@console.file_option(
+    "--html", "html_file", help="Write the summary with charts; it needs no network and no scripts."
 )
 @click.option(
     "--parquet",
@@ -112,13 +85,11 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     help="Write the results as a table of Apache Parquet (the extra parquet).",
 )
 @click.option("--whole-answers", is_flag=True, help="Keep each plan or timeline, not figures only.")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(["table", "json", "jsonl", "none"]),
-    default="table",
-    show_default=True,
+@console.output_as(
+    "table",
+    "json",
+    "jsonl",
+    "none",
     help="What to print: the summary as table or json, or the results as lines.",
 )
 @engines.options
@@ -153,11 +124,8 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     default="",
     help="PersistentVolumeClaim for results, which pods that start again go on with.",
 )
-@click.option(
-    "--write-bundle",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Do not run: write the sweep with its clusters into one file.",
+@console.file_option(
+    "--write-bundle", help="Do not run: write the sweep with its clusters into one file."
 )
 @click.option("--bundle", metavar="FILE", help="Run a sweep that --write-bundle or a Job has.")
 @click.option(

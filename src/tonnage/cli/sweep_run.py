@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 import yaml
 
-from tonnage.cli import console, progress_line, report_origin, sweep_input, sweep_table
+from tonnage.cli import console, progress_line, report_origin, sweep_input
 from tonnage.cli.engines import EngineChoice
 from tonnage.cli.progress_bar import Progress
 from tonnage.cli.sweep_input import SweepRequest
@@ -19,11 +19,13 @@ from tonnage.errors import InputError
 from tonnage.files import sources
 from tonnage.objects.phrases import counted
 from tonnage.sweep import bundle as bundles
-from tonnage.sweep import job, page, parquet, results, summary, work
+from tonnage.sweep import job, page, results, summary, work
 from tonnage.sweep.answers import PreparedSweep
 from tonnage.sweep.bundle import SweepBundle
 from tonnage.sweep.definition import Ask
+from tonnage.sweep.page import number, shown
 from tonnage.sweep.results import KnownResults, Result, ResultFile, ResultHead
+from tonnage.sweep.summary import SHOWN, SweepSummary
 
 EXIT_MISSING = 1
 EXIT_VIOLATED = 1
@@ -68,7 +70,7 @@ class SweepOptions(NamedTuple):
 def run(given: SweepOptions) -> int:
     """Do what was asked for; the exit code."""
     if given.parquet_file is not None:
-        parquet.available()
+        results.available()
     for option, path in (("--html", given.html_file), ("--results", given.results_file)):
         if path is not None and not path.absolute().parent.is_dir():
             # Said before the work, which may take hours.
@@ -190,7 +192,7 @@ def _told(given: SweepOptions, known: KnownResults) -> int:
     ordered = list(results.in_order(known.results))
     made = summary.of(known.head, ordered)
     if given.parquet_file is not None:
-        parquet.write(given.parquet_file, known.head, ordered)
+        results.write(given.parquet_file, known.head, ordered)
     if given.html_file is not None:
         text = page.page(made, origin=report_origin.origin())
         try:
@@ -201,7 +203,7 @@ def _told(given: SweepOptions, known: KnownResults) -> int:
     if given.form == "json":
         console.print_record(msgspec.to_builtins(made), form="json")
     elif given.form == "table":
-        sweep_table.print_summary(made)
+        print_summary(made)
     sys.stdout.flush()
     if made.missing:
         console.note(f"ends with code {EXIT_MISSING}: {_missing(known)}")
@@ -285,3 +287,58 @@ def _print_lines(lines: Iterable[bytes]) -> None:
     """Lines that are escaped already, each of them at once: a reader may be waiting."""
     sys.stdout.buffer.writelines(lines)
     sys.stdout.buffer.flush()
+
+
+_MOST_ROWS = 20
+_MOST_FAILED = 5
+
+
+def print_summary(summary: SweepSummary) -> None:
+    """What was asked and answered, figures, each axis, the best, and what failed."""
+    told = (
+        f"{counted(summary.variants, 'variant')} of {summary.sweep}: {summary.answered:,} answered"
+    )
+    if summary.failed:
+        told += f", {summary.failed:,} failed"
+    if summary.missing:
+        told += f", {summary.missing:,} missing"
+    console.echo(f"{told}.")
+    if summary.figures:
+        console.echo()
+        rows = [
+            (name, number(one.least), number(one.median), number(one.most))
+            for name, one in summary.figures.items()
+        ]
+        console.print_table(("FIGURE", "LEAST", "MEDIAN", "MOST"), rows)
+    names = [name for name in SHOWN.get(summary.ask, ()) if name in summary.figures]
+    for axis in summary.axes:
+        console.echo()
+        of_axis = [
+            (
+                shown(one.value),
+                f"{one.variants:,}",
+                *(
+                    number(one.figures[name].median) if name in one.figures else "-"
+                    for name in names
+                ),
+            )
+            for one in axis.values[:_MOST_ROWS]
+        ]
+        heads = (axis.axis, "VARIANTS", *(f"{name} (median)" for name in names))
+        console.print_table(heads, of_axis)
+        if len(axis.values) > _MOST_ROWS:
+            console.echo(f"and {len(axis.values) - _MOST_ROWS:,} more values")
+    if summary.best:
+        console.echo()
+        title = "WORTH A LOOK" if summary.ask == "explore" else "BEST"
+        best = [
+            (one.variant, one.cluster, *(number(one.figures.get(name)) for name in names))
+            for one in summary.best
+        ]
+        console.print_table((title, "CLUSTER", *names), best)
+    if summary.errors:
+        console.echo()
+        failed = [(one.variant, one.cluster, one.error) for one in summary.errors[:_MOST_FAILED]]
+        console.print_table(("FAILED", "CLUSTER", "WHY"), failed)
+        if summary.failed > len(failed):
+            console.echo(f"and {summary.failed - len(failed):,} more")

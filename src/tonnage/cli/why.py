@@ -10,7 +10,6 @@ from tonnage.cli import (
     console,
     decision_files,
     why_node,
-    why_node_replay,
     why_replay,
     why_room,
     why_source,
@@ -122,7 +121,7 @@ def why(
         return
     if why_node.is_node(pod):
         if replay:
-            same = why_node_replay.replay(
+            same = why_replay.replay_node(
                 pod.removeprefix(why_node.PREFIX),
                 files,
                 url=url,

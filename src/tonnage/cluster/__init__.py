@@ -4,8 +4,8 @@
     http         the transport over the network (`transport` is the seam, `auth` the identities)
     client       the verbs, typed (`calls` with retries and `backoff`; `errors` says how they fail)
     resources    how kinds are addressed; `records` are kinds that no decision reads
-    mirror       caches that follow the server (`cache`, `reflector`, `watch_events`, `rawjson`;
-                 `consistency` checks them)
+    mirror       caches that follow the server (`cache`, `watch_events`, `rawjson`; `reflector`
+                 checks them too)
     lease        one leader at a time
     events       telling users what happened
     portforward  one question to a pod

@@ -13,7 +13,7 @@ any     -> blocked   a right or the kind is missing; tried again, slowly if it s
 
 import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
 from typing import Generic
 
@@ -25,7 +25,6 @@ from tonnage.cluster.backoff import Backoff
 from tonnage.cluster.cache import Cache, Key, Obstacle, version_number
 from tonnage.cluster.calls import pause_asked_for
 from tonnage.cluster.client import EVERYTHING, Client, Selection
-from tonnage.cluster.consistency import differing
 from tonnage.cluster.resources import T
 from tonnage.cluster.watch_events import Bookmark, Change, EventType, Unreadable
 from tonnage.errors import ClusterError
@@ -320,3 +319,33 @@ class Reflector(Generic[T]):
         if self._backoff.failures <= _PASSING_REFUSALS:
             return wait
         return self._pace.blocked_wait * self._rng.uniform(0.8, 1.2)
+
+
+def differing(
+    cache: Cache[T], listed: Mapping[Key, str], *, at: int, removed: Collection[Key]
+) -> list[Key]:
+    """The objects that the cache has otherwise than a list of versions `at` one.
+
+    For a cache that knows everything up to `at`: what differs has changed since then, was `removed`
+    since, could not be read, or is wrong.
+    """
+    unread = cache.problems
+    wrong = []
+    for key, version in listed.items():
+        held = cache.objects.get(key)
+        if held is None:
+            if key not in removed and key not in unread:
+                wrong.append(key)
+            continue
+        told = held.metadata.resource_version
+        if told != version and _no_later(told, at) and key not in unread:
+            wrong.append(key)
+    for key, held in cache.objects.items():
+        if key not in listed and _no_later(held.metadata.resource_version, at):
+            wrong.append(key)
+    return wrong
+
+
+def _no_later(resource_version: str, at: int) -> bool:
+    number = version_number(resource_version)
+    return number is not None and number <= at

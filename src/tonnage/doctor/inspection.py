@@ -3,16 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from tonnage.doctor import (
-    access,
-    capacities,
-    extenders,
-    headroom,
-    limits,
-    opt_in,
-    registration,
-    startup,
-)
+from tonnage.doctor import access, capacities, extenders, headroom, limits, opt_in, registration
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import SEVERITIES, Finding
 
@@ -36,7 +27,7 @@ CHECKS: tuple[Check, ...] = (
     limits.without_csinode,
     headroom.nearly_full,
     headroom.without_room,
-    startup.left_over,
+    registration.left_over,
     access.missing_rights,
     extenders.sent_whole_nodes,
     extenders.ignorable,

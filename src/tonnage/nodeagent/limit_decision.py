@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tonnage.errors import InputError
+from tonnage.groups import catalogue
 from tonnage.groups.limits import instance_type
-from tonnage.nodeagent import beliefs, effective_limit, host, intree, limit_drift, limit_patches
+from tonnage.nodeagent import beliefs, effective_limit, host, limit_drift, limit_patches
 from tonnage.nodeagent.config import NodeAgentConfig
 from tonnage.nodeagent.effective_limit import Facts, LimitSource, MachineSlots
 from tonnage.nodeagent.host import Host
@@ -202,7 +203,7 @@ class LimitDecider:
         self, sight: NodeObservation, config: NodeAgentConfig, outcome: LimitDecisions
     ) -> None:
         """The key of the cloud's own plugin: the same disks, so the same number as its driver's."""
-        plugin = intree.plugin_of(sight.node)
+        plugin = plugin_of(sight.node)
         if plugin is None:
             return
         driver = limit_keys.INTREE_DRIVERS[plugin]
@@ -214,7 +215,7 @@ class LimitDecider:
                 sight.host, driver, attachments=len(sight.attachments.get(driver, []))
             )
             machine = self._machine(driver, sight, config, foreign=foreign)
-            key, count, reason = intree.volume_limit(
+            key, count, reason = volume_limit(
                 plugin, sight.node, machine=machine, env_max=self._env_max
             )
         outcome.entries[plugin] = ProvenanceEntry(
@@ -250,3 +251,39 @@ def _written(
         # Ours as well, from before the number changed.
         return Written(count=count, before=before.before)
     return Written(count=count, before=listed.limit)
+
+
+class IntreeLimit(NamedTuple):
+    key: str
+    number: int
+    reason: str
+
+
+def provider_of(node: Node) -> str:
+    """The cloud a node is of, as its id begins: `aws:///eu-west-1a/i-0abc`; empty without one."""
+    return node.spec.provider_id.partition("://")[0]
+
+
+def plugin_of(node: Node) -> str | None:
+    """The in-tree plugin that has disks for this node."""
+    provider = provider_of(node)
+    return next((one for one, cloud in limit_keys.PROVIDERS.items() if cloud == provider), None)
+
+
+def volume_limit(
+    plugin: str, node: Node, *, machine: MachineSlots | None, env_max: int | None
+) -> IntreeLimit:
+    """The limit of an in-tree plugin on a node, which has to be of its cloud.
+
+    `env_max` is `KUBE_MAX_PD_VOLS` and goes before everything; `machine` is what the catalogue
+    has for this very machine.
+    """
+    kind = instance_type(node)
+    # Asked for in any case: it is what refuses a plugin of another cloud.
+    by_rule = catalogue.intree_limit(plugin, kind, provider=provider_of(node))
+    key = limit_keys.INTREE_KEYS[plugin]
+    if env_max is not None:
+        return IntreeLimit(key, env_max, "KUBE_MAX_PD_VOLS")
+    if machine is not None:
+        return IntreeLimit(key, machine.count, machine.formula)
+    return IntreeLimit(key, by_rule, f"the in-tree plugin's rule for {kind or 'an unknown type'}")

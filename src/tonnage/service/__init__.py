@@ -8,14 +8,12 @@ http_questions      questions and answers over HTTP, bounded in size and number
 debug               the inside of a shell, told on loopback only
 listener            the connections of a port, bounded in number and patience
 certificates        the certificate to serve with, read again when it changes
-cache_metrics       the caches of a mirror as metrics
+cache_metrics       the caches of a mirror as metrics, and events that were not written
 metric_factory      metrics of a program, declared in a line each
-event_metrics       events that were not written as a metric
-connections         a way to a cluster, for as long as it is needed
+connections         a way to a cluster, for as long as it is needed; one that only reads
 leader_election     work that only the leader does
 lifecycle           signals, and helpers beside the work
 plain_yaml          plain values as YAML, in a hurry
-readonly            a way to the API server on which nothing can be changed
 live_cluster        the cluster in a snapshot that the watch feeds
 booked_room         what of it ProvisioningRequests have booked
 wanted_kinds        caches of kinds that are followed only while somebody needs them

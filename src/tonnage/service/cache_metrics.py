@@ -6,6 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tonnage.cluster.cache import CacheStatus
+from tonnage.cluster.events import Drop, Recorder
 from tonnage.cluster.mirror import Mirror
 
 _LABELS = ("kind", "group")
@@ -76,3 +77,18 @@ def _age(one: CacheStatus) -> str:
 
 def _gauge(name: str, text: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"tonnage_cache_{name}", text, labels=_LABELS)
+
+
+class EventCollector(Collector):
+    """What a recorder held back, read when somebody scrapes."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def collect(self) -> Iterable[Metric]:
+        dropped = CounterMetricFamily(
+            "tonnage_events_dropped", "Events that were not written.", labels=("why",)
+        )
+        for why in Drop:
+            dropped.add_metric((why.value,), self._recorder.dropped[why])
+        return (dropped,)

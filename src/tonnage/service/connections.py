@@ -3,7 +3,7 @@
 import logging
 import random
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NamedTuple
 
 from tonnage.clock import Clock, SystemClock
@@ -11,8 +11,8 @@ from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client
 from tonnage.cluster.config import Access
 from tonnage.cluster.http import HttpTransport
+from tonnage.cluster.transport import HttpRequest, Response, Stream, Transport
 from tonnage.errors import ClusterError
-from tonnage.service.readonly import ReadOnlyTransport
 
 _RETRY = 5.0
 
@@ -56,3 +56,21 @@ async def server_version(client: Client, *, clock: Clock, patient: bool = True) 
                 raise
             _log.warning("API server not reached", extra={"error": str(error)})
             await clock.sleep(_RETRY)
+
+
+class ReadOnlyTransport:
+    """Sends what only reads; whoever tries to write, by mistake, learns that nothing was sent."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def send(self, request: HttpRequest) -> Response:
+        if request.method != "GET":
+            raise ClusterError(f"{request.method} {request.path}: not sent, this is a dry run")
+        return await self._transport.send(request)
+
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[Stream]:
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()

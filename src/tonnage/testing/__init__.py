@@ -3,8 +3,7 @@
     builders           objects by keyword, with defaults; begin here
     clock              virtual time
     clusters           random small clusters with a bit of everything
-    groups, scarcity, local_storage
-                       random clusters with node groups, short of room, with local disks
+    groups, scarcity   random clusters with node groups and local disks, short of room
     reference          kube-scheduler's filters, plainly: the truth that `rules` is tested against
     replay             whether a plan keeps what it promises
     provider_contract  what every provider does, as tests to inherit
