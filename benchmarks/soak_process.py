@@ -29,7 +29,7 @@ FRESH = "fresh"
 """The group that churn buys from and gives back to; it begins without a node."""
 
 _TONNAGE = Path(sys.executable).with_name("tonnage")
-_PATIENCE = 600.0
+_PATIENCE = 1800.0
 """Seconds until a program answers; past it something is broken, not slow."""
 _FORMAT = "tonnage embedded cluster, format 1"
 _TICKS = os.sysconf("SC_CLK_TCK")
