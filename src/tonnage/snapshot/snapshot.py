@@ -196,7 +196,7 @@ class Snapshot:
             self.nodes[name] = known._replace(node=node, imagined=False)
         if csinode is not None:
             self._journal.put(self.csinodes, name, csinode)
-        # A row that is new has no limits to take back.
+        # A blank row has no limits.
         if known is not None or self.reads_keys or name in self.csinodes:
             self._refresh_limits(name)
         if known is None:
