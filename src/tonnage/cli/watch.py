@@ -20,7 +20,7 @@ def watchable(command: Callable[..., None]) -> Callable[..., None]:
         is_flag=True,
         expose_value=False,
         callback=_note,
-        help=f"Ask again every {INTERVAL:g} s, of a live cluster, until Ctrl-C.",
+        help=f"Ask a live cluster again every {INTERVAL:g} s.",
     )(command)
 
 
