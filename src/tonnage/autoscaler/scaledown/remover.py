@@ -70,11 +70,12 @@ class NodeRemover:
         write_down: Callable[[], Awaitable[None]],
         delay_reason: Callable[[str], str],
         removed: Callable[[str, int], None],
+        pods_on: Callable[[str], Awaitable[Iterable[Pod]]],
     ) -> None:
         """`objection` says why a node had better stay, by what is known now; `delay_reason` why it
         did not go earlier. `moving` is told of pods that are about to be evicted, and their places.
         What is under way is written down before anything irrevocable happens, and `removed` is
-        told when nodes of a group were.
+        told when nodes of a group were. `pods_on` asks the server itself who is on a node.
         """
         self._world = world
         self._actuator = actuator
@@ -89,6 +90,7 @@ class NodeRemover:
         self._write_down = write_down
         self._delay_reason = delay_reason
         self._removed = removed
+        self._pods_on = pods_on
         self._batches = DeletionBatches(
             clock, check=lambda one: self._check(one, cleared=True), delete=self._delete
         )
@@ -210,8 +212,16 @@ class NodeRemover:
             if error is not None:
                 raise error
         for removal in removals:
+            await self._check_nobody_came(removal)
             self._check(removal, cleared=True)
         await self._batches.delete(removals, interval=self._config.node_deletion_batcher_interval)
+
+    async def _check_nobody_came(self, removal: NodeRemoval) -> None:
+        """Watches may be behind, as after an outage; pods have come that nobody here heard of."""
+        pods = await self._pods_on(removal.node)
+        if workload := node_pods.sort(pods, now=self._now()).workload:
+            names = listed([pod.metadata.key for pod in workload])
+            raise RemovalCancelled(f"pods are on it, though not heard of yet: {names}")
 
     async def _mark(self, removal: NodeRemoval) -> None:
         self._check(removal)

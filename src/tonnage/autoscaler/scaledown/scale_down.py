@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Self
 
 from prometheus_client import CollectorRegistry
@@ -30,7 +31,7 @@ from tonnage.autoscaler.scaledown.windows import REASONS, Reason
 from tonnage.autoscaler.scaledown.workloads import Workloads
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
-from tonnage.cluster.client import Client
+from tonnage.cluster.client import Client, Selection
 from tonnage.cluster.records import InvolvedObject
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import UNREADY
@@ -136,6 +137,7 @@ class ScaleDown:
             write_down=write_down,
             delay_reason=lambda node: self._delays.get(node, NO_DELAY),
             removed=removed,
+            pods_on=partial(_pods_on, client),
         )
         self._relocator = Relocator(
             world,
@@ -483,3 +485,9 @@ class ScaleDown:
     def _watch(self) -> None:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.ensure_future(self._workloads.mirror.run())
+
+
+async def _pods_on(client: Client, node: str) -> list[Pod]:
+    """Those on a node at this moment, as the server says."""
+    listing = await client.list(Pod, Selection(fields=f"spec.nodeName={node}"))
+    return [pod for pod in listing.items if pod.spec.node_name == node]
