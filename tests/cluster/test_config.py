@@ -289,7 +289,7 @@ def test_a_pod_without_token_says_so(tmp_path: Path) -> None:
 
 
 def test_neither_file_nor_pod_is_an_error_that_names_both(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no kubeconfig .* no pod \(KUBERNETES_"):
+    with pytest.raises(InputError, match=r"neither a kubeconfig .* nor a pod \(KUBERNETES_"):
         config.find(environ={"HOME": str(tmp_path)})
 
 

@@ -14,8 +14,8 @@ def test_the_table_has_every_contract_and_who_is_held_to_it() -> None:
 
 
 def test_a_contract_that_our_tests_alone_use_is_in_this_directory() -> None:
-    shipped = {path.name for path in (HERE.parents[1] / "src").rglob("*contract*")}
-    assert shipped - {"__pycache__"} == {"provider_contract.py"}
+    shipped = {path.name for path in (HERE.parents[1] / "src").rglob("*contract*.py")}
+    assert shipped == {"provider_contract.py"}
 
 
 def _of_table() -> dict[str, set[str]]:

@@ -153,7 +153,7 @@ def in_cluster(*, environ: Mapping[str, str], secrets: Path = SERVICE_ACCOUNT) -
     port = environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise InputError(
-            "no cluster: no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod"
+            "no cluster: neither a kubeconfig (KUBECONFIG) nor a pod (KUBERNETES_SERVICE_HOST)"
         )
     token = secrets / "token"
     authority = secrets / "ca.crt"
