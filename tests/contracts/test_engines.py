@@ -20,7 +20,8 @@ class TestProcesses(EngineContract):
 @pytest.mark.xdist_group("dask")
 class TestDask(EngineContract):
     @pytest.fixture(scope="class")
-    def workers(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    @classmethod
+    def workers(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         with (
             tls_cluster(tmp_path_factory.mktemp("dask"), workers=2) as cluster,
             engine.engine_of(
