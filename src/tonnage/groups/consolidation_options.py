@@ -80,8 +80,9 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
     """Money of an hour that a step must save."""
     min_saving_percent: float = 5.0
     """Of the price of the nodes that go."""
-    min_saving_per_disruption: float = 1.0
-    """What is saved over the horizon for what the moves cost."""
+    min_saving_per_disruption: float = 24.0
+    """What is saved over the horizon for what the moves cost. Nodes stay until moves to them have
+    paid back, so a step that takes longer than an hour of a day ties the cluster for too long."""
     min_age: float = 600.0
     """Seconds that a node must have been there."""
 
