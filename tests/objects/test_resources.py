@@ -337,6 +337,14 @@ CONTAINERS = st.lists(
 ).map(tuple)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("cpu", ["18446744073709551616", "9e99"])
+def test_a_pod_that_has_a_node_all_the_same_holds_nothing_of_what_no_node_has(version, cpu):
+    pod = Pod(spec=PodSpec(containers=(container(cpu=cpu, memory="1Gi"),)))
+    assert resources.requests(pod.spec) == {"cpu": resources.MOST, "memory": 2**30}
+    assert resources.usage(pod, version=version) == {"cpu": 0, "memory": 2**30}
+
+
 @given(CONTAINERS, CONTAINERS)
 def test_a_pod_requests_at_least_what_its_containers_do(containers, init):
     whole = resources.requests(PodSpec(containers=containers, init_containers=init))

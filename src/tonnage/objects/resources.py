@@ -106,8 +106,18 @@ def _requests(containers: tuple[tuple[tuple[str, Quantity], ...], ...]) -> dict[
 def usage(pod: Pod, *, version: tuple[int, int]) -> dict[str, int]:
     """What a pod on a node occupies there, while its resources may be changing in place.
 
-    `version` is the Kubernetes minor version whose rule is followed, such as `(1, 37)`.
+    `version` is the Kubernetes minor version whose rule is followed, such as `(1, 37)`. No node has
+    `MOST` of anything: who asks for it and has a node all the same got it because the scheduler's
+    own number left 64 bits, often to become 0. It is counted as 0 here, or anybody could make nodes
+    look full.
     """
+    used = _usage(pod, version)
+    if any(amount >= MOST for amount in used.values()):
+        return {name: amount if amount < MOST else 0 for name, amount in used.items()}
+    return used
+
+
+def _usage(pod: Pod, version: tuple[int, int]) -> dict[str, int]:
     infeasible = _resize_infeasible(pod)
     if not infeasible and not _reports_resources(pod):
         return requests(pod.spec)
