@@ -11,7 +11,7 @@ import msgspec
 from benchmarks.clusters import decode
 from benchmarks.context import Context
 from benchmarks.measurement import Row, once
-from tests.browser import devtools
+from tests.browser import devtools, served_board
 from tonnage.board import server, sources
 from tonnage.board.feed import Feed
 from tonnage.board.moment import Moment
@@ -23,7 +23,7 @@ from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.rules import features
 from tonnage.scaleup import decision
-from tonnage.testing import builders, served_board
+from tonnage.testing import builders
 
 NAME = "board"
 NOW = 1_800_000_000.0

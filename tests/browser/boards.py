@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from tests.browser import served_board
+from tests.browser.served_board import ServedBoard
 from tests.scaleup.groups import group, owned_by
 from tonnage import files
 from tonnage.api import Cluster
@@ -33,8 +35,6 @@ from tonnage.scaledown.plan import Action
 from tonnage.simulation import demo_story, runner
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.testing import builders as make
-from tonnage.testing import served_board
-from tonnage.testing.served_board import ServedBoard
 
 DRIVER = "ebs.csi.aws.com"
 NODES = 5_000

@@ -10,7 +10,7 @@ import pytest
 from tests.browser import boards
 from tests.browser.boards import HOSTILE, NODES
 from tests.browser.devtools import Browser, Page, Scheme
-from tonnage.testing.served_board import ServedBoard
+from tests.browser.served_board import ServedBoard
 
 AXE = Path(__file__).with_name("vendor").joinpath("axe.min.js").read_text()
 VIEWS = {

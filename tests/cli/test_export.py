@@ -12,12 +12,12 @@ from click.testing import CliRunner, Result
 
 from tests.cli.conftest import Written
 from tests.cli.liveserver import LiveCluster, live_cluster
+from tests.clusters import random_cluster
 from tonnage import files
 from tonnage.cli.app import program
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.workloads import StatefulSet
 from tonnage.testing import builders as make
-from tonnage.testing.clusters import random_cluster
 
 EXAMPLE = str(Path(__file__).parent.parent.parent / "examples" / "two-databases")
 

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.clusters import random_cluster
+from tests.clusters.random_groups import NOW, random_scenario
 from tonnage.api import Cluster, Verdict
 from tonnage.files import anonymiser
 from tonnage.files.anonymiser import Anonymiser
@@ -26,8 +28,6 @@ from tonnage.rules import features
 from tonnage.scaleup import decision
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders as make
-from tonnage.testing.clusters import random_cluster
-from tonnage.testing.groups import NOW, random_scenario
 
 names = st.from_regex(r"[a-z0-9]([-.a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 SEEDS = range(24)

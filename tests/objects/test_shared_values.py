@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.clusters import random_cluster
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from tonnage.objects.shared_values import SharedValues
 from tonnage.testing.builders import pod
-from tonnage.testing.clusters import random_cluster
 
 
 def replica(number: int, *, on: str = "") -> Pod:

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from tests.clusters import RandomCluster, random_cluster
 from tonnage.objects.pods import Pod
 from tonnage.rules import features, pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code, Rejection, Rule
 from tonnage.snapshot.snapshot import Snapshot
-from tonnage.testing.clusters import RandomCluster, random_cluster
 from tonnage.testing.reference import ReferenceCluster, verdicts
 from tonnage.testing.reference.outcomes import AttemptError, Stance
 from tonnage.testing.reference.pipeline import plugins

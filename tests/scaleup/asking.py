@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tests.scaleup.replay import missed, violations
 from tonnage.groups import options as settings
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.memory import TemplateMemory
@@ -20,7 +21,6 @@ from tonnage.scaleup import assessment, decision
 from tonnage.scaleup.assessment import Assessment
 from tonnage.scaleup.plan import NotHelped, Plan
 from tonnage.testing import builders as make
-from tonnage.testing.replay import missed, violations
 
 NOW = 1_800_000_000.0
 EBS = "ebs.csi.aws.com"

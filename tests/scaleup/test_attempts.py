@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.clusters.scarcity import scarce_scenario
 from tests.scaleup import baseline
 from tests.scaleup.asking import TYPE, bought, decide, group
 from tests.scaleup.recorded import NOW, helped
+from tests.scaleup.replay import missed, violations
 from tonnage.groups import options as settings
 from tonnage.groups.inputs import Inputs
 from tonnage.objects.kinds import KubeObject
@@ -16,8 +18,6 @@ from tonnage.scaleup import assessment, decision, planner
 from tonnage.scaleup.attempts import Attempt, Attempts, Unlucky
 from tonnage.scaleup.request import Request
 from tonnage.testing import builders as make
-from tonnage.testing.replay import missed, violations
-from tonnage.testing.scarcity import scarce_scenario
 
 LARGE = {TYPE: "large"}
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.clusters.random_groups import NOW, random_scenario
+from tests.scaleup import replay
 from tests.scaleup.groups import group
 from tonnage.groups import options
 from tonnage.groups.inputs import Inputs
@@ -22,8 +24,6 @@ from tonnage.scaleup import assessment, decision, planner
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders as make
-from tonnage.testing import replay
-from tonnage.testing.groups import NOW, random_scenario
 
 FEATURES = features.of_version("1.37")
 

@@ -5,6 +5,9 @@ import math
 import msgspec
 import pytest
 
+from tests.clusters.random_groups import NOW, random_scenario
+from tests.clusters.scarcity import scarce_scenario
+from tests.scaleup import replay
 from tests.scaleup.test_gangs import LABEL, pod_group
 from tests.scaleup.test_headroom import buffer, template
 from tests.seeds import seeds
@@ -21,9 +24,7 @@ from tonnage.rules import features
 from tonnage.scaleup import assessment, decision
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.plan import Optimisation, Plan
-from tonnage.testing import builders, replay
-from tonnage.testing.groups import NOW, random_scenario
-from tonnage.testing.scarcity import scarce_scenario
+from tonnage.testing import builders
 
 DRIVER = "ebs.csi.aws.com"
 

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from tests.clusters.random_groups import NOW, random_scenario
 from tests.scaleup.groups import DRIVER, group
+from tests.scaleup.replay import missed, violations
 from tonnage.groups import node_group_objects
 from tonnage.groups import options as options_of
 from tonnage.groups.inputs import Inputs
@@ -18,8 +20,6 @@ from tonnage.scaleup import assessment, decision, prepaid
 from tonnage.scaleup.plan import NotHelped, Plan, ScaleUp
 from tonnage.scaleup.request import Request
 from tonnage.testing import builders as make
-from tonnage.testing.groups import NOW, random_scenario
-from tonnage.testing.replay import missed, violations
 
 GATES = features.of_version()
 PLAIN = {

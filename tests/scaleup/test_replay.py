@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.clusters.random_groups import NOW, UPSTREAM, random_scenario
 from tests.scaleup import recorded
 from tests.scaleup.groups import DRIVER, group
 from tests.scaleup.recorded import Case
+from tests.scaleup.replay import missed, violations
 from tests.seeds import seeds
 from tonnage.groups import options as options_of
 from tonnage.groups.inputs import Inputs
@@ -23,8 +25,6 @@ from tonnage.rules import features
 from tonnage.scaleup import decision
 from tonnage.scaleup.plan import NewNode, NotHelped, Placement, Plan
 from tonnage.testing import builders as make
-from tonnage.testing.groups import NOW, UPSTREAM, random_scenario
-from tonnage.testing.replay import missed, violations
 
 CHUNK = 25
 EVERYTHING = recorded.everything()

@@ -20,6 +20,7 @@ from tests.scaleup.asking import (
     helped,
     left_out,
 )
+from tests.scaleup.replay import violations
 from tonnage.groups import options as settings
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.model import TEMPLATE_NODE_LABEL
@@ -32,7 +33,6 @@ from tonnage.scaleup import decision
 from tonnage.scaleup.plan import Plan
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders as make
-from tonnage.testing.replay import violations
 
 LOCAL = "local.example.com"
 HOST = "kubernetes.io/hostname"

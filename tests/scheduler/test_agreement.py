@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.clusters import RandomCluster, random_cluster
 from tonnage.cluster.client import Client
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
@@ -20,7 +21,6 @@ from tonnage.scheduler.config import Weights
 from tonnage.scheduler.placer import PlacedPod, Placer
 from tonnage.scheduler.scheduler_cache import KINDS, SchedulerCache
 from tonnage.testing.clock import VirtualClock
-from tonnage.testing.clusters import RandomCluster, random_cluster
 from tonnage.testing.reference import ReferenceCluster, verdict
 
 BATCH = 20

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.clusters import random_cluster
 from tests.scheduler.harness import Cluster, scheduling_on
 from tonnage.embedded.world import Delay, DriverBehaviour
 from tonnage.objects.pods import Pod
@@ -18,7 +19,6 @@ from tonnage.snapshot.reservations import Reservations
 from tonnage.snapshot.snapshot import Snapshot
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
-from tonnage.testing.clusters import random_cluster
 
 LOCAL = "local.example.com"
 

@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.clusters import random_cluster
 from tests.snapshot.dumping import Dump, differences, exact, told_waiting
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -22,7 +23,6 @@ from tonnage.snapshot import imagined
 from tonnage.snapshot.imagined import Footprint, TemplateRow
 from tonnage.snapshot.journal import Trial
 from tonnage.snapshot.snapshot import Snapshot
-from tonnage.testing.clusters import random_cluster
 
 DRIVER = "ebs.csi.aws.com"
 Step: TypeAlias = tuple[str, int]

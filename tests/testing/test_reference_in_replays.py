@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.clusters import random_cluster
 from tonnage.testing import builders as make
-from tonnage.testing.clusters import random_cluster
 from tonnage.testing.reference import ReferenceCluster, verdict, verdicts
 
 DRIVER = "disk.example.com"

@@ -4,12 +4,12 @@ from collections import Counter
 
 import msgspec
 
+from tests.clusters.random_groups import UPSTREAM, random_scenario
 from tonnage.groups import options
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.workloads import DaemonSet
-from tonnage.testing.groups import UPSTREAM, random_scenario
 
 SCENARIOS = [random_scenario(seed) for seed in range(120)]
 

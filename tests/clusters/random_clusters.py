@@ -2,6 +2,9 @@
 
 import msgspec
 
+from tests.clusters import rules
+from tests.clusters.dice import Dice
+from tests.clusters.storage import DRIVERS, IN_TREE, REGION, ZONES, StorageMaker
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Condition, Quantity, ResourceList
 from tonnage.objects.nodes import Node
@@ -16,9 +19,6 @@ from tonnage.objects.pods import (
 from tonnage.objects.storage import CSINode, NodeDriver, NodeDriverAllocatable
 from tonnage.objects.volume_sources import CSISource, VolumeSource
 from tonnage.testing import builders
-from tonnage.testing.clusters import rules
-from tonnage.testing.clusters.dice import Dice
-from tonnage.testing.clusters.storage import DRIVERS, IN_TREE, REGION, ZONES, StorageMaker
 
 GPU = "example.com/gpu"
 GATES: tuple[dict[str, bool], ...] = (

@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
+from tests.scaleup.replay import accounts
+from tests.scaleup.replay.context import PlanViolation, ReplayContext
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.options import Options
 from tonnage.objects.pods import Pod
@@ -12,8 +14,6 @@ from tonnage.rules.features import Features
 from tonnage.scaleup.plan import Plan, Step
 from tonnage.testing.reference import ReferenceVerdict, verdict
 from tonnage.testing.reference.outcomes import SUCCESS, UNSCHEDULABLE
-from tonnage.testing.replay import accounts
-from tonnage.testing.replay.context import PlanViolation, ReplayContext
 
 DEPENDING_ON_OTHERS = frozenset(
     {"PodTopologySpread", "InterPodAffinity", "VolumeRestrictions", "NodePorts"}

@@ -1,5 +1,7 @@
 """Placement rules of random pods: selectors with every operator, affinity, spread, tolerations."""
 
+from tests.clusters.dice import Dice
+from tests.clusters.storage import INVALID, ZONES
 from tonnage.objects.meta import LabelRequirement, LabelSelector
 from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import (
@@ -12,8 +14,6 @@ from tonnage.objects.pods import (
     TopologySpreadConstraint,
 )
 from tonnage.testing import builders
-from tonnage.testing.clusters.dice import Dice
-from tonnage.testing.clusters.storage import INVALID, ZONES
 
 NAMESPACES = ("default", "other", "unlisted")
 """The last has pods but no Namespace object."""

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
+from tests.scaleup.replay.shared_slots import ReplaySlots
+from tests.scaleup.replay.stores import ReplayStores
 from tonnage.groups import readiness, storage_rooms, templates
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.memory import TemplateMemory
@@ -26,8 +28,6 @@ from tonnage.rules.features import Features
 from tonnage.scaleup import underway
 from tonnage.testing.reference import ReferenceCluster, volume_choice
 from tonnage.testing.reference.inventory import StorageObjects, key
-from tonnage.testing.replay.shared_slots import ReplaySlots
-from tonnage.testing.replay.stores import ReplayStores
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
     scenario = random_scenario(seed)
     plan = decide(scenario.objects, options=options.of(scenario.options), ...)
 
-Some of them are the clusters of `tonnage.testing.clusters` with node groups around their nodes,
+Some of them are the clusters of `tests.clusters` with node groups around their nodes,
 most are plain ones, where the rules of the waiting sets meet less noise.
 """
 
@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from tests.clusters import random_cluster, rules
+from tests.clusters.dice import Dice
+from tests.clusters.storage import DRIVERS, EBS, IN_TREE, LOCAL, PD, ZONES
 from tonnage.objects import timestamps
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelRequirement, LabelSelector, ObjectMeta
@@ -31,9 +34,6 @@ from tonnage.objects.scenarios import (
 from tonnage.objects.storage import CSIDriver, CSINode, CSIStorageCapacity, PersistentVolumeClaim
 from tonnage.objects.workloads import DaemonSet, DaemonSetSpec
 from tonnage.testing import builders
-from tonnage.testing.clusters import random_cluster, rules
-from tonnage.testing.clusters.dice import Dice
-from tonnage.testing.clusters.storage import DRIVERS, EBS, IN_TREE, LOCAL, PD, ZONES
 
 UPSTREAM = "cluster-autoscaler-1.37"
 NOW = timestamps.parse("2027-01-15T08:00:00Z")

@@ -9,15 +9,15 @@ keep together or apart, and limits on the number of nodes.
 
 from collections.abc import Callable, Iterator, Mapping
 
+from tests.clusters.dice import Dice
+from tests.clusters.random_groups import UPSTREAM, RandomScenario
+from tests.clusters.storage import EBS, PD, ZONES
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import PodAffinityTerm, Toleration, TopologySpreadConstraint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup, NodeGroupSpec
 from tonnage.testing import builders
-from tonnage.testing.clusters.dice import Dice
-from tonnage.testing.clusters.storage import EBS, PD, ZONES
-from tonnage.testing.groups import UPSTREAM, RandomScenario
 
 APPS = ("web", "db", "cache", "queue")
 _DRIVERS = {"ebs": EBS, "pd": PD}

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tests.clusters.dice import Dice
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import LabelRequirement, LabelSelector, ObjectMeta
 from tonnage.objects.pods import (
@@ -32,7 +33,6 @@ from tonnage.objects.volume_sources import (
     VsphereVolumeSource,
 )
 from tonnage.testing import builders
-from tonnage.testing.clusters.dice import Dice
 
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 REGION = "us-east-1"

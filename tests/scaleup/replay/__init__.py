@@ -8,7 +8,7 @@ the plain reference of the filters, one pod at a time, in the order the plan lis
 `stores` and `shared_slots` count what kube-scheduler does not.
 """
 
-from tonnage.testing.replay.context import PlanViolation
-from tonnage.testing.replay.plan_judge import missed, violations
+from tests.scaleup.replay.context import PlanViolation
+from tests.scaleup.replay.plan_judge import missed, violations
 
 __all__ = ["PlanViolation", "missed", "violations"]

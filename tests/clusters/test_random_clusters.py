@@ -6,14 +6,14 @@ from collections import Counter
 
 import msgspec
 
+from tests.clusters import random_cluster
 from tonnage.objects.nodes import Node
-from tonnage.testing.clusters import random_cluster
 from tonnage.testing.reference import ReferenceCluster, verdicts
 
 SEEDS = range(150)
 
 ENCODE = (
-    "import msgspec, hashlib; from tonnage.testing.clusters import random_cluster; "
+    "import msgspec, hashlib; from tests.clusters import random_cluster; "
     "print(hashlib.sha256(msgspec.json.encode(random_cluster(7))).hexdigest())"
 )
 

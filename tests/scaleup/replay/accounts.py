@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
+from tests.scaleup.replay.context import PlanViolation, ReplayContext
 from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
 from tonnage.scaleup.plan import Plan, ScaleUp
-from tonnage.testing.replay.context import PlanViolation, ReplayContext
 
 GIB = 2**30
 UNLIMITED = 2**60
