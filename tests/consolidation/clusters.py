@@ -16,6 +16,8 @@ from tonnage.testing import builders as make
 DRIVER = "disk.example.com"
 
 EXACT: dict[str, Any] = {"horizon": 3600.0, "minSavingPercent": 0.0, "minSavingPerDisruption": 0.0}
+WITHIN_THE_HOUR: dict[str, Any] = {"minSavingPercent": 0.0}
+"""The default: a saving counts for a day, and moves have to pay back within an hour of it."""
 """Whatever is worth its moves within an hour is done."""
 
 

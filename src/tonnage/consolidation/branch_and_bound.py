@@ -4,11 +4,33 @@ Pods that have to move come first, large ones before small ones. Pods that may s
 them and stay if they can: where one has to make room for another, that is found here too.
 """
 
+import math
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from tonnage.consolidation.assignment import Assignment, Repacking
 
 _LITTLE = 1e-9
+
+
+class _Shortage(NamedTuple):
+    """What new bins have to bring: how much, and how much of it one of each template brings."""
+
+    amount: int
+    brought: tuple[int, ...]
+    unit_price: float
+    """The least that one of it costs."""
+    bin_price: float
+    """The least that a bin costs which brings any."""
+
+    def least_cost(self, new: Sequence[int]) -> float:
+        """No less than this has to be paid beside the new bins: whole ones, at that."""
+        left = self.amount - sum(self.brought[template] for template in new)
+        if left <= 0:
+            return 0.0
+        if not any(self.brought):
+            return math.inf
+        return max(left * self.unit_price, -(-left // max(self.brought)) * self.bin_price)
 
 
 def cheapest(
@@ -20,15 +42,19 @@ def cheapest(
     below: float,
     steps: int,
     order: Sequence[int],
+    with_room: dict[int, list[int]] | None = None,
 ) -> tuple[Repacking | None, int]:
     """Places for all items at less than `below`; `None` if there are none, or none was found.
 
     And how many steps that took.
 
     `moving` are items of bins that are `closed`; those `staying` may move as well. Open bins are
-    tried in the `order` given.
+    tried in the `order` given. `with_room` remembers, while nothing is applied, which of them have
+    room for one of a kind.
     """
     search = _Search(state, moving, staying, closed, order, below, steps)
+    if with_room is not None and not staying:
+        search.with_room = with_room
     search.run()
     return search.best, steps - search.left
 
@@ -55,7 +81,8 @@ class _Search:
 
         self._items = [*sorted(moving, key=large_first), *sorted(staying, key=large_first)]
         self._must = len(moving)
-        self._order = [number for number in order if state.open[number] and number not in closed]
+        self._all = [number for number in order if state.open[number]]
+        self._order = [number for number in self._all if number not in closed]
         self._position = {number: place for place, number in enumerate(self._order)}
         self._by_price = _by_price(state)
         self._closed = closed
@@ -66,6 +93,7 @@ class _Search:
         self._new: list[int] = []
         self._free = state.free
         self._special = {state.where[item] for item in staying}
+        self.with_room: dict[int, list[int]] = {}
         self._floor = sum(
             min(state.move_cost(item, state.problem.items[item].home), 0.0) for item in self._items
         )
@@ -75,9 +103,9 @@ class _Search:
         first = len(self._free)
         for item in self._items:
             self._put(item, state.where[item], 1)
-        self._short = self._shortage()
         kinds = dict.fromkeys(state.problem.items[item].kind for item in self._items)
         self._suitable = {kind: self._bins_for(kind) for kind in kinds}
+        self._short = self._shortages()
         try:
             self._descend(0, 0.0)
         finally:
@@ -88,41 +116,73 @@ class _Search:
     def _bins_for(self, kind: int) -> list[int]:
         """The bins that might take the kind: while all items are off, none has more room."""
         suits, needs = self._state.suits, self._state.kinds[kind].needs
+        known = self.with_room.get(kind)
+        if known is None:
+            known = self.with_room[kind] = [
+                number
+                for number in self._all
+                if self._has_room(needs, number) and suits(kind, number)
+            ]
+        # Bins that were closed for others had more room then.
         return [
             number
-            for number in self._order
-            if self._has_room(needs, number) and suits(kind, number)
+            for number in known
+            if number not in self._closed and self._has_room(needs, number)
         ]
 
-    def _shortage(self) -> list[tuple[int, int, float]]:
-        """Of what all together need more than is free: how much, and the least price of a unit."""
+    def _shortages(self) -> list[_Shortage]:
+        """Of what new bins have to bring some.
+
+        Looked at for the items of at least one size each, of everything they need: what they come
+        to, on bins that take one of them, and how many of that size there is room for.
+        """
         state = self._state
-        templates = state.problem.templates
-        need: dict[int, int] = {}
+        items, kinds = state.problem.items, state.kinds
+        count: dict[int, int] = {}
         for item in self._items:
-            for dimension, amount in state.kinds[state.problem.items[item].kind].needs:
-                need[dimension] = need.get(dimension, 0) + amount
+            count[items[item].kind] = count.get(items[item].kind, 0) + 1
+        by_dimension: dict[int, list[tuple[int, int]]] = {}
+        for kind in count:
+            for dimension, amount in kinds[kind].needs:
+                if amount > 0:
+                    by_dimension.setdefault(dimension, []).append((amount, kind))
         found = []
-        for dimension, amount in need.items():
-            short = amount - sum(max(self._free[number][dimension], 0) for number in self._order)
-            if short > 0:
-                prices = [
-                    one.price * state.problem.hours / one.free[dimension]
-                    for one in templates
-                    if one.free[dimension] > 0
-                ]
-                found.append((dimension, short, min(prices, default=float("inf"))))
+        for dimension, needs in by_dimension.items():
+            needs.sort(reverse=True)
+            room = {number: max(self._free[number][dimension], 0) for number in self._special}
+            amount = number = 0
+            for position, (size, kind) in enumerate(needs):
+                room.update((one, self._free[one][dimension]) for one in self._suitable[kind])
+                amount += size * count[kind]
+                number += count[kind]
+                if position + 1 < len(needs) and needs[position + 1][0] == size:
+                    continue
+                short = amount - sum(room.values())
+                if short > 0:
+                    found.append(self._shortage(short, dimension, 1))
+                short = number - sum(free // size for free in room.values())
+                if short > 0:
+                    found.append(self._shortage(short, dimension, size))
         return found
+
+    def _shortage(self, short: int, dimension: int, size: int) -> _Shortage:
+        templates, hours = self._state.problem.templates, self._state.problem.hours
+        brought = tuple(max(one.free[dimension], 0) // size for one in templates)
+        prices = [
+            (one.price * hours, brings)
+            for one, brings in zip(templates, brought, strict=True)
+            if brings
+        ]
+        return _Shortage(
+            short,
+            brought,
+            min((price / brings for price, brings in prices), default=math.inf),
+            min((price for price, _ in prices), default=math.inf),
+        )
 
     def _still_to_buy(self) -> float:
         """No less than this has to be paid for what is short beside the new bins."""
-        most = 0.0
-        templates = self._state.problem.templates
-        for dimension, short, price in self._short:
-            left = short - sum(templates[number].free[dimension] for number in self._new)
-            if left > 0:
-                most = max(most, left * price)
-        return most
+        return max((short.least_cost(self._new) for short in self._short), default=0.0)
 
     def _descend(self, depth: int, spent: float) -> None:
         if self.left <= 0:

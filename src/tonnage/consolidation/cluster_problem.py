@@ -193,7 +193,7 @@ class _Builder:
                     )
                     for group in self._inputs.groups
                 },
-                hours=self._options.horizon / 3600.0,
+                hours=self._options.pay_back_hours,
                 cluster_room=min(
                     (budget.cluster_room(one.template) for one, _ in copies), default=0
                 ),

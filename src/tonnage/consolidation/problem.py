@@ -46,7 +46,8 @@ class TemplateBin(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """`spare` is how many nodes each group may lose; `hours` what a saving is counted over."""
+    """`spare` is how many nodes each group may lose; `hours` within which moves have to pay back:
+    what is saved in so many is worth as much as the moves cost."""
 
     kinds: tuple[ItemKind, ...]
     items: tuple[Item, ...]

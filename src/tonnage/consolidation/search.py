@@ -166,23 +166,30 @@ class _Search:
         failed = 0
         candidates: list[int] = []
         order: list[int] = []
+        with_room: dict[int, list[int]] = {}
         while failed < _IN_VAIN and self._steps > 0 and not self._out_of_time():
             if not failed:
                 candidates = [number for number in state.bins if state.may_go(number)]
                 candidates.sort(key=self._carried)
                 order = self._fullest_first(state.bins)
+                with_room = {}
             if not candidates:
                 return
             some = candidates if failed % 3 == 2 else candidates[:_EMPTIEST]
             part = rng.sample(some, min(_AT_A_TIME, len(some)))
-            gain = self._best_of(part, stay=False, order=order)
+            gain = self._best_of(part, stay=False, order=order, with_room=with_room)
             failed += 1
             if gain is not None:
                 failed = 0
                 state.apply(gain.placement, closed=gain.closed)
 
     def _best_of(
-        self, candidates: Sequence[int], *, stay: bool, order: Sequence[int] | None = None
+        self,
+        candidates: Sequence[int],
+        *,
+        stay: bool,
+        order: Sequence[int] | None = None,
+        with_room: dict[int, list[int]] | None = None,
     ) -> Gain | None:
         state = self._state
         order = self._fullest_first(state.bins) if order is None else order
@@ -217,6 +224,7 @@ class _Search:
                 below=prices[closed] - reached,
                 steps=_STEPS * (5 if stay else 1),
                 order=order,
+                with_room=with_room,
             )
             self._steps -= steps
             if found is not None:

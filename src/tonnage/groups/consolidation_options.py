@@ -91,6 +91,11 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
     """Seconds that a node must have been worth replacing before anything begins."""
     budgets: tuple[NodeBudget, ...] = (NodeBudget(),)
 
+    @property
+    def pay_back_hours(self) -> float:
+        """Within which moves have to have paid back."""
+        return self.horizon / 3600.0 / max(self.min_saving_per_disruption, 1.0)
+
     def check(self, field: str = "consolidation") -> None:
         """`InputError` if a number cannot be."""
         for position, budget in enumerate(self.budgets):
