@@ -48,10 +48,7 @@ def layer(root: Path, *, time: int, comment: str) -> Layer:
             if entry.islnk():
                 # Which of two names for one file comes first must not matter.
                 entry.type, entry.linkname, entry.size = tarfile.REGTYPE, "", path.stat().st_size
-            entry.uid = entry.gid = 0
-            entry.uname = entry.gname = ""
-            entry.mtime = time
-            entry.mode = _mode(path)
+            _make_anonymous(entry, path, time=time)
             if entry.isreg():
                 with path.open("rb") as file:
                     archive.addfile(entry, file)
@@ -124,15 +121,20 @@ def write_layout(
     return str(index["digest"])
 
 
+def _make_anonymous(entry: tarfile.TarInfo, path: Path, *, time: int) -> None:
+    """Who packed it, and when, must not matter."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mtime = time
+    entry.mode = _mode(path)
+
+
 def pack(directory: Path, archive: Path, *, time: int) -> None:
     """A layout as one tar file, as `skopeo copy oci-archive:` reads it."""
     with tarfile.open(archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(_below(directory)):
             entry = tar.gettarinfo(path, arcname=str(path.relative_to(directory)))
-            entry.uid = entry.gid = 0
-            entry.uname = entry.gname = ""
-            entry.mtime = time
-            entry.mode = _mode(path)
+            _make_anonymous(entry, path, time=time)
             if entry.isreg():
                 with path.open("rb") as file:
                     tar.addfile(entry, file)

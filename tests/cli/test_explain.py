@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from tests.cli.conftest import Written
 from tonnage.cli.app import program
 from tonnage.objects.kinds import KubeObject
-from tonnage.objects.pods import PodAffinityTerm, ResourceClaimReference
+from tonnage.objects.pods import Pod, PodAffinityTerm, ResourceClaimReference
 from tonnage.testing import builders as make
 
 DRIVER = "disk.example.com"
@@ -284,32 +284,28 @@ def test_legacy_limits_come_from_the_node(written: Written) -> None:
     assert "1/1 nodes are available" in run("-f", file, *off).stdout
 
 
-def test_a_returning_volume_is_counted_twice_unless_asked(written: Written) -> None:
+def on_a_full_node(pod: Pod) -> tuple[KubeObject, ...]:
+    """A pod and its volume, which takes the only slot of the node."""
     claim = make.pvc("data", storage_class="disks", volume="pv")
-    file = written(
+    return (
         make.node("n1"),
         make.csinode("n1", {DRIVER: 1}),
         make.storage_class("disks", DRIVER),
         claim,
         make.pv("pv", driver=DRIVER, storage_class="disks", claim=claim),
         make.attachment("pv", "n1", attacher=DRIVER),
-        make.pod("db", pvcs=["data"]),
+        pod,
     )
+
+
+def test_a_returning_volume_is_counted_twice_unless_asked(written: Written) -> None:
+    file = written(*on_a_full_node(make.pod("db", pvcs=["data"])))
     assert "exceed max volume count" in run("-f", file).stdout
     assert "1/1 nodes" in run("-f", file, "--count-returning-volumes-once").stdout
 
 
 def test_the_volumes_of_a_running_pod_leave_its_node_with_it(written: Written) -> None:
-    claim = make.pvc("data", storage_class="disks", volume="pv")
-    file = written(
-        make.node("n1"),
-        make.csinode("n1", {DRIVER: 1}),
-        make.storage_class("disks", DRIVER),
-        claim,
-        make.pv("pv", driver=DRIVER, storage_class="disks", claim=claim),
-        make.attachment("pv", "n1", attacher=DRIVER),
-        make.pod("db", pvcs=["data"], on="n1"),
-    )
+    file = written(*on_a_full_node(make.pod("db", pvcs=["data"], on="n1")))
     assert "n1 *  -       fits" in run("db", "-f", file).stdout
 
 

@@ -1,6 +1,7 @@
 """Which groups stand in for each other, and how nodes are shared out between them."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,10 +10,14 @@ from hypothesis import strategies as st
 
 from tonnage.groups.model import CATALOGUE, PROVIDER, UNKNOWN, Limit, Template
 from tonnage.objects.meta import ResourceList
-from tonnage.scaleup.balancing import IGNORED_LABELS, distribute, similar, similar_groups
+from tonnage.scaleup.balancing import IGNORED_LABELS, distribute, similar_groups
 from tonnage.testing import builders
 
 EBS = "ebs.csi.aws.com"
+
+
+def similar(one: Template, other: Template, **settings: Any) -> bool:
+    return bool(similar_groups((one, other), **settings)[0])
 
 
 def template(

@@ -9,6 +9,7 @@ from tonnage.objects.pods import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Pod,
     PodAffinityTerm,
     ResourceClaimReference,
     TopologySpreadConstraint,
@@ -163,9 +164,9 @@ def test_a_new_node_comes_with_its_pods() -> None:
     assert [verdict.reasons for verdict in only(cluster, "web")] == [("Insufficient cpu",)]
 
 
-def test_placing_pins_a_claim_that_has_to_be_provisioned() -> None:
+def two_with_one_claim() -> tuple[Pod, ReferenceCluster]:
     first = builders.pod("first", pvcs=["shared"])
-    cluster = ReferenceCluster(
+    return first, ReferenceCluster(
         [
             builders.node("n1"),
             builders.node("n2"),
@@ -175,6 +176,10 @@ def test_placing_pins_a_claim_that_has_to_be_provisioned() -> None:
             builders.pod("second", pvcs=["shared"]),
         ]
     )
+
+
+def test_placing_pins_a_claim_that_has_to_be_provisioned() -> None:
+    first, cluster = two_with_one_claim()
     cluster.place(first, "n2")
     assert feasible(cluster, "second") == ["n2"]
 
@@ -204,17 +209,7 @@ def test_placing_takes_the_volume_that_was_chosen() -> None:
 
 
 def test_volumes_may_be_left_alone() -> None:
-    first = builders.pod("first", pvcs=["shared"])
-    cluster = ReferenceCluster(
-        [
-            builders.node("n1"),
-            builders.node("n2"),
-            builders.storage_class("fast", LOCAL),
-            builders.pvc("shared", storage_class="fast"),
-            first,
-            builders.pod("second", pvcs=["shared"]),
-        ]
-    )
+    first, cluster = two_with_one_claim()
     cluster.place(first, "n2", assume_volumes=False)
 
     assert feasible(cluster, "second") == ["n1", "n2"]

@@ -28,15 +28,10 @@ def why(
 
     from tonnage.autoscaler.scaledown.report import ScaleDownDocument
 
-    where, data = why_source.document(
-        url, _PATH, kubeconfig=kubeconfig, context=context, namespace=namespace
-    )
-    try:
-        told = msgspec.json.decode(data, type=ScaleDownDocument)
-    except msgspec.DecodeError as error:
-        raise InputError(f"{where}: not what an autoscaler tells of nodes: {error}") from None
-    if not told.time and where.startswith("http"):
-        why_source.refuse_follower(where.removesuffix(_PATH))
+    where, told = why_source.told(
+        url, _PATH, ScaleDownDocument, "nodes",
+        kubeconfig=kubeconfig, context=context, namespace=namespace,
+    )  # fmt: skip
     found = next((one for one in told.nodes if one.decision.node == name), None)
     if found is None and not told.enabled:
         raise InputError(

@@ -58,15 +58,10 @@ def why(
     kind = kind.lower()
     if space and "/" not in name and kind != SLOTS:
         name = f"{space}/{name}"
-    where, data = why_source.document(
-        url, _PATH, kubeconfig=kubeconfig, context=context, namespace=namespace
-    )
-    try:
-        told = msgspec.json.decode(data, type=RoomDocument)
-    except msgspec.DecodeError as error:
-        raise InputError(f"{where}: not what an autoscaler tells of room: {error}") from None
-    if not told.time and where.startswith("http"):
-        why_source.refuse_follower(where.removesuffix(_PATH))
+    _, told = why_source.told(
+        url, _PATH, RoomDocument, "room",
+        kubeconfig=kubeconfig, context=context, namespace=namespace,
+    )  # fmt: skip
     found = _find(kind, name, told)
     if form in ("json", "yaml"):
         fields = {"kind": kind, "room": msgspec.to_builtins(found)}

@@ -2,14 +2,18 @@
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tonnage.cli import cluster_access, decision_files, installation
 from tonnage.cli.decision_files import DEFAULT_URL
-from tonnage.errors import ClusterError, TonnageError
+from tonnage.errors import ClusterError, InputError, TonnageError
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.report import LoggedDecision
+    from tonnage.autoscaler.room_report import RoomDocument
+    from tonnage.autoscaler.scaledown.report import ScaleDownDocument
+
+_Document = TypeVar("_Document", "ScaleDownDocument", "RoomDocument")
 
 _LEADER = "/debug/leader"
 
@@ -50,6 +54,29 @@ def document(
     return asyncio.run(
         _of_leader(path, kubeconfig=kubeconfig, context=context, namespace=namespace)
     )
+
+
+def told(
+    url: str | None,
+    path: str,
+    kind: type[_Document],
+    about: str,
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+) -> tuple[str, _Document]:
+    """From where, and the document there; a replica that does not lead has nothing to tell."""
+    import msgspec
+
+    where, data = document(url, path, kubeconfig=kubeconfig, context=context, namespace=namespace)
+    try:
+        found = msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        raise InputError(f"{where}: not what an autoscaler tells of {about}: {error}") from None
+    if not found.time and where.startswith("http"):
+        refuse_follower(where.removesuffix(path))
+    return where, found
 
 
 def refuse_follower(url: str) -> None:

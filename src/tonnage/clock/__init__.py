@@ -7,6 +7,7 @@ for what others read (timestamps on objects, expiry dates set by someone else).
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Protocol
@@ -48,6 +49,27 @@ class SystemClock:
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
         return asyncio.timeout(seconds)
+
+
+async def poll(
+    done: Callable[[], bool],
+    *,
+    clock: Clock,
+    within: float,
+    check: Callable[[], object],
+    every: float = 1.0,
+) -> bool:
+    """Look until it is done, for so many seconds at most; whether it is.
+
+    `check` is called before each further look, and raises if there is no use in waiting.
+    """
+    end = clock.monotonic() + within
+    while not done():
+        if clock.monotonic() >= end:
+            return False
+        await clock.sleep(every)
+        check()
+    return True
 
 
 _STEADY: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

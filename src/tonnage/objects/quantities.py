@@ -56,6 +56,15 @@ def exact(q: Quantity) -> Fraction:
     return -amount if sign == "-" else amount
 
 
+def share(text: str) -> float | None:
+    """A number from 0 to 1, if it is one."""
+    try:
+        part = float(text)
+    except ValueError:
+        return None
+    return part if 0 <= part <= 1 else None
+
+
 def round_up(amount: Fraction) -> int:
     """The next integer away from zero, within 64 bits."""
     magnitude = min(_ceiling(abs(amount)), LARGEST)

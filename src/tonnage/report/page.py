@@ -65,7 +65,7 @@ def _document(title: str, parts: Iterable[str], origin: Origin | None) -> str:
             "<body>",
             "<main>",
             *parts,
-            *_foot(origin),
+            *foot(origin),
             "</main>",
             f"<script>{interactive.script()}</script>",
             "</body>",
@@ -105,7 +105,8 @@ def _head(runs: Sequence[Timeline]) -> Iterator[str]:
     yield "</header>"
 
 
-def _foot(origin: Origin | None) -> Iterator[str]:
+def foot(origin: Origin | None) -> Iterator[str]:
+    """What made the page, if that is known."""
     if origin is not None:
         made = f"Made by Tonnage {origin.version} on {origin.date} with: {origin.command}"
         yield f'<footer><p class="facts">{escape(made)}</p></footer>'

@@ -47,36 +47,6 @@ IGNORED_LABELS = frozenset(
 we take them all, since one provider here may serve any cloud."""
 
 
-def similar(
-    a: Template,
-    b: Template,
-    *,
-    ignore_labels: Iterable[str] = (),
-    only_labels: Iterable[str] = (),
-    memory_ratio: float = 0.015,
-    allocatable_ratio: float = 0.05,
-    free_ratio: float = 0.05,
-    compare_csi: bool = True,
-) -> bool:
-    """Whether nodes of two groups are so alike that a purchase may be split between them.
-
-    `only_labels`, if any, are all that is compared. Otherwise capacity is the same (memory
-    nearly), what is allocatable and what is left of it nearly the same, and labels are equal
-    but for the ignored ones; two parts of one Azure node pool are alike whatever they look like.
-    `compare_csi` also wants the same limit for each driver; upstream does not look at them.
-    """
-    found = similar_groups(
-        (a, b),
-        ignore_labels=ignore_labels,
-        only_labels=only_labels,
-        memory_ratio=memory_ratio,
-        allocatable_ratio=allocatable_ratio,
-        free_ratio=free_ratio,
-        compare_csi=compare_csi,
-    )
-    return bool(found[0])
-
-
 def similar_groups(
     templates: Sequence[Template],
     *,
@@ -87,7 +57,12 @@ def similar_groups(
     free_ratio: float = 0.05,
     compare_csi: bool = True,
 ) -> list[tuple[int, ...]]:
-    """For each template the positions of the others that are `similar` to it, in order.
+    """For each template the positions of those so alike that a purchase may be split, in order.
+
+    `only_labels`, if any, are all that is compared. Otherwise capacity is the same (memory
+    nearly), what is allocatable and what is left of it nearly the same, and labels are equal
+    but for the ignored ones; two parts of one Azure node pool are alike whatever they look like.
+    `compare_csi` also wants the same limit for each driver; upstream does not look at them.
 
     Near to near is not always near, so these are no classes. Each template is read once,
     however many there are.

@@ -1,7 +1,7 @@
 """Pods, nodes and slots, counted from every change in the API as it happens."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeAlias
 
@@ -10,7 +10,15 @@ from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence
 from tonnage.embedded.world import WorldBehaviour
 from tonnage.objects.pods import DISRUPTION_TARGET, EVICTED, FINISHED
 from tonnage.providers.kwok_objects import GROUP_LABEL
-from tonnage.report.timeline import NODE_STATES, NodeState, PodCounts, Sample, Spread
+from tonnage.report.timeline import (
+    NODE_STATES,
+    Decided,
+    NodeState,
+    PodCounts,
+    Sample,
+    Spread,
+    Summary,
+)
 from tonnage.simulation.disks import DiskLedger
 from tonnage.simulation.slots import SlotCounter, Volume
 
@@ -94,6 +102,31 @@ class Accounts:
             cost=round(cost, 6),
             cost_per_hour=round(cost_per_hour, 6),
             local_storage=self.disks.totals(self.slots.limits),
+        )
+
+    def summary(self, last: Sample, decisions: Iterable[Decided]) -> Summary:
+        """What came of it, by the last sample and what was asked of node groups."""
+        nodes: Counter[str] = Counter()
+        for decision in decisions:
+            if not decision.error:
+                nodes[decision.deed] += decision.nodes
+        return Summary(
+            pods_created=self.created,
+            pods_ran=len(self.waits),
+            pending_at_end=last.pods.pending,
+            pending_peak=self.pending_peak,
+            stuck_at_end=last.pods.stuck,
+            stuck_peak=self.stuck_peak,
+            pod_hours_pending=round(self.pod_hours_pending, 4),
+            pod_hours_stuck=round(self.pod_hours_stuck, 4),
+            time_to_running=self.time_to_running,
+            nodes_bought=nodes["increase"],
+            nodes_deleted=nodes["delete"],
+            nodes_at_end=last.nodes_there,
+            nodes_peak=self.nodes_peak,
+            cost=last.cost,
+            evictions=self.evictions,
+            changes=self.changes,
         )
 
     @property

@@ -19,7 +19,7 @@ from tonnage.embedded.world import EmbeddedWorld
 from tonnage.errors import TonnageError
 from tonnage.groups import node_group_objects
 from tonnage.objects.phrases import listed
-from tonnage.report.timeline import Decided, Mark, Sample, Summary, Timeline
+from tonnage.report.timeline import Decided, Mark, Sample, Timeline
 from tonnage.rules import features, opt_in
 from tonnage.rules.features import Features
 from tonnage.scheduler.config import SchedulerConfig
@@ -137,9 +137,7 @@ class Ensemble:
 
     def timeline(self) -> Timeline:
         """What came of it until now."""
-        accounts, decisions = self.accounts, self.decisions
-        last = self.samples[-1]
-        bought = [decision for decision in decisions if not decision.error]
+        decisions = self.decisions
         return Timeline(
             name=self.simulation.name,
             label=self._label,
@@ -151,24 +149,7 @@ class Ensemble:
             samples=tuple(self.samples),
             decisions=tuple(decisions),
             marks=tuple(self.marks),
-            summary=Summary(
-                pods_created=accounts.created,
-                pods_ran=len(accounts.waits),
-                pending_at_end=last.pods.pending,
-                pending_peak=accounts.pending_peak,
-                stuck_at_end=last.pods.stuck,
-                stuck_peak=accounts.stuck_peak,
-                pod_hours_pending=round(accounts.pod_hours_pending, 4),
-                pod_hours_stuck=round(accounts.pod_hours_stuck, 4),
-                time_to_running=accounts.time_to_running,
-                nodes_bought=sum(one.nodes for one in bought if one.deed == "increase"),
-                nodes_deleted=sum(one.nodes for one in bought if one.deed == "delete"),
-                nodes_at_end=last.nodes_there,
-                nodes_peak=accounts.nodes_peak,
-                cost=last.cost,
-                evictions=accounts.evictions,
-                changes=accounts.changes,
-            ),
+            summary=self.accounts.summary(self.samples[-1], decisions),
             problems=tuple(self._problems(decisions)),
         )
 

@@ -1,7 +1,7 @@
 """A sweep as one value: what is asked of which clusters, with which changes."""
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,6 @@ from tonnage.sweep.variants import ListedVariant, Space
 KIND = "Sweep"
 
 Ask: TypeAlias = Literal["plan", "scale-down", "simulate", "explore"]
-ASKS: tuple[Ask, ...] = get_args(Ask)
 
 
 class ClusterFiles(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from itertools import count
 
 from tonnage.report import charts, style
 from tonnage.report.charts import Chart, ChartSeries
-from tonnage.report.page import Origin
+from tonnage.report.page import Origin, foot
 from tonnage.sweep.summary import SHOWN, AxisSummary, SweepSummary
 
 _MOST_VALUES = 400
@@ -39,7 +39,7 @@ def page(summary: SweepSummary, *, origin: Origin | None = None) -> str:
             *_best(summary),
             *_axes(summary),
             *_failed(summary),
-            *_foot(origin),
+            *foot(origin),
             "</main>",
             "</body>",
             "</html>",
@@ -159,12 +159,6 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> I
     for row in rows:
         yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
     yield "</tbody></table></div></div>"
-
-
-def _foot(origin: Origin | None) -> Iterator[str]:
-    if origin is not None:
-        made = f"Made by Tonnage {origin.version} on {origin.date} with: {origin.command}"
-        yield f'<footer><p class="facts">{escape(made)}</p></footer>'
 
 
 def shown(value: str | float) -> str:

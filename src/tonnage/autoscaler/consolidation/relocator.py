@@ -21,7 +21,7 @@ from tonnage.autoscaler.scaledown.evictions import EvictionPatience, Evictor
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.taints import NodeChanger
 from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
+from tonnage.clock import Clock, poll
 from tonnage.errors import ClusterError, TonnageError
 from tonnage.groups.passing_taints import MAKING_ROOM
 from tonnage.objects.conditions import is_ready
@@ -32,7 +32,7 @@ from tonnage.rules.features import Features
 from tonnage.snapshot.reservations import Reservation, Reservations
 
 _LOOK = 1.0
-"""Seconds between two looks at what is waited for."""
+"""Seconds between two looks at a snapshot that somebody plans with."""
 
 _log = logging.getLogger(__name__)
 
@@ -180,17 +180,20 @@ class Relocator:
         self, moves: Sequence[PodRelocation], before: set[str], *, within: float
     ) -> None:
         """Wait for as many new replicas as have left."""
-        end = self._clock.monotonic() + within
-        while True:
+
+        def ready() -> bool:
             new = [pod for pod in self._replicas(moves[0]) if pod.metadata.uid not in before]
-            if sum(bool(pod.spec.node_name) and is_ready(pod) for pod in new) >= len(moves):
-                return
-            if self._clock.monotonic() >= end:
-                raise RemovalFailed(
-                    f"pod {moves[0].pod} was evicted and is not ready after {within:g} s"
-                )
-            await self._clock.sleep(_LOOK)
-            self._actuator.check("waiting for pods that made room")
+            return sum(bool(pod.spec.node_name) and is_ready(pod) for pod in new) >= len(moves)
+
+        if not await poll(
+            ready,
+            clock=self._clock,
+            within=within,
+            check=lambda: self._actuator.check("waiting for pods that made room"),
+        ):
+            raise RemovalFailed(
+                f"pod {moves[0].pod} was evicted and is not ready after {within:g} s"
+            )
 
     async def _check(self, pod: Pod, target: str, features: Features) -> None:
         """`RemovalFailed` if a rule forbids the place by now, or others have taken it."""

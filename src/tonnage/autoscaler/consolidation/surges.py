@@ -18,7 +18,7 @@ from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.workloads import Workloads
 from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
+from tonnage.clock import Clock, poll
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError
@@ -27,8 +27,6 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.workloads import Deployment, ReplicaSet
 from tonnage.scaledown import stand_ins
 
-_LOOK = 1.0
-"""Seconds between two looks at what is waited for."""
 _RECREATE = "Recreate"
 """The strategy of who never wants two replicas at once."""
 
@@ -132,16 +130,17 @@ class Surges:
         self._actuator.tell(
             pod, EventReason.SCALE_DOWN, "starting a second replica before this one is evicted"
         )
-        end = self._clock.monotonic() + within
-        while not self._is_ready(pod):
-            if self._clock.monotonic() >= end:
-                self._metrics.stood_in(succeeded=False)
-                raise RemovalFailed(
-                    f"pod {surge.pod} stays: its second replica is not ready after {within:g} s"
-                )
-            await self._clock.sleep(_LOOK)
-            self._actuator.check("waiting for a second replica")
-        self._metrics.stood_in(succeeded=True)
+        ready = await poll(
+            lambda: self._is_ready(pod),
+            clock=self._clock,
+            within=within,
+            check=lambda: self._actuator.check("waiting for a second replica"),
+        )
+        self._metrics.stood_in(succeeded=ready)
+        if not ready:
+            raise RemovalFailed(
+                f"pod {surge.pod} stays: its second replica is not ready after {within:g} s"
+            )
 
     async def _wanted(self, pod: Pod) -> Surge | None:
         """What to scale, if a second replica may stand in for the pod."""

@@ -10,7 +10,7 @@ remover     a removal step by step, each of which looks anew; what goes wrong is
 taints      marks of nodes, written so that nobody's change is undone
 node_pods   the pods of a node, by what becomes of them
 evictions   evictions as budgets allow, one replica of a set at a time
-detachment  waiting for volumes to leave
+detachment  volumes that have yet to leave
 deletion_batch  deletions of a group in one call
 places      places of evicted pods, held for those that come in their stead
 coming_pods pods that are to come in these places

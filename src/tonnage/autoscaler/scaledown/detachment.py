@@ -1,18 +1,14 @@
-"""Waiting for volumes to leave a node, so that they can be attached elsewhere at once.
+"""Volumes that have yet to leave a node, so that they can be attached elsewhere at once.
 
 A node that is deleted before holds them for minutes: nobody can say any more that they were
 unmounted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
 from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim, VolumeAttachment
-
-_LOOK = 1.0
-"""Seconds between two looks."""
 
 
 def attached(world: ClusterView, node: str, *, staying: Iterable[Pod]) -> list[str]:
@@ -24,19 +20,6 @@ def attached(world: ClusterView, node: str, *, staying: Iterable[Pod]) -> list[s
         if attachment.spec.node_name == node
         and attachment.spec.source.persistent_volume_name not in kept
     )
-
-
-async def wait(
-    left: Callable[[], list[str]], *, within: float, clock: Clock, check: Callable[[], object]
-) -> list[str]:
-    """Until nothing is left, or for so many seconds; what is left then."""
-    end = clock.monotonic() + within
-    while names := left():
-        if clock.monotonic() >= end:
-            return names
-        await clock.sleep(_LOOK)
-        check()
-    return []
 
 
 def _volumes(world: ClusterView, pods: Iterable[Pod]) -> Iterable[str]:

@@ -15,7 +15,7 @@ from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.workloads import Workloads
 from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
+from tonnage.clock import Clock, poll
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError, TonnageError
@@ -24,9 +24,6 @@ from tonnage.objects.pods import Pod
 
 RETRY = 10.0
 """Seconds between two attempts to evict a pod."""
-
-_LOOK = 1.0
-"""Seconds between two looks at what is waited for."""
 
 _MARGIN = 30.0
 """Seconds beyond its grace that a pod may take to be gone."""
@@ -210,13 +207,12 @@ class Evictor:
             raise RemovalFailed(f"pod {name} was evicted and is not ready after {within:g} s")
 
     async def _waited(self, done: Callable[[], bool], *, within: float) -> bool:
-        end = self._clock.monotonic() + within
-        while not done():
-            if self._clock.monotonic() >= end:
-                return False
-            await self._clock.sleep(_LOOK)
-            self._actuator.check("waiting for pods")
-        return True
+        return await poll(
+            done,
+            clock=self._clock,
+            within=within,
+            check=lambda: self._actuator.check("waiting for pods"),
+        )
 
 
 def _runs(pod: Pod) -> bool:

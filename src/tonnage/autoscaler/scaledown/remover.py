@@ -28,7 +28,7 @@ from tonnage.autoscaler.scaledown.removals import (
 )
 from tonnage.autoscaler.scaledown.taints import NodeChanger
 from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
+from tonnage.clock import Clock, poll
 from tonnage.cluster import errors
 from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ClusterError, TonnageError
@@ -320,13 +320,16 @@ class NodeRemover:
         self._reached(removal, Stage.DETACHING)
         began = self._clock.monotonic()
         # Who is on it by now would have its volumes attached for longer than anybody waits.
-        names = await detachment.wait(
-            left, within=within, clock=self._clock, check=lambda: self._check(removal, cleared=True)
+        detached = await poll(
+            lambda: not left(),
+            clock=self._clock,
+            within=within,
+            check=lambda: self._check(removal, cleared=True),
         )
-        self._metrics.detached(self._clock.monotonic() - began, all_of_them=not names)
-        if names:
+        self._metrics.detached(self._clock.monotonic() - began, all_of_them=detached)
+        if not detached:
             message = (
-                f"still attached after {within:g} s, deleting the node anyway: {listed(names)}"
+                f"still attached after {within:g} s, deleting the node anyway: {listed(left())}"
             )
             self._actuator.tell(
                 self._node(removal), EventReason.VOLUMES_STILL_ATTACHED, message, warning=True

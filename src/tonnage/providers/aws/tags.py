@@ -127,7 +127,7 @@ class _Reading:
     def _option(self, key: str, value: str) -> None:
         name = key.removeprefix(OPTION).lower()
         if name in _THRESHOLDS:
-            share = _share(value)
+            share = quantities.share(value)
             if share is None:
                 self._problem(key, value, "expected a number from 0 to 1, such as 0.5")
             else:
@@ -148,11 +148,3 @@ class _Reading:
 
     def _problem(self, key: str, value: str, why: str) -> None:
         self.problems.append(f"group {self._group}: tag {key}={value}: {why}; left out")
-
-
-def _share(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= 1 else None

@@ -133,7 +133,7 @@ class Annotations:
 
     def options(self) -> GroupOptions:
         def share(name: str) -> float | None:
-            return self._read(self._keys.option(name), _share, "a number from 0 to 1")
+            return self._read(self._keys.option(name), quantities.share, "a number from 0 to 1")
 
         def duration(name: str) -> float | None:
             key = self._keys.option(name)
@@ -206,14 +206,6 @@ class Annotations:
 
 def _whole(text: str) -> int | None:
     return int(text) if _WHOLE.fullmatch(text) and int(text) <= _LARGEST else None
-
-
-def _share(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value <= 1 else None
 
 
 def _quantity(text: str) -> str | None:

@@ -7,7 +7,7 @@ from tonnage.embedded.apiserver.store import ObjectStore, Stored
 from tonnage.embedded.world import WorldBehaviour
 from tonnage.groups import node_group_objects
 from tonnage.objects.scenarios import NodeGroup
-from tonnage.report.timeline import Decided, Sample, Summary, Timeline
+from tonnage.report.timeline import Decided, Sample, Timeline
 from tonnage.simulation.accounts import Accounts
 from tonnage.simulation.replay.membership import GroupMembership
 from tonnage.simulation.sampling import same_but_for_time, sample_interval
@@ -114,7 +114,6 @@ def happened(
             if event.kind.plural == "nodes":
                 machines.changed(event, known=known)
     sample(duration, last=True)
-    last = samples[-1]
     decisions = sorted(machines.decisions, key=lambda one: one.at)
     return Timeline(
         name=trace.head.name,
@@ -124,24 +123,7 @@ def happened(
         stuck_after=stuck_after,
         samples=tuple(samples),
         decisions=tuple(decisions),
-        summary=Summary(
-            pods_created=accounts.created,
-            pods_ran=len(accounts.waits),
-            pending_at_end=last.pods.pending,
-            pending_peak=accounts.pending_peak,
-            stuck_at_end=last.pods.stuck,
-            stuck_peak=accounts.stuck_peak,
-            pod_hours_pending=round(accounts.pod_hours_pending, 4),
-            pod_hours_stuck=round(accounts.pod_hours_stuck, 4),
-            time_to_running=accounts.time_to_running,
-            nodes_bought=sum(one.nodes for one in decisions if one.deed == "increase"),
-            nodes_deleted=sum(one.nodes for one in decisions if one.deed == "delete"),
-            nodes_at_end=last.nodes_there,
-            nodes_peak=accounts.nodes_peak,
-            cost=last.cost,
-            evictions=accounts.evictions,
-            changes=accounts.changes,
-        ),
+        summary=accounts.summary(samples[-1], decisions),
     )
 
 
