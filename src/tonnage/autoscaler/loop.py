@@ -292,7 +292,7 @@ class Autoscaler:
                     # Something was tried in vain, and the world went on meanwhile.
                     found = look()
                 found = found.told(
-                    skipped=self._skipped(provided, observation),
+                    skipped=self._executor.skipped(provided, observation),
                     upcoming={name: one.upcoming for name, one in observation.groups.items()},
                     purchases=self._registry.purchases,
                 )
@@ -300,7 +300,9 @@ class Autoscaler:
                 made = await self._decision(self._scale_down.beside(found))
                 plan = made.plan
                 self._recorder.note(made)
-                settled = await self._carry_out(plan, provided, observation, config, now)
+                settled = await self._executor.carry_out(
+                    plan, provided, observation, config, now=now
+                )
         if settled:
             keep = hold or self.buffers.hold(config) or self.requests.hold(config)
             beside = found._replace(inputs=requested_room.booked(found.inputs, plan))
@@ -364,50 +366,11 @@ class Autoscaler:
         self._problems.extend((*left_out, *made.plan.warnings))
         return made
 
-    async def _carry_out(
-        self,
-        plan: Plan,
-        provided: ProviderState,
-        observation: Observation,
-        config: AutoscalerConfig,
-        now: float,
-    ) -> bool:
-        for step in plan.steps:
-            # The request to the provider is the line of the log; this is for who looks closer.
-            _log.debug(
-                "decided",
-                extra={
-                    "chosen": step.chosen,
-                    "scale_ups": {one.group: one.delta for one in step.scale_ups},
-                    "pods": list(step.pods),
-                    "why": step.reason,
-                },
-            )
-        self._executor.tell_set_apart(plan.set_apart)
-        settled = await self._executor.buy(plan, provided, config, now=now)
-        if settled:
-            self._executor.tell_not_helped(plan.not_helped)
-            self._executor.tell_waiting(plan.waiting)
-        if config.enforce_node_group_min_size and not plan.scale_ups:
-            skipped = self._skipped(provided, observation)
-            await self._executor.reach_minimum(provided, skipped, config, now=now)
-        return settled
-
     async def _buy(
         self, plan: Plan, provided: ProviderState, config: AutoscalerConfig, *, now: float
     ) -> bool:
         """For who needs nodes before others can go."""
         return await self._executor.buy(plan, provided, config, now=now)
-
-    def _skipped(self, provided: ProviderState, observation: Observation) -> dict[str, str]:
-        """Groups that may not be scaled up, and why."""
-        return {
-            **dict.fromkeys(self._executor.resting, "its provider refused a moment ago"),
-            **{
-                name: one.skip_reason for name, one in observation.groups.items() if one.skip_reason
-            },
-            **dict.fromkeys(provided.problems, "its provider did not answer for it"),
-        }
 
     # Around the decision.
 

@@ -15,7 +15,7 @@ from tonnage.clock import Clock
 from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ProviderError
 from tonnage.groups.model import Group
-from tonnage.groups.registry import Failure, Registry
+from tonnage.groups.registry import Failure, Observation, Registry
 from tonnage.scaleup.budget import MAX_NODES_REACHED
 from tonnage.scaleup.plan import FreedRoomWait, NotHelped, Plan, SetApart, Step
 
@@ -59,12 +59,51 @@ class ScaleUpExecutor:
     def _about(self) -> InvolvedObject:
         return self._status()
 
-    @property
-    def resting(self) -> frozenset[str]:
-        """Groups whose provider refused for a cause that passes: asked again at the next scan."""
+    def skipped(self, provided: ProviderState, observation: Observation) -> dict[str, str]:
+        """Groups that may not be scaled up, and why.
+
+        A provider that refused for a cause that passes is asked again at the next scan.
+        """
         now = self._clock.monotonic()
         self._resting = {name: until for name, until in self._resting.items() if now < until}
-        return frozenset(self._resting)
+        return {
+            **dict.fromkeys(self._resting, "its provider refused a moment ago"),
+            **{
+                name: one.skip_reason for name, one in observation.groups.items() if one.skip_reason
+            },
+            **dict.fromkeys(provided.problems, "its provider did not answer for it"),
+        }
+
+    async def carry_out(
+        self,
+        plan: Plan,
+        provided: ProviderState,
+        observation: Observation,
+        config: AutoscalerConfig,
+        *,
+        now: float,
+    ) -> bool:
+        """Buy what the plan says and tell users of the rest. False: decide again at once."""
+        for step in plan.steps:
+            # The request to the provider is the line of the log; this is for who looks closer.
+            _log.debug(
+                "decided",
+                extra={
+                    "chosen": step.chosen,
+                    "scale_ups": {one.group: one.delta for one in step.scale_ups},
+                    "pods": list(step.pods),
+                    "why": step.reason,
+                },
+            )
+        self._tell_set_apart(plan.set_apart)
+        settled = await self.buy(plan, provided, config, now=now)
+        if settled:
+            self._tell_not_helped(plan.not_helped)
+            self._tell_waiting(plan.waiting)
+        if config.enforce_node_group_min_size and not plan.scale_ups:
+            skipped = self.skipped(provided, observation)
+            await self._reach_minimum(provided, skipped, config, now=now)
+        return settled
 
     async def buy(
         self, plan: Plan, provided: ProviderState, config: AutoscalerConfig, *, now: float
@@ -84,7 +123,7 @@ class ScaleUpExecutor:
             self._tell_helped(step, bought)
         return True
 
-    async def reach_minimum(
+    async def _reach_minimum(
         self,
         provided: ProviderState,
         skipped: Mapping[str, str],
@@ -104,7 +143,7 @@ class ScaleUpExecutor:
             deltas, dict.fromkeys(deltas, "below its minimum"), (), provided, config, now
         )
 
-    def tell_not_helped(self, left_out: Sequence[NotHelped]) -> None:
+    def _tell_not_helped(self, left_out: Sequence[NotHelped]) -> None:
         """Say why to pods that nothing is bought for: when it changes, and now and then."""
         moment = self._clock.monotonic()
         told = {one.pod: self._told[one.pod] for one in left_out if one.pod in self._told}
@@ -126,7 +165,7 @@ class ScaleUpExecutor:
             )
         self._full = reached
 
-    def tell_set_apart(self, pods: Sequence[SetApart]) -> None:
+    def _tell_set_apart(self, pods: Sequence[SetApart]) -> None:
         """Say to pods with too many rules that they come last: once each, while it is so."""
         for one in pods:
             pod = self._world.pod(one.pod)
@@ -135,7 +174,7 @@ class ScaleUpExecutor:
                 self._actuator.tell(pod, EventReason.SET_APART, message, warning=True)
         self._told_apart = {one.pod for one in pods}
 
-    def tell_waiting(self, pods: Sequence[FreedRoomWait]) -> None:
+    def _tell_waiting(self, pods: Sequence[FreedRoomWait]) -> None:
         """Say to pods that room on a node is free sooner than a new one is there: once a node."""
         waits = {one.pod: one.node for one in pods}
         for one in pods:

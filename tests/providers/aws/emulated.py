@@ -93,6 +93,11 @@ class Aws:
         )
 
 
+async def looked(provider: AwsProvider) -> AwsProvider:
+    await provider.refresh()
+    return provider
+
+
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
     """The emulator; what AWS and the emulator are described by is read once, not for each test."""

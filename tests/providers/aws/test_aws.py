@@ -8,13 +8,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.providers.aws.emulated import ENABLED, Aws
+from tests.providers.aws.emulated import ENABLED, Aws, looked
 from tonnage.errors import InputError, ProviderError
 from tonnage.objects.nodes import Taint
 from tonnage.objects.scenarios import GroupTemplate
 from tonnage.providers.aws import calls, config, discovery, tags
 from tonnage.providers.aws.machines import machine_of
-from tonnage.providers.aws.provider import AwsProvider
 from tonnage.providers.protocol import GroupOptions
 
 pytestmark = pytest.mark.xdist_group("aws")
@@ -26,11 +25,6 @@ TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(main)
-
-
-async def looked(provider: AwsProvider) -> AwsProvider:
-    await provider.refresh()
-    return provider
 
 
 # Discovery.
@@ -241,69 +235,6 @@ def test_a_type_ec2_has_slots_for_is_counted_by_the_formula() -> None:
         "EbsInfo": {"MaximumEbsAttachments": 32, "AttachmentLimitType": "dedicated"},
     }
     assert machine_of(told).ebs_slots == 31
-
-
-# Prices.
-
-
-def test_a_price_of_the_table_is_for_its_region_only(aws: Aws) -> None:
-    aws.group("a", type_="m5.large")
-
-    async def main() -> float | None:
-        return await (await looked(aws.provider())).price("a")
-
-    assert run(main()) == 0.096
-
-
-def test_the_operators_prices_are_the_only_ones_if_there_are_any(aws: Aws) -> None:
-    aws.group("a", type_="m5.large")
-
-    async def main() -> float | None:
-        return await (await looked(aws.provider(prices={"c5.large": 1.0}))).price("a")
-
-    assert run(main()) is None
-
-
-def test_a_price_of_the_configuration_that_is_none_is_a_problem_of_its_groups(
-    aws: Aws, tmp_path: Path
-) -> None:
-    aws.group("a", type_="m5.large")
-    aws.group("b", type_="c5.large")
-    file = tmp_path / "cloud-config.yaml"
-    file.write_text("prices:\n  c5.large: 0.1\n  m5.large: 0.9 EUR\n  m5.xlarge:\n")
-    found = config.read(file)
-    wrong = (
-        f'{file}:3: prices["m5.large"]: expected a price of an hour, above 0 and below'
-        ' 1,000,000,000, without a currency, found "0.9 EUR"; not used'
-    )
-    assert found.unpriced["m5.large"] == wrong
-    assert found.unpriced["m5.xlarge"].startswith(
-        f'{file}:4: prices["m5.xlarge"]: expected a price'
-    )
-
-    async def main() -> None:
-        provider = await looked(aws.provider(prices=found.prices, unpriced=found.unpriced))
-        problems = {one.id: one.problems for one in await provider.groups()}
-        assert problems == {"a": (f"group a: {wrong}",), "b": ()}
-        assert (await provider.price("a"), await provider.price("b")) == (None, 0.1)
-
-    run(main())
-
-
-@pytest.mark.parametrize("price", ["-1", "0", "cheap", "true", "[1]"])
-def test_a_price_that_is_none_never_falls_back_to_the_table(
-    aws: Aws, tmp_path: Path, price: str
-) -> None:
-    aws.group("a", type_="m5.large")
-    file = tmp_path / "cloud-config.yaml"
-    file.write_text(f"prices: {{m5.large: {price}}}")
-    found = config.read(file)
-
-    async def main() -> float | None:
-        provider = await looked(aws.provider(prices=found.prices, unpriced=found.unpriced))
-        return await provider.price("a")
-
-    assert run(main()) is None
 
 
 # Changing.

@@ -2,6 +2,7 @@
 
 scenario       a trace and settings to a Simulation; begin here
 given          what the replay takes from the trace: objects of the beginning, and what came then
+trees          objects of a trace, and how a replay writes them anew
 namespaces     those that a trace shows late, or not at all
 lifetimes      how long pods that do a piece of work took for it
 measured       how long nodes, drivers, pods and volumes took, and what drivers reported

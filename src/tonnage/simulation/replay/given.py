@@ -12,17 +12,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tonnage.embedded.world import RUNS_FOR
-from tonnage.groups.passing_taints import TO_BE_DELETED
 from tonnage.objects.kinds import Kind
-from tonnage.objects.pods import DISRUPTION_TARGET, FINISHED
-from tonnage.objects.storage import (
-    BIND_COMPLETED_ANNOTATION,
-    SELECTED_NODE_ANNOTATION,
-)
-from tonnage.simulation.replay import lifetimes, namespaces
+from tonnage.objects.pods import FINISHED
+from tonnage.simulation.replay import lifetimes, namespaces, trees
 from tonnage.simulation.replay.lifetimes import PodLifetimes
 from tonnage.simulation.replay.membership import GroupMembership
 from tonnage.simulation.replay.pod_keeper import KEPT
+from tonnage.simulation.replay.trees import Tree
 from tonnage.simulation.scenario import (
     Crash,
     LimitChangeAction,
@@ -35,7 +31,6 @@ from tonnage.simulation.scenario import (
 from tonnage.simulation.scenario_files import OWN_NAMESPACES
 from tonnage.traces.reader import TraceEvent
 
-Tree: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[str, str]
 """Plural and name."""
 
@@ -65,10 +60,7 @@ PLAYED_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
 """Kinds whose pods the replay's own controllers make."""
 
 _SCALED = frozenset({"statefulsets", "replicasets"})
-_REVISION = "controller-revision-hash"
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-_LEAVING = (TO_BE_DELETED, "karpenter.sh/disrupted", "karpenter.sh/disruption")
-"""Taints of nodes that an autoscaler is taking away."""
 _SUCCESSION = 120.0
 """Seconds within which a pod takes the place of one of the same owner that was taken away."""
 
@@ -137,7 +129,7 @@ class GivenReader:
         initial = {key: tree for key, tree in self._initial.items() if self._starts(key, tree)}
         uids = {tree["metadata"].get("uid") for tree in initial.values()}
         objects = sorted(
-            (self._at_start(key, tree, uids) for key, tree in initial.items()), key=_rank
+            (self._at_start(key, tree, uids) for key, tree in initial.items()), key=trees.rank
         )
         return GivenCourse(
             objects=(*namespaces.missing(objects, arrivals), *objects),
@@ -169,12 +161,12 @@ class GivenReader:
         return True
 
     def _at_start(self, key: Key, tree: Tree, uids: set[Any]) -> Tree:
-        tree = _new(tree, owners=uids)
+        tree = trees.new(tree, among=uids)
         if key[0] == "pods":
             if tree.get("spec", {}).get("nodeName") not in self._initial_nodes:
-                tree = _unbound(tree)
+                tree = trees.unbound(tree)
             if self._is_kept(tree, self._initial[key]):
-                tree = _annotated(tree, KEPT, "true")
+                tree = trees.annotated(tree, KEPT, "true")
         return self._with_times(key, tree, later=True)
 
     def _with_times(self, key: Key, tree: Tree, *, later: bool = False) -> Tree:
@@ -184,7 +176,9 @@ class GivenReader:
             seconds = self.lifetimes.of_pod.get(uid)
             if seconds is None:
                 return tree
-            return _annotated(tree, RUNS_FOR, lifetimes.annotation([seconds], unfinished=False))
+            return trees.annotated(
+                tree, RUNS_FOR, lifetimes.annotation([seconds], unfinished=False)
+            )
         if key[0] != "jobs":
             return tree
         there = {
@@ -197,7 +191,7 @@ class GivenReader:
         if not times and not unfinished:
             return tree
         spec = tree["spec"]
-        template = _annotated(
+        template = trees.annotated(
             {"metadata": {}, **spec.get("template", {})},
             RUNS_FOR,
             lifetimes.annotation(times, unfinished=unfinished),
@@ -221,7 +215,7 @@ class GivenReader:
 
     def _is_made_claim(self, claim: Tree) -> bool:
         """Whether a controller of the replay makes it: of a pod's own, or of a StatefulSet's."""
-        if any(owner.get("kind") == "Pod" for owner in _owners(claim)):
+        if any(owner.get("kind") == "Pod" for owner in trees.owners(claim)):
             return True
         meta = claim["metadata"]
         stem, _, ordinal = meta["name"].rpartition("-")
@@ -244,17 +238,21 @@ class GivenReader:
         plural, before, after = event.kind.plural, event.before, event.after
         if after is None:
             self._script.append((event.at, _deletion(event.at, event.kind, event.name)))
-        elif before is None or _uid(before) != _uid(after):
-            made = _unclaimed(_new(after)) if plural == "persistentvolumeclaims" else _new(after)
+        elif before is None or trees.uid(before) != trees.uid(after):
+            made = (
+                trees.unclaimed(trees.new(after))
+                if plural == "persistentvolumeclaims"
+                else trees.new(after)
+            )
             self._arrivals.append((event.at, (plural, event.name), made))
         elif after["metadata"].get("deletionTimestamp"):
             return  # it goes when it is gone
-        elif plural in _SCALED and _only_replicas(before, after):
+        elif plural in _SCALED and trees.only_replicas(before, after):
             self._script.append((event.at, _scaling(event.at, event.kind, after)))
-        elif _asks(before) != _asks(after):
+        elif trees.asks(before) != trees.asks(after):
             if plural == "persistentvolumeclaims":
                 return  # bound, or grown: the replay's own binder does the one, nobody the other
-            action = ScenarioAction(at=event.at, apply=(_anonymous(_new(after)),))
+            action = ScenarioAction(at=event.at, apply=(trees.anonymous(trees.new(after)),))
             self._script.append((event.at, action))
 
     # Pods
@@ -262,11 +260,12 @@ class GivenReader:
     def _is_played(self, pod: Tree) -> bool:
         """Whether the replay's controllers make it."""
         return any(
-            owner.get("controller") and owner.get("kind") in PLAYED_OWNERS for owner in _owners(pod)
+            owner.get("controller") and owner.get("kind") in PLAYED_OWNERS
+            for owner in trees.owners(pod)
         )
 
     def _is_kept(self, pod: Tree, recorded: Tree) -> bool:
-        owner = next((one for one in _owners(recorded) if one.get("controller")), None)
+        owner = next((one for one in trees.owners(recorded) if one.get("controller")), None)
         own = owner is not None and owner.get("kind") not in (*PLAYED_OWNERS, "Node")
         return own and not self._is_played(pod)
 
@@ -276,13 +275,13 @@ class GivenReader:
         assert event.kind is not None
         if self._is_played(tree):
             return
-        owner = next((one for one in _owners(tree) if one.get("controller")), None)
+        owner = next((one for one in trees.owners(tree) if one.get("controller")), None)
         uid = owner.get("uid", "") if owner is not None else ""
         if owner is not None and owner.get("kind") == "Node":
             return  # a static pod comes and goes with its node
         if event.after is None:
             self._pod_gone(event, uid)
-        elif event.before is None or _uid(event.before) != _uid(event.after):
+        elif event.before is None or trees.uid(event.before) != trees.uid(event.after):
             self._pod_came(event, uid)
 
     def _pod_came(self, event: TraceEvent, owner: str) -> None:
@@ -294,9 +293,9 @@ class GivenReader:
             if event.at - at <= _SUCCESSION:
                 self._stands_for[event.name] = name
                 return
-        made = _unbound(_new(event.after))
+        made = trees.unbound(trees.new(event.after))
         if owner:
-            made = _annotated(made, KEPT, "true")
+            made = trees.annotated(made, KEPT, "true")
         self._given_pods.add(event.name)
         self._arrivals.append((event.at, ("pods", event.name), made))
 
@@ -306,7 +305,7 @@ class GivenReader:
         name = self._stands_for.pop(event.name, event.name)
         if name not in self._given_pods:
             return
-        if _is_disrupted(event.before) or self._node_is_lost(event.before):
+        if trees.is_disrupted(event.before) or self._node_is_lost(event.before):
             # Decided anew; whoever takes its place is the same pod to the replay.
             self._taken[owner].append((event.at, name))
             return
@@ -337,7 +336,7 @@ class GivenReader:
         group = self._membership.of(name, tree)
         if after is None:
             self._down.pop(name, None)
-            if _is_leaving(tree):
+            if trees.is_leaving(tree):
                 return
             if group:
                 action = ScenarioAction(
@@ -348,10 +347,10 @@ class GivenReader:
             self._script.append((event.at, action))
         elif before is None:
             if not group:
-                self._arrivals.append((event.at, ("nodes", name), _silent(_new(after))))
-        elif _is_ready(before) and not _is_ready(after) and not _is_leaving(after):
+                self._arrivals.append((event.at, ("nodes", name), trees.silent(trees.new(after))))
+        elif trees.is_ready(before) and not trees.is_ready(after) and not trees.is_leaving(after):
             self._down.setdefault(name, event.at)
-        elif _is_ready(after) and name in self._down:
+        elif trees.is_ready(after) and name in self._down:
             since = self._down.pop(name)
             self._script.append((since, self._outage(name, since, event.at)))
 
@@ -368,7 +367,7 @@ class GivenReader:
         """Limits that change, and drivers that go and come back, on nodes of the beginning."""
         if event.before is None or event.after is None or event.name not in self._initial_nodes:
             return
-        before, after = _drivers(event.before), _drivers(event.after)
+        before, after = trees.drivers(event.before), trees.drivers(event.after)
         for driver in before.keys() - after.keys():
             self._missing[event.name, driver] = event.at
         for driver in sorted(after):
@@ -379,77 +378,6 @@ class GivenReader:
             elif driver in before and before[driver] != after[driver]:
                 change = LimitChangeAction(driver=driver, limit=after[driver], nodes=(event.name,))
                 self._script.append((event.at, ScenarioAction(at=event.at, set_limit=change)))
-
-
-def _owners(tree: Tree) -> list[Tree]:
-    return tree["metadata"].get("ownerReferences") or []
-
-
-def _uid(tree: Tree) -> Any:
-    return tree["metadata"].get("uid")
-
-
-def _new(tree: Tree, *, owners: set[Any] | None = None) -> Tree:
-    """As somebody would write it who wants it: without what a server adds and others wait for."""
-    dropped = {"finalizers", "deletionTimestamp", "ownerReferences", "resourceVersion"}
-    meta = {key: value for key, value in tree["metadata"].items() if key not in dropped}
-    kept = [one for one in _owners(tree) if owners is not None and one.get("uid") in owners]
-    if kept:
-        meta["ownerReferences"] = kept
-    labels = meta.get("labels") or {}
-    if _REVISION in labels:
-        # The replay's controllers name revisions otherwise, and would replace the pod.
-        meta["labels"] = {key: value for key, value in labels.items() if key != _REVISION}
-    return {**tree, "metadata": meta}
-
-
-def _anonymous(tree: Tree) -> Tree:
-    """Without the uid, which is another one in the replay."""
-    meta = {key: value for key, value in tree["metadata"].items() if key != "uid"}
-    return {**tree, "metadata": meta}
-
-
-def _unbound(pod: Tree) -> Tree:
-    spec = {key: value for key, value in pod.get("spec", {}).items() if key != "nodeName"}
-    return {**{key: value for key, value in pod.items() if key != "status"}, "spec": spec}
-
-
-def _unclaimed(claim: Tree) -> Tree:
-    """A claim that nobody has bound yet."""
-    meta = claim["metadata"]
-    binding = (BIND_COMPLETED_ANNOTATION, SELECTED_NODE_ANNOTATION)
-    annotations = {
-        key: value for key, value in (meta.get("annotations") or {}).items() if key not in binding
-    }
-    return {
-        **{key: value for key, value in claim.items() if key != "status"},
-        "metadata": {**meta, "annotations": annotations},
-    }
-
-
-def _silent(node: Tree) -> Tree:
-    """A node that has not reported yet."""
-    status = {key: value for key, value in node.get("status", {}).items() if key != "conditions"}
-    return {**node, "status": status}
-
-
-def _annotated(tree: Tree, key: str, value: str) -> Tree:
-    meta = tree.get("metadata") or {}
-    annotations = {**(meta.get("annotations") or {}), key: value}
-    return {**tree, "metadata": {**meta, "annotations": annotations}}
-
-
-def _asks(tree: Tree) -> Tree:
-    """The part of an object that people write."""
-    meta = tree["metadata"]
-    own = {key: meta.get(key) for key in ("labels", "annotations")}
-    return {**{key: value for key, value in tree.items() if key != "status"}, "metadata": own}
-
-
-def _only_replicas(before: Tree, after: Tree) -> bool:
-    first, second = dict(before.get("spec", {})), dict(after.get("spec", {}))
-    first.pop("replicas", None), second.pop("replicas", None)
-    return first == second and before["spec"].get("replicas") != after["spec"].get("replicas")
 
 
 def _scaling(at: float, kind: Kind, tree: Tree) -> ScenarioAction:
@@ -464,42 +392,6 @@ def _deletion(at: float, kind: Kind, key: str) -> ScenarioAction:
     namespace, _, name = key.rpartition("/")
     target = Target(kind=kind.kind, name=name, namespace=namespace or "default")
     return ScenarioAction(at=at, delete=(target,))
-
-
-def _drivers(csi_node: Tree) -> dict[str, int | None]:
-    return {
-        one["name"]: (one.get("allocatable") or {}).get("count")
-        for one in csi_node.get("spec", {}).get("drivers") or ()
-    }
-
-
-def _is_ready(node: Tree) -> bool:
-    conditions = node.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one.get("status") == "True" for one in conditions)
-
-
-def _is_leaving(node: Tree) -> bool:
-    taints = node.get("spec", {}).get("taints") or ()
-    return any(one.get("key") in _LEAVING for one in taints)
-
-
-def _is_disrupted(pod: Tree) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return any(one["type"] == DISRUPTION_TARGET for one in conditions)
-
-
-def _rank(tree: Tree) -> int:
-    """Owners before what they own, and what pods name before pods."""
-    kind = tree["kind"]
-    if kind == "Namespace":
-        return 0
-    if kind in ("Node", "StatefulSet", "DaemonSet"):
-        return 1
-    if kind in ("ReplicaSet", "ReplicationController", "Job"):
-        return 2
-    if kind == "PersistentVolumeClaim":
-        return 6 if any(one.get("kind") == "Pod" for one in _owners(tree)) else 3
-    return 5 if kind == "Pod" else 4
 
 
 def _together(actions: list[ScenarioAction]) -> Iterable[ScenarioAction]:
