@@ -106,6 +106,7 @@ class _Search:
         kinds = dict.fromkeys(state.problem.items[item].kind for item in self._items)
         self._suitable = {kind: self._bins_for(kind) for kind in kinds}
         self._short = self._shortages()
+        self._to_buy = [self._still_to_buy()]
         try:
             self._descend(0, 0.0)
         finally:
@@ -188,7 +189,7 @@ class _Search:
         if self.left <= 0:
             return
         self.left -= 1
-        if spent + self._still_to_buy() + self._floor >= self._below - _LITTLE:
+        if spent + self._to_buy[-1] + self._floor >= self._below - _LITTLE:
             return
         if depth == len(self._items):
             if spent < self._below - _LITTLE:
@@ -204,6 +205,7 @@ class _Search:
                 number = len(self._free)
                 self._free.append(list(self._state.problem.templates[template].free))
                 self._new.append(template)
+                self._to_buy.append(self._still_to_buy())
             self._put(item, number, -1)
             self._chosen.append(number)
             self._descend(depth + 1, spent + cost)
@@ -211,6 +213,7 @@ class _Search:
             self._put(item, number, 1)
             if template >= 0:
                 self._new.pop()
+                self._to_buy.pop()
                 self._free.pop()
             if self.left <= 0:
                 return

@@ -70,6 +70,8 @@ class _Search:
         self._state = state
         self._out_of_time = out_of_time
         self._steps = _STEPS_IN_ALL
+        self._in_vain: set[tuple[int, ...]] = set()
+        """Sets of nodes that cannot go, as everything is now."""
 
     def empty_nodes(self) -> None:
         """Close nodes whose pods find room on others, for as long as that gains anything."""
@@ -157,6 +159,7 @@ class _Search:
         """All sets of these nodes, those that could gain most first."""
         while (gain := self._best_of(candidates, stay=True)) is not None:
             self._state.apply(gain.placement, closed=gain.closed)
+            self._in_vain = set()
             candidates = [number for number in self._state.bins if self._state.may_go(number)]
 
     def improve_in_parts(self) -> None:
@@ -173,10 +176,11 @@ class _Search:
                 candidates.sort(key=self._carried)
                 order = self._fullest_first(state.bins)
                 with_room = {}
+                self._in_vain = set()
             if not candidates:
                 return
             some = candidates if failed % 3 == 2 else candidates[:_EMPTIEST]
-            part = rng.sample(some, min(_AT_A_TIME, len(some)))
+            part = sorted(rng.sample(some, min(_AT_A_TIME, len(some))))
             gain = self._best_of(part, stay=False, order=order, with_room=with_room)
             failed += 1
             if gain is not None:
@@ -198,7 +202,7 @@ class _Search:
             closed
             for size in range(1, len(candidates) + 1)
             for closed in itertools.combinations(candidates, size)
-            if state.within_spare(closed)
+            if closed not in self._in_vain and state.within_spare(closed)
         ]
         hours = state.problem.hours
         prices = {closed: sum(map(state.price, closed)) * hours for closed in sets}
@@ -229,6 +233,8 @@ class _Search:
             self._steps -= steps
             if found is not None:
                 best = Gain(prices[closed] - found.cost, closed, found)
+            elif best is None:
+                self._in_vain.add(closed)
         return best
 
     def _least_cost(self, closed: Sequence[int]) -> float:
