@@ -1,6 +1,7 @@
 """`tonnage advise`: types compared by cost and slots, prices from groups, file and table."""
 
 import json
+import re
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -153,3 +154,45 @@ def test_prices_are_those_of_the_provider_where_it_tells_some(tmp_path, monkeypa
         ("m5.xlarge", 0.15, "provider aws"),
     }
     assert found["costNow"] == 0.07
+
+
+def sections(page: Path) -> dict[str, str]:
+    """What stands under each heading of a page."""
+    parts = re.split(r"<h2>(.*?)</h2>", page.read_text())
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_report_of_a_run_has_what_its_last_nodes_would_cost_on_other_types(
+    tmp_path: Path,
+) -> None:
+    file, trace = tmp_path / "run.html", tmp_path / "run.jsonl"
+    scenario = "examples/simulations/zone-out-of-stock.yaml"
+    command = ["simulate", scenario, "--duration", "10m", "--html", str(file)]
+    made = CliRunner().invoke(program, [*command, "--record", str(trace)])
+    assert made.exit_code == 0, made.output
+    found = sections(file)["Right-sizing"]
+    assert "10 pods, on 2 nodes for 1.2 an hour" in found
+    assert "<td>m6i.large</td>" in found
+    assert found.count("<tr><td>") == 10 + 1, "ten types, and what is stranded in the one group"
+    assert '<tr><td>dear</td><td>ebs.csi.aws.com</td><td class="number">15</td>' in found
+
+    again = tmp_path / "again.html"
+    made = CliRunner().invoke(program, ["replay", str(trace), "--html", str(again)])
+    assert made.exit_code == 0, made.output
+    assert sections(again)["Right-sizing: replayed"] == found
+
+    made = CliRunner().invoke(program, [*command, "--compare", "csiAware=false"])
+    assert made.exit_code == 0, made.output
+    both = sections(file)
+    assert both["Right-sizing: csiAware=true"] == found
+    assert "Right-sizing: csiAware=false" not in both, "it ends without a node"
+
+
+def test_a_run_without_prices_and_without_anything_stranded_has_no_such_section(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "run.html"
+    command = ["simulate", "examples/simulations/gangs.yaml", "--duration", "1m"]
+    made = CliRunner().invoke(program, [*command, "--html", str(file)])
+    assert made.exit_code == 0, made.output
+    assert not [title for title in sections(file) if title.startswith("Right-sizing")]

@@ -8,7 +8,7 @@ how plans are shown.
     which cluster    cluster_source, cluster_access, live, watch
     which objects    selection, group_files, group_discovery, decision_files, podlists
     what is printed  console, documents, output_types (the documents as types), progress_line,
-                     help_sections, report_origin
+                     help_sections, report_origin, report_advice
     what is given    durations, upstream_flags, plan_settings, services (options of all that run)
     many at once     batches, engines, progress_bar
     where it runs    installation

@@ -17,8 +17,11 @@ from tonnage.cli import (
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tonnage.api import Cluster
     from tonnage.consolidation.right_size import InstancePrice, SizeAdvice
+    from tonnage.groups.inputs import Inputs
 
 _SHOWN = 15
 
@@ -106,7 +109,6 @@ def _prices(
 ) -> "list[InstancePrice]":
     """Those of a file alone; else of groups, the provider's configuration and the table."""
     from tonnage.consolidation.right_size import InstancePrice
-    from tonnage.objects.labels import INSTANCE_TYPE
 
     found: dict[str, InstancePrice] = {}
 
@@ -119,16 +121,12 @@ def _prices(
         return list(found.values())
     asked = wanted.source if wanted.source in run_providers.MAKES_MACHINES else ""
     inputs = cluster.inputs(now=time.time())
+    for one in group_prices(inputs, source=f"provider {asked}" if asked else "group"):
+        found.setdefault(one.instance_type, one)
     for group in inputs.groups:
-        labels = [node.metadata.labels for name in group.nodes if (node := inputs.nodes.get(name))]
-        if group.provider_template is not None:
-            labels.insert(0, group.provider_template.node.metadata.labels)
-        types = [one[INSTANCE_TYPE] for one in labels if INSTANCE_TYPE in one]
-        if types and group.price_per_hour is not None:
-            add(types[0], group.price_per_hour, f"provider {asked}" if asked else "group")
         for problem in group.problems:
             console.warn(problem)
-    from tonnage.providers.aws import config, prices
+    from tonnage.providers.aws import config
 
     if asked == "aws" and wanted.cloud_config is not None:
         settings = config.read(wanted.cloud_config)
@@ -137,9 +135,41 @@ def _prices(
         if settings.prices or settings.unpriced:
             # As for the provider: whoever gives prices of their own has no others.
             return list(found.values())
+    return with_list_prices(list(found.values()))
+
+
+def group_prices(inputs: "Inputs", *, source: str = "group") -> "list[InstancePrice]":
+    """Of the types of groups that have a price."""
+    from tonnage.consolidation.right_size import InstancePrice
+    from tonnage.objects.labels import INSTANCE_TYPE
+
+    found = []
+    for group in inputs.groups:
+        labels = [node.metadata.labels for name in group.nodes if (node := inputs.nodes.get(name))]
+        if group.provider_template is not None:
+            labels.insert(0, group.provider_template.node.metadata.labels)
+        types = [one[INSTANCE_TYPE] for one in labels if INSTANCE_TYPE in one]
+        if types and group.price_per_hour is not None:
+            found.append(
+                InstancePrice(instance_type=types[0], price=group.price_per_hour, source=source)
+            )
+    return found
+
+
+def with_list_prices(known: "Iterable[InstancePrice]") -> "list[InstancePrice]":
+    """These, each type once, and those of the table for the types that they do not have."""
+    from tonnage.consolidation.right_size import InstancePrice
+    from tonnage.providers.aws import prices
+
+    found: dict[str, InstancePrice] = {}
     table = prices.bundled()
-    for name, price in table.prices.items():
-        add(name, price, f"EC2 list, {table.region}, {table.date}")
+    source = f"EC2 list, {table.region}, {table.date}"
+    listed = (
+        InstancePrice(instance_type=name, price=price, source=source)
+        for name, price in table.prices.items()
+    )
+    for one in (*known, *listed):
+        found.setdefault(one.instance_type, one)
     return list(found.values())
 
 

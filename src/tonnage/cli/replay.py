@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli import cluster_source, console, durations, simulate
+from tonnage.cli.report_advice import ReportAdvice
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def replay(
         seed=seed,
         until=until,
     )
-    simulate.report(_runs(traces, settings, alone=alone), form, html_file)
+    advice = ReportAdvice(wanted=html_file is not None)
+    simulate.report(_runs(traces, settings, advice, alone=alone), form, html_file, advice)
 
 
 def _settings(
@@ -150,7 +152,7 @@ def _mapping(path: Path, option: str) -> dict[str, Any]:
 
 
 def _runs(
-    traces: tuple[Path, ...], settings: "ReplaySettings", *, alone: bool
+    traces: tuple[Path, ...], settings: "ReplaySettings", advice: ReportAdvice, *, alone: bool
 ) -> "tuple[Timeline, ...]":
     from tonnage.cli import progress_line
     from tonnage.report import figures
@@ -171,5 +173,6 @@ def _runs(
 
     with progress_line.shown(played):
         if alone:
-            return (scenario.play(scenario.replayed(trace, settings), watch=watch),)
-        return scenario.compared(trace, settings, watch=watch)
+            replay = scenario.replayed(trace, settings)
+            return (scenario.play(replay, watch=watch, ended=advice.take),)
+        return scenario.compared(trace, settings, watch=watch, ended=advice.take)

@@ -8,6 +8,7 @@ import click
 
 from tonnage.cli import cluster_source, console, engines
 from tonnage.cli.console import Command
+from tonnage.cli.report_advice import ReportAdvice
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -131,7 +132,9 @@ def simulate(
         raise InputError("--record writes one run: expected no --compare beside it")
     if enforce_opt_in is not None:
         given = {**given, "enforceOptIn": enforce_opt_in}
-    report(_runs(_read(scenario, given, seed, duration), compare, trace), form, html_file)
+    simulation = _read(scenario, given, seed, duration)
+    advice = ReportAdvice(wanted=html_file is not None)
+    report(_runs(simulation, compare, trace, advice), form, html_file, advice)
 
 
 def _read(
@@ -162,7 +165,7 @@ def _refuse_empty(simulation: "Simulation", file: str) -> None:
 
 
 def _runs(
-    simulation: "Simulation", compare: dict[str, str], trace: Path | None
+    simulation: "Simulation", compare: dict[str, str], trace: Path | None, advice: ReportAdvice
 ) -> "tuple[Timeline, ...]":
     from tonnage.cli import progress_line
     from tonnage.report import figures
@@ -179,20 +182,22 @@ def _runs(
 
     with progress_line.shown(played):
         if compare:
-            return comparison.compare(simulation, compare, watch=watch)
+            return comparison.compare(simulation, compare, watch=watch, ended=advice.take)
         if trace is not None:
-            return (recording.recorded(simulation, trace, watch=watch),)
-        return (runner.simulate(simulation, watch=watch),)
+            return (recording.recorded(simulation, trace, watch=watch, ended=advice.take),)
+        return (runner.simulate(simulation, watch=watch, ended=advice.take),)
 
 
-def report(runs: "tuple[Timeline, ...]", form: str, html_file: Path | None) -> None:
+def report(
+    runs: "tuple[Timeline, ...]", form: str, html_file: Path | None, advice: ReportAdvice
+) -> None:
     from tonnage.cli import report_origin
     from tonnage.report import csvtext, figures, page, timeline
     from tonnage.report import text as tables
 
     if html_file is not None:
         try:
-            text = page.page(runs, origin=report_origin.origin())
+            text = page.page(runs, origin=report_origin.origin(), advice=advice.found)
             html_file.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"--html {html_file}: {error.strerror or error}") from None

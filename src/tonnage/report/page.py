@@ -23,6 +23,10 @@ _CARDS = (
 )  # fmt: skip
 
 
+_TYPES = 10
+"""Types of instances in the page of a run."""
+
+
 class Origin(NamedTuple):
     """What made a page: which version, called how, and when."""
 
@@ -31,13 +35,26 @@ class Origin(NamedTuple):
     date: str
 
 
-def page(runs: Sequence[Timeline], *, origin: Origin | None = None) -> str:
-    """The whole page, for one run or two of the same scenario."""
+def page(
+    runs: Sequence[Timeline],
+    *,
+    origin: Origin | None = None,
+    advice: Sequence[tuple[str, SizeAdvice]] = (),
+) -> str:
+    """The whole page, for one run or two of the same scenario; `advice` is about the clusters they
+    ended with, by the name of the run."""
     parts = (
         *_head(runs),
         *_cards(runs),
         *panels.panels(runs),
         *tables.happened(runs),
+        *(
+            line
+            for label, one in advice
+            for line in size_advice.section(
+                one, "Right-sizing" + (f": {label}" if len(runs) > 1 else ""), shown=_TYPES
+            )
+        ),
         *tables.all_figures(runs),
         *tables.samples(runs),
     )

@@ -7,13 +7,11 @@ from tonnage.consolidation.right_size import SizeAdvice
 from tonnage.report import tables
 from tonnage.report.figures import GIB
 
-_SHOWN = 40
-"""Types in the table; the cheapest come first."""
 
-
-def section(found: SizeAdvice) -> Iterator[str]:
-    """Types that would carry the cluster, the best mix of them, and stranded CPU and memory."""
-    yield '<h2>Instance types</h2><div class="panel" id="advice">'
+def section(found: SizeAdvice, title: str = "Instance types", *, shown: int = 40) -> Iterator[str]:
+    """Types that would carry the cluster, the cheapest of them, and the best mix; stranded CPU and
+    memory."""
+    yield f'<h2>{escape(title)}</h2><div class="panel advice">'
     today = "" if found.cost_now is None else f" for {_money(found.cost_now)} an hour"
     if found.pods:
         yield f"<p>{found.pods:,} pods, on {found.nodes_now:,} nodes{today}. All pods packed anew:"
@@ -34,7 +32,7 @@ def section(found: SizeAdvice) -> Iterator[str]:
                     _money(one.cost),
                     f"{one.left_out:,}",
                 )
-                for one in found.types[:_SHOWN]
+                for one in found.types[:shown]
             ),
         )
         mix = ", ".join(f"{count:,} {name}" for name, count in found.mix.items())

@@ -11,6 +11,7 @@ from tonnage.files import yamltext
 from tonnage.report.timeline import Sample, Timeline
 from tonnage.service import config_file
 from tonnage.simulation import runner, scenario_files
+from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Simulation
 
 
@@ -19,6 +20,7 @@ def compare(
     changes: Mapping[str, str],
     *,
     watch: Callable[[Sample], None] | None = None,
+    ended: Callable[[Ensemble], None] | None = None,
 ) -> tuple[Timeline, Timeline]:
     """As it is written, and with these options of the autoscaler instead."""
     values = options(changes)
@@ -28,8 +30,8 @@ def compare(
     )
     before = {name: _shown(_field(current, name)) for name in changes}
     return (
-        runner.simulate(simulation, label=_label(before), watch=watch),
-        runner.simulate(changed, label=_label(dict(changes)), watch=watch),
+        runner.simulate(simulation, label=_label(before), watch=watch, ended=ended),
+        runner.simulate(changed, label=_label(dict(changes)), watch=watch, ended=ended),
     )
 
 

@@ -18,7 +18,11 @@ from tonnage.embedded.cloud import CloudBehaviour
 from tonnage.embedded.world import EmbeddedWorld
 from tonnage.errors import TonnageError
 from tonnage.groups import node_group_objects
+from tonnage.objects import codec
+from tonnage.objects.kinds import KubeObject
+from tonnage.objects.meta import LabelSelector
 from tonnage.objects.phrases import listed
+from tonnage.providers.kwok_objects import GROUP_LABEL
 from tonnage.report.timeline import Decided, Mark, Sample, Timeline
 from tonnage.rules import features, opt_in
 from tonnage.rules.features import Features
@@ -53,7 +57,7 @@ class Ensemble:
     ) -> None:
         self.simulation = simulation
         self.clock = clock
-        self._label = label
+        self.label = label
         self._watch = watch
         spec = self._spec = simulation.spec
         self.server = ApiServer(clock=clock, rng=self._rng("server"))
@@ -130,6 +134,22 @@ class Ensemble:
         return {f"/debug/{path}": of(f"/debug/{path}") for path in paths}
 
     @property
+    def objects(self) -> list[KubeObject]:
+        """What the API holds now, and the groups with the nodes they have by now."""
+        rows = ((one.kind.row, one) for one in self.server.store.collections.values())
+        found = [
+            codec.decode(stored.data, row)
+            for row, collection in rows
+            if row is not None
+            for stored in collection.within()
+        ]
+        for group in self.simulation.groups:
+            own = LabelSelector(match_labels={GROUP_LABEL: group.metadata.name})
+            now = msgspec.structs.replace(group.spec, nodes=(), node_selector=own, target_size=None)
+            found.append(msgspec.structs.replace(group, spec=now))
+        return found
+
+    @property
     def decisions(self) -> list[Decided]:
         """What the autoscaler has asked of the cloud."""
         self.cloud.take_reasons()
@@ -140,7 +160,7 @@ class Ensemble:
         decisions = self.decisions
         return Timeline(
             name=self.simulation.name,
-            label=self._label,
+            label=self.label,
             description=self._spec.description,
             seed=self._spec.seed,
             duration=self._spec.duration,

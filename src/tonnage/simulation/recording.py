@@ -41,11 +41,15 @@ class RecordedSimulation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recorded(
-    simulation: Simulation, path: Path, *, watch: Callable[[Sample], None] | None = None
+    simulation: Simulation,
+    path: Path,
+    *,
+    watch: Callable[[Sample], None] | None = None,
+    ended: Callable[[Ensemble], None] | None = None,
 ) -> Timeline:
     """Play a scenario to its end, and write its trace."""
     recorder = SimulationRecorder(path)
-    ensemble = runner.played(simulation, watch=watch, prepare=recorder.attach)
+    ensemble = runner.played(simulation, watch=watch, prepare=recorder.attach, ended=ended)
     recorder.close()
     return ensemble.timeline()
 

@@ -12,13 +12,18 @@ from tonnage.simulation.scenario import Simulation
 
 
 def simulate(
-    simulation: Simulation, *, label: str = "", watch: Callable[[Sample], None] | None = None
+    simulation: Simulation,
+    *,
+    label: str = "",
+    watch: Callable[[Sample], None] | None = None,
+    ended: Callable[[Ensemble], None] | None = None,
 ) -> Timeline:
-    """Play a scenario to its end; `watch` sees every sample when it is taken.
+    """Play a scenario to its end; `watch` sees every sample when it is taken, `ended` the cluster
+    as it was left.
 
     Deterministic: the same scenario gives the same timeline, byte by byte.
     """
-    return played(simulation, label=label, watch=watch).timeline()
+    return played(simulation, label=label, watch=watch, ended=ended).timeline()
 
 
 def played(
@@ -27,9 +32,11 @@ def played(
     label: str = "",
     watch: Callable[[Sample], None] | None = None,
     prepare: Callable[[Ensemble], None] | None = None,
+    ended: Callable[[Ensemble], None] | None = None,
     start: datetime = virtual.START,
 ) -> Ensemble:
-    """The cluster as it was at the end; `prepare` may listen in before it begins.
+    """The cluster as it was at the end; `prepare` may listen in before it begins, `ended` look at
+    what is left.
 
     `start` is what the wall clock shows at the beginning.
     """
@@ -43,4 +50,7 @@ def played(
         return ensemble
 
     with codec.collector_lazy(), codec.remembered():
-        return virtual.run(main, clock=clock)
+        ensemble = virtual.run(main, clock=clock)
+    if ended is not None:
+        ended(ensemble)
+    return ensemble

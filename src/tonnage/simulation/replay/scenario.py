@@ -69,7 +69,11 @@ def replayed(trace: TraceFiles, settings: ReplaySettings) -> Replay:
 
 
 def play(
-    replay: Replay, *, label: str = "", watch: Callable[[Sample], None] | None = None
+    replay: Replay,
+    *,
+    label: str = "",
+    watch: Callable[[Sample], None] | None = None,
+    ended: Callable[[Ensemble], None] | None = None,
 ) -> Timeline:
     """The replay's course."""
 
@@ -78,7 +82,12 @@ def play(
             PodKeeper(ensemble)
 
     ensemble = runner.played(
-        replay.simulation, label=label, watch=watch, prepare=prepare, start=replay.start
+        replay.simulation,
+        label=label,
+        watch=watch,
+        prepare=prepare,
+        ended=ended,
+        start=replay.start,
     )
     timeline = ensemble.timeline()
     return msgspec.structs.replace(timeline, problems=(*timeline.problems, *replay.notes))
@@ -89,6 +98,7 @@ def compared(
     settings: ReplaySettings,
     *,
     watch: Callable[[Sample], None] | None = None,
+    ended: Callable[[Ensemble], None] | None = None,
 ) -> tuple[Timeline, Timeline]:
     """What happened, and what would have with these settings."""
     replay = replayed(trace, settings)
@@ -104,7 +114,7 @@ def compared(
         until=settings.until,
         sample_every=spec.sample_every,
     )
-    return first, play(replay, label="replayed", watch=watch)
+    return first, play(replay, label="replayed", watch=watch, ended=ended)
 
 
 # Of a simulation
