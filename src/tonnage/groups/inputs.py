@@ -35,8 +35,10 @@ from tonnage.groups.node_state import NodeState
 from tonnage.groups.options import Options, policy_of
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.provisioning_requests import RequestedRoom
+from tonnage.objects.buffers import CapacityBuffer
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
+from tonnage.objects.provisioning_requests import ProvisioningRequest
 from tonnage.objects.storage import CSINode
 from tonnage.rules import opt_in
 from tonnage.rules.features import Features
@@ -107,8 +109,14 @@ class Inputs(WrittenInputs, frozen=True, kw_only=True, dict=True, gc=True):
         features = opt_in.settled(features, options.enforcement, seen=opt_in.seen_in(held))
         cluster = ClusterState.of(held, features, options)
         made = cls.of_cluster(cluster, options=options, features=features, now=now, memory=memory)
-        buffers = capacity_buffers.of_objects(held, now=now)
-        requests = () if options.as_upstream else provisioning_requests.of_objects(held, now=now)
+        kinds = set(map(type, held))
+        # Objects are many, and few clusters have these.
+        buffers = capacity_buffers.of_objects(held, now=now) if CapacityBuffer in kinds else ()
+        requests = (
+            provisioning_requests.of_objects(held, now=now)
+            if ProvisioningRequest in kinds and not options.as_upstream
+            else ()
+        )
         ahead = (
             look_ahead.of_objects(held, now=now, within=options.look_ahead_time)
             if options.look_ahead

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -122,9 +123,7 @@ class Options(ScaleDownOptions, frozen=True, kw_only=True, forbid_unknown_fields
 
 def of(settings: Mapping[str, object]) -> Options:
     """Options from a scenario or a file; a wrong name or type says which and what is expected."""
-    inherited = {field.name for field in msgspec.structs.fields(ScaleDownOptions)}
-    fields = sorted(msgspec.structs.fields(Options), key=lambda field: field.name in inherited)
-    known = [field.encode_name for field in fields]
+    known = _names()
     for name in settings:
         if name not in known and name != NOW:
             near = difflib.get_close_matches(name, known, n=3) or known
@@ -151,6 +150,14 @@ def of(settings: Mapping[str, object]) -> Options:
     except InputError as error:
         raise InputError(f"options.{str(error).replace('`', '')}") from None
     return options
+
+
+@cache
+def _names() -> list[str]:
+    """All options, those of scale-down last."""
+    inherited = {field.name for field in msgspec.structs.fields(ScaleDownOptions)}
+    fields = sorted(msgspec.structs.fields(Options), key=lambda field: field.name in inherited)
+    return [field.encode_name for field in fields]
 
 
 def now_of(settings: Mapping[str, object]) -> float | None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -24,6 +25,7 @@ def seconds(text: str) -> float | None:
     return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text))
 
 
+@cache
 def times(type_: type[msgspec.Struct]) -> frozenset[str]:
     """Names of the fields that are times: all that are not whole numbers, but for a few."""
     return frozenset(
@@ -38,11 +40,17 @@ def in_seconds(settings: Mapping[str, object], type_: type[msgspec.Struct]) -> d
     found = dict(settings)
     for name in times(type_) & found.keys():
         found[name] = _as_number(found[name])
-    for field in msgspec.structs.fields(type_):
-        value = found.get(field.encode_name)
+    for name, kind in _types(type_):
+        value = found.get(name)
         if value is not None:
-            found[field.encode_name] = _deeper(value, field.type)
+            found[name] = _deeper(value, kind)
     return found
+
+
+@cache
+def _types(type_: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+    """The fields by name with their types."""
+    return tuple((field.encode_name, field.type) for field in msgspec.structs.fields(type_))
 
 
 def nested(type_: Any) -> set[type[msgspec.Struct]]:

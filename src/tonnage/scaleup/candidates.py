@@ -1,6 +1,6 @@
 """Node groups a plan may buy from, with their templates in the snapshot as shadow rows."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -72,6 +72,8 @@ class Candidates:
         self._rooms: dict[int, Ints] = {}
         self._shares: dict[int, Shares] = {}
         self._amounts: dict[int, dict[str, int]] = {}
+        self._counted: dict[Hashable, tuple[Sequence[PodGroup], CountedPacking]] = {}
+        """The pods are kept, as their ids are part of the key."""
         for group in groups:
             if group.id in templates:
                 self._add(group, templates[group.id], options)
@@ -217,12 +219,15 @@ class Candidates:
         stop: Callable[[], bool],
     ) -> CountedPacking | None:
         """What packing comes to; `None` if where the pods go is more than counting."""
+        key = (candidate.position, limit, tuple(map(id, groups)))
+        if key in self._counted:
+            return self._counted[key][1]
         if any(group.tracked or self.depends_on_others(group) for group in groups):
             return None
         demands = self._demands.of(groups)
         if demands is None:
             return None
-        return packed_counts.pack(
+        counted = packed_counts.pack(
             groups,
             demands,
             self._demands.left(candidate.position),
@@ -230,14 +235,22 @@ class Candidates:
             fresh=self.fresh_rooms(candidate, groups),
             stop=stop,
         )
+        if not stop():
+            self._counted[key] = (groups, counted)
+        return counted
 
-    def supply(self, candidate: Candidate) -> Supply:
-        """What an empty node has left beside the pods it starts with."""
-        capacity = {
-            measure.resource: int(measure.capacity[0] - measure.used[0])
-            for measure in self._measures(candidate)
-        }
-        return Supply(capacity, candidate.group.price_per_hour)
+    def supplies(self) -> list[Supply]:
+        """What an empty node of each has left beside the pods it starts with, by position."""
+        found: list[dict[str, int]] = [{} for _ in self]
+        for measure in registry.measures(self._snapshot, self._rows, self._features):
+            left = (measure.capacity - measure.used).tolist()
+            for position, has in enumerate(measure.capacity.tolist()):
+                if has != UNLIMITED:
+                    found[position][measure.resource] = left[position]
+        return [
+            Supply(capacity, one.group.price_per_hour)
+            for capacity, one in zip(found, self, strict=True)
+        ]
 
     def _add(self, group: Group, template: Template, options: Options) -> None:
         starting = [

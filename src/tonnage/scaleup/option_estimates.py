@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from tonnage.objects import resources
+from tonnage.scaleup.bounds import Supply
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.expanders import Chain, Option, Prospect, Score
 from tonnage.scaleup.pod_groups import PodGroup
@@ -45,13 +46,18 @@ def options(
     prospects.sort(key=lambda one: (expander.best_case(one[1]), one[0].name))
     found: list[Option] = []
     alike: dict[Hashable, tuple[str, Option | None]] = {}
+    supplies = candidates.supplies()
+    apart = [candidates.depends_on_others(group) for group in groups]
     best: Score | None = None
     for candidate, prospect in prospects:
         if best is not None and expander.best_case(prospect) > best:
             continue
         column = feasible[:, candidate.position]
-        fitting = [groups[index] for index in np.flatnonzero(column).tolist()]
-        key = _likeness(candidates, candidate, fitting, column, limit(candidate))
+        chosen = np.flatnonzero(column).tolist()
+        fitting = [groups[index] for index in chosen]
+        key: Hashable = candidate.name
+        if not any(apart[index] for index in chosen):
+            key = _likeness(candidate, supplies[candidate.position], column, limit(candidate))
         if key not in alike:
             alike[key] = (candidate.name, estimate(candidate, fitting))
         packed_as[candidate.name], option = alike[key]
@@ -134,18 +140,10 @@ def _promise(candidate: Candidate, prospect: Prospect) -> Option:
     )
 
 
-def _likeness(
-    candidates: Candidates,
-    candidate: Candidate,
-    fitting: list[PodGroup],
-    feasible: Bools,
-    limit: int,
-) -> Hashable:
-    """Equal for candidates that packing cannot tell apart; where labels may tell, none is."""
-    if any(map(candidates.depends_on_others, fitting)):
-        return candidate.name
+def _likeness(candidate: Candidate, supply: Supply, feasible: Bools, limit: int) -> Hashable:
+    """Equal for candidates that packing cannot tell apart, where labels may not tell."""
     return (
-        tuple(sorted(candidates.supply(candidate).capacity.items())),
+        tuple(sorted(supply.capacity.items())),
         candidate.cpu_milli,
         candidate.memory,
         candidate.gpu,

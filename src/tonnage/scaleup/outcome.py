@@ -114,9 +114,10 @@ def _bound(
     among: Sequence[Candidate],
     bought: Mapping[str, int],
 ) -> Bounds:
+    supplies = candidates.supplies()
     return bounds.bound(
         [_demand(candidates, group, count, among) for group, count in placed],
-        {one.name: candidates.supply(one) for one in among},
+        {one.name: supplies[one.position] for one in among},
         bought=sum(bought.values()),
     )
 

@@ -9,21 +9,18 @@ to what `packing` comes to.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from tonnage.rules import registry
 from tonnage.rules.features import Features
-from tonnage.scaleup import packing
 from tonnage.scaleup.pod_groups import PodGroup
-from tonnage.snapshot.rows import Ints, RowIndex, Rows
+from tonnage.snapshot.rows import Ints, RowIndex
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
 class NodeDemand(NamedTuple):
     """What one pod must find on a node, and what it takes there: amounts of numbered resources."""
 
-    asked: tuple[Rows, Ints]
-    taken: tuple[Rows, Ints]
+    asked: Sequence[tuple[int, int]]
+    taken: Sequence[tuple[int, int]]
 
 
 class Demands:
@@ -50,9 +47,9 @@ class Demands:
             found.append(demand)
         return found
 
-    def left(self, position: int) -> Ints:
+    def left(self, position: int) -> list[int]:
         """What an empty node of a template has of each resource."""
-        return np.array([left[position] for left in self._left], dtype=np.int64)
+        return [int(left[position]) for left in self._left]
 
     def _find(self, group: PodGroup) -> NodeDemand | None:
         counts = registry.counts(self._snapshot, group.footprint, self._rows, self._features)
@@ -63,17 +60,9 @@ class Demands:
                 self._numbers[one.resource] = len(self._left)
                 self._left.append(one.left)
         return NodeDemand(
-            self._amounts({one.resource: one.asked for one in counts if one.asked}),
-            self._amounts({one.resource: one.takes for one in counts if one.takes}),
+            [(self._numbers[one.resource], one.asked) for one in counts if one.asked],
+            [(self._numbers[one.resource], one.takes) for one in counts if one.takes],
         )
-
-    def _amounts(self, amounts: Mapping[str, int]) -> tuple[Rows, Ints]:
-        numbers = [self._numbers[name] for name in amounts]
-        first, beyond = min(numbers), max(numbers) + 1
-        # A slice need not be copied; nearly always all pods need the same resources.
-        together = numbers == list(range(first, beyond))
-        rows = slice(first, beyond) if together else np.array(numbers, dtype=np.intp)
-        return rows, np.array(list(amounts.values()), dtype=np.int64)[:, None]
 
 
 class CountedPacking(NamedTuple):
@@ -95,33 +84,107 @@ class CountedPacking(NamedTuple):
         return sum(group.requests(resource) * count for group, count in self.placed)
 
 
+class _Run(NamedTuple):
+    """Nodes one after the other that have the same left of each resource."""
+
+    nodes: int
+    left: list[int]
+
+
 def pack(
     groups: Sequence[PodGroup],
     demands: Sequence[NodeDemand],
-    empty: Ints,
+    empty: list[int],
     *,
     limit: int,
     fresh: Mapping[int, int],
     stop: Callable[[], bool],
 ) -> CountedPacking:
-    """Count as `packing.pack` places; `empty` is what an empty node has of each resource."""
-    # A row for each resource, a column for each node.
-    left: Ints = np.empty((len(empty), 0), dtype=np.int64)
+    """Count as `packing.pack` places; `empty` is what an empty node has of each resource.
+
+    First fit fills nodes one after the other, so nearly all of them are like the next, and those
+    that nobody still to come fits on need not be looked at again.
+    """
+    runs: list[_Run] = []
+    nodes = 0
     placed: list[tuple[PodGroup, int]] = []
-    for group, demand in zip(groups, demands, strict=True):
+    floors = _floors(demands)
+    for group, demand, floor in zip(groups, demands, floors, strict=True):
         if stop():
             break
-        asked, amounts = demand.asked
-        room = np.maximum((left[asked] // amounts).min(axis=0), 0)
-        counts, more = packing.first_fit_and_more(
-            room, group.size, fresh[id(group.footprint)], most=limit - left.shape[1]
-        )
-        if more:
-            added = np.repeat(empty[:, None], more, axis=1)
-            left = np.concatenate((left, added), axis=1)
-        count = int(counts.sum())
-        if count:
-            taken, amounts = demand.taken
-            left[taken] -= amounts * counts
-            placed.append((group, count))
-    return CountedPacking(placed, left.shape[1])
+        wanted = group.size
+        before, runs = runs, []
+        for run in before:
+            if any(run.left[resource] < least for resource, least in floor):
+                continue
+            if wanted:
+                wanted = _fill(run, demand, _room(run.left, demand, wanted), wanted, runs)
+            else:
+                runs.append(run)
+        each = fresh[id(group.footprint)]
+        more = min(-(-wanted // each), limit - nodes) if each > 0 and wanted else 0
+        if more > 0:
+            nodes += more
+            wanted = _fill(_Run(more, empty), demand, each, wanted, runs)
+        if wanted < group.size:
+            placed.append((group, group.size - wanted))
+    return CountedPacking(placed, nodes)
+
+
+def _floors(demands: Sequence[NodeDemand]) -> list[list[tuple[int, int]]]:
+    """Of what all from one on ask for, the least that any of them does, for each to begin with."""
+    floors: list[list[tuple[int, int]]] = []
+    least: dict[int, int] | None = None
+    for demand in reversed(demands):
+        asked = dict(demand.asked)
+        if least is not None:
+            asked = {
+                resource: min(amount, least[resource])
+                for resource, amount in asked.items()
+                if resource in least
+            }
+        least = asked
+        floors.append(list(least.items()))
+    floors.reverse()
+    return floors
+
+
+def _room(left: list[int], demand: NodeDemand, wanted: int) -> int:
+    """How many pods, at most so many, find what they ask for on a node."""
+    room = wanted
+    for resource, amount in demand.asked:
+        here = left[resource] // amount
+        if here < room:
+            if here <= 0:
+                return 0
+            room = here
+    return room
+
+
+def _fill(run: _Run, demand: NodeDemand, room: int, wanted: int, runs: list[_Run]) -> int:
+    """Put so many pods on each node from the first on, and add what becomes of the run to `runs`.
+
+    Gives how many pods are still without a place.
+    """
+    if not room:
+        runs.append(run)
+        return wanted
+    full = min(wanted // room, run.nodes)
+    rest = wanted - full * room
+    untouched = run.nodes - full
+    if full:
+        runs.append(_Run(full, _after(run.left, demand, room)))
+    if untouched and rest:
+        runs.append(_Run(1, _after(run.left, demand, rest)))
+        untouched, rest = untouched - 1, 0
+    if untouched:
+        runs.append(_Run(untouched, run.left))
+    return rest
+
+
+def _after(left: list[int], demand: NodeDemand, pods: int) -> list[int]:
+    """What a node has left with so many pods more."""
+    left = left.copy()
+    for resource, amount in demand.taken:
+        left[resource] -= amount * pods
+    return left

@@ -141,18 +141,18 @@ class PlanBuilder:
 
     @property
     def lacks(self) -> tuple[int, ...]:
-        """The pods left out and the nodes bought: the less, the better; then the same of room that
-        is kept ready."""
+        """Pods left out and nodes bought, the less the better; then the same of room kept ready."""
         lacking = sum(group.size for group in self._without_room)
         return (*self._lacks_of_pods, lacking, len(self._purchases.rows))
 
-    def unlucky(self, bounds: Bounds) -> Unlucky:
+    def unlucky(self, bounds: Bounds | None) -> Unlucky:
         """Whom another attempt might help, or help without a new node, if there is time for one."""
         if self.partial or self._costly or not self._request.pending:
             return Unlucky({})
         found = attempts.left_out(self._left, self._candidates, self._request.skipped)
         if found.pods or not self._purchases.on_existing:
             return found
+        bounds = bounds or self.least(of_chosen=True)
         return attempts.on_new_nodes(
             self._request.pending, self._purchases, self._candidates, bounds
         )

@@ -5,7 +5,7 @@ An attempt is made by `plan_builder`; here it is decided how many there are, and
 
 from tonnage.scaleup import gang_plan, prepaid, wait_or_buy
 from tonnage.scaleup.attempts import Attempts
-from tonnage.scaleup.plan import NO_BOUNDS, Plan
+from tonnage.scaleup.plan import Bounds, Plan
 from tonnage.scaleup.plan_builder import PlanBuilder
 from tonnage.scaleup.request import Request
 
@@ -28,7 +28,7 @@ def _whole(request: Request, *, most_attempts: int | None = None) -> Plan:
 def _best(request: Request, *, most_attempts: int | None = None) -> Plan:
     best: Plan | None = None
     least: tuple[int, ...] | None = None
-    chosen = NO_BOUNDS
+    chosen: Bounds | None = None
     tries = Attempts(request, most=most_attempts)
     for attempt in tries:
         with request.snapshot.trial():
@@ -36,11 +36,11 @@ def _best(request: Request, *, most_attempts: int | None = None) -> Plan:
             planner.run()
             better = best is None or least is None or planner.lacks < least
             if best is None or better:
-                best, least = planner.result(), planner.lacks
-                chosen = planner.least(of_chosen=True)
+                best, least, chosen = planner.result(), planner.lacks, None
             unlucky = planner.unlucky(chosen)
-        if not unlucky.pods:
-            break
+            if not unlucky.pods:
+                break
+            chosen = chosen or planner.least(of_chosen=True)
         tries.put_first(unlucky, better=better)
     assert best is not None
     return best

@@ -489,7 +489,8 @@ class Snapshot:
 
     def next_order(self) -> int:
         """A number larger than any given before."""
-        return self.next_orders(1).start
+        self._next_order += 1
+        return self._next_order - 1
 
     def next_orders(self, count: int) -> range:
         """So many of them."""
