@@ -14,6 +14,7 @@ class TimestampError(ValueError):
     """The text is not an RFC 3339 time."""
 
 
+@lru_cache(maxsize=1024)
 def rfc3339(moment: datetime | float) -> str:
     """The time in UTC, whole seconds; a number is seconds since 1970."""
     if not isinstance(moment, datetime):

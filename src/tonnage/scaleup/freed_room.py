@@ -80,8 +80,10 @@ def _ending(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
     """Pods that are ending, with the volumes that only they use."""
     snapshot, now = inputs.cluster.snapshot, inputs.now
     attached: dict[tuple[str, VolumeUse], VolumeAttachment] | None = None
-    for record in snapshot.pods.values():
-        if record.meta.deletion_timestamp is None or record.node_name not in snapshot.nodes:
+    # Nearly all pods stay.
+    ending = [one for one in snapshot.pods.values() if one.meta.deletion_timestamp is not None]
+    for record in ending:
+        if record.node_name not in snapshot.nodes:
             continue
         if _comes_back(record, inputs.cluster.stateful_set, careful=careful):
             continue
@@ -104,9 +106,16 @@ def _ending(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
 def _detaching(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
     """Volumes that no pod of their node uses any more, and that are on their way off it."""
     snapshot, now = inputs.cluster.snapshot, inputs.now
-    for attachment in snapshot.attachments.values():
+    released = inputs.released
+    # Nearly all volumes stay attached.
+    leaving = [
+        one
+        for one in snapshot.attachments.values()
+        if (meta := one.metadata).deletion_timestamp is not None or meta.name in released
+    ]
+    for attachment in leaving:
         meta = attachment.metadata
-        since = inputs.released.get(meta.name) or timestamps.moment(meta.deletion_timestamp)
+        since = released.get(meta.name) or timestamps.moment(meta.deletion_timestamp)
         if since is None:
             continue
         node, use = (
