@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from tonnage.cli.app import main
+from tonnage.cli import main
 from tonnage.clock import SystemClock
 from tonnage.providers.kwok import KwokProvider
 

@@ -1,5 +1,5 @@
 """`python -m tonnage`: the command line."""
 
-from tonnage.cli.app import main
+from tonnage.cli import main
 
 main()

@@ -205,6 +205,7 @@ def a_program(
     elect: bool = False,
     dry_run: bool = False,
     once: bool = False,
+    measured: bool = True,
     worker: Worker = workers.here,
     **settings: object,
 ) -> AutoscalerProgram:
@@ -219,6 +220,7 @@ def a_program(
             leader_elect=elect,
             dry_run=dry_run,
             once=once,
+            measured=measured,
         ),
         server_version="v1.37.0",
         clock=clock,

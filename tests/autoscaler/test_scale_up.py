@@ -269,6 +269,28 @@ async def test_the_plan_is_dropped_when_its_pods_have_gone_meanwhile(clock: Virt
             assert cloud.asked == []
 
 
+@pytest.mark.parametrize("measured", [True, False])
+async def test_what_is_only_measured_may_be_left_out_and_the_decision_is_the_same(
+    clock: VirtualClock, *, measured: bool
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        cloud = Cloud(server)
+        put_node(server, clock, "n1")
+        async with autoscaling(server, cloud, clock, measured=measured) as program:
+            put_databases(server, 30)
+            await until(lambda: bool(cloud.asked), clock=clock)
+            await clock.sleep(30)
+            limit = metric(program, "tonnage_slots_limit", node_group="g", driver=DRIVER)
+            report = program.autoscaler.report
+            assert cloud.asked == [("increase", "g", 2)]
+            assert status(server)["clusterWide"]["health"]["status"] == "Healthy"
+            assert (limit is not None, report is not None and report.slots is not None) == (
+                measured,
+                measured,
+            )
+
+
 async def test_the_latency_from_pod_to_request_is_measured(clock: VirtualClock) -> None:
     async with ApiServer() as server:
         started(server)

@@ -84,6 +84,22 @@ sys.exit(" ".join(name for name in {unused!r} if name in sys.modules) or 0)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(("command", "lasts"), [("plan", False), ("run", True)])
+def test_only_a_program_that_lasts_looks_for_cycles_as_often_as_python(
+    command: str, *, lasts: bool
+) -> None:
+    code = f"""
+import atexit, gc, os, sys
+usual = gc.get_threshold()
+atexit.register(lambda: print(gc.get_threshold() == usual, os.environ["OPENBLAS_NUM_THREADS"]))
+sys.argv = ["tonnage", {command!r}, "--help"]
+from tonnage.cli import main
+main()
+"""
+    ran = run_python(code)
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, f"{lasts} 1")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_registered_command_can_be_loaded(name: str) -> None:
     assert COMMANDS[name].load().name == name

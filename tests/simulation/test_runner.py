@@ -15,7 +15,7 @@ from tonnage.simulation.scenario import NodeOutage, Scaling, ScenarioAction, Sim
 
 
 def printed(name: str, *, hash_seed: str) -> bytes:
-    main = "from tonnage.cli.app import main; main()"
+    main = "from tonnage.cli import main; main()"
     file = str(EXAMPLES / f"{name}.yaml")
     command = [sys.executable, "-c", main, "simulate", file, "-o", "json"]
     env = {**os.environ, "PYTHONHASHSEED": hash_seed}

@@ -3,14 +3,11 @@
 Commands raise; here, once, what they raise becomes one line on standard error and an exit code.
 """
 
-import atexit
-import gc
 import os
 import re
 import sys
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -36,10 +33,12 @@ COMMANDS = MappingProxyType(
         "board": LazyCommand(
             "tonnage.cli.board:board",
             "Show a cluster live on one page, in a browser.",
+            lasting=True,
         ),
         "top": LazyCommand(
             "tonnage.cli.top:top",
             "Show nodes by what is fullest, live in a terminal.",
+            lasting=True,
         ),
         "explain": LazyCommand(
             "tonnage.cli.explain:explain",
@@ -76,6 +75,7 @@ COMMANDS = MappingProxyType(
         "run": LazyCommand(
             "tonnage.cli.run:run",
             "Run the autoscaler on a live cluster.",
+            lasting=True,
         ),
         "migrate": LazyCommand(
             "tonnage.cli.migrate:migrate",
@@ -88,22 +88,27 @@ COMMANDS = MappingProxyType(
         "capacity-templates": LazyCommand(
             "tonnage.cli.capacity_templates:capacity_templates",
             "Publish capacity for nodes that do not exist yet.",
+            lasting=True,
         ),
         "node-agent": LazyCommand(
             "tonnage.cli.node_agent:node_agent",
             "Publish the true attach limits of a node, on every node.",
+            lasting=True,
         ),
         "scheduler": LazyCommand(
             "tonnage.cli.scheduler:scheduler",
             "Schedule pods on nodes that can attach their volumes.",
+            lasting=True,
         ),
         "extender": LazyCommand(
             "tonnage.cli.extender:extender",
             "Answer kube-scheduler about pods with volumes.",
+            lasting=True,
         ),
         "embedded": LazyCommand(
             "tonnage.cli.embedded:embedded",
             "Serve a Kubernetes API from memory, nothing installed.",
+            lasting=True,
         ),
         "simulate": LazyCommand(
             "tonnage.cli.simulate:simulate",
@@ -112,6 +117,7 @@ COMMANDS = MappingProxyType(
         "record": LazyCommand(
             "tonnage.cli.record:record",
             "Write down what happens in a cluster, as a trace.",
+            lasting=True,
         ),
         "replay": LazyCommand(
             "tonnage.cli.replay:replay",
@@ -228,17 +234,6 @@ def program(ctx: click.Context, color: str) -> None:
     ctx.color = {"always": True, "never": False}.get(color, False if plain else None)
 
 
-def main() -> None:
-    """Run the command line and exit."""
-    # Before it ends, Python looks through everything that is left for cycles, which takes a sixth
-    # of a small command's time. What is frozen is not looked at: the process is gone anyway.
-    atexit.register(gc.freeze)
-    # Modules and what is read are there to stay: to look for cycles among them after every 700
-    # objects, as Python does, is a tenth of a small command's time, and finds nothing.
-    gc.set_threshold(50_000)
-    program(prog_name="tonnage")
-
-
 def _color_first(args: Sequence[str]) -> list[str]:
     """The arguments with `--color` and its value before the command."""
     end = args.index("--") if "--" in args else len(args)
@@ -269,7 +264,7 @@ def _instead(error: click.UsageError) -> str:
         {option for param in error.ctx.command.params for option in param.opts} if error.ctx else ()
     )
     name = (extra[1] or extra[2]) if extra else ""
-    if name and "-f" in takes and Path(name).exists():
+    if name and "-f" in takes and os.path.exists(name):
         return f" Did you mean -f {name}?"
     return ""
 

@@ -4,12 +4,14 @@ Numbers, YAML and colours take several times longer to import than the shell tak
 command that needs none of them, `tonnage --help` first of all, should not wait for them.
 """
 
-import difflib
+import gc
 import importlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import click
+
+from tonnage.cli import USUAL_THRESHOLDS
 
 
 class LazyCommand(NamedTuple):
@@ -17,6 +19,7 @@ class LazyCommand(NamedTuple):
 
     target: str  # "module:attribute"
     summary: str
+    lasting: bool = False  # it runs until it is stopped
 
     def load(self) -> click.Command:
         """Import the command's module and give the command."""
@@ -39,13 +42,20 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         found = self.lazy.get(cmd_name)
-        return found.load() if found else None
+        if found is None:
+            return None
+        if found.lasting:
+            # What a program leaves behind is looked for as often as Python does.
+            gc.set_threshold(*USUAL_THRESHOLDS)
+        return found.load()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """A command that is not there is an error with those that come near."""
         if args and args[0] not in self.lazy and not args[0].startswith("-"):
+            import difflib
+
             options = [option for param in self.get_params(ctx) for option in param.opts]
             near = difflib.get_close_matches(args[0], [*self.lazy, *options], n=3)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
