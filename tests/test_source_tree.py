@@ -23,8 +23,8 @@ GERUNDS = {
 }
 """Modules whose gerund is the noun of the trade."""
 
-LONGEST = 520
-"""Lines of a module that somebody wrote; from 500 on it is time to part it."""
+LONGEST = 500
+"""Lines of a module that somebody wrote, or of a test: it is time to part it."""
 
 MAPPED = 0.75
 """The share of its modules that the docstring of a package names: a map may leave out alleys."""
@@ -48,8 +48,9 @@ def test_modules_are_named_by_nouns() -> None:
 
 def test_no_module_is_too_long_to_be_read_at_once() -> None:
     lengths = {
-        str(path.relative_to(SOURCE)): path.read_text().count("\n")
-        for path in SOURCE.rglob("*.py")
+        str(path.relative_to(REPOSITORY)): path.read_text().count("\n")
+        for part in ("src", "tests", "benchmarks", "tools")
+        for path in (REPOSITORY / part).rglob("*.py")
         if "protos" not in path.parts
     }
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST} == {}
@@ -69,6 +70,19 @@ def test_the_docstring_of_a_package_is_its_map(package: Path) -> None:
         and not (commands and f"`tonnage {part.replace('_', '-')}" in _opening(package, part))
     }
     assert len(missing) <= (1 - MAPPED) * len(parts), sorted(missing)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_the_table_of_a_map_names_modules_that_exist(package: Path) -> None:
+    told = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    parts = {path.stem for path in package.iterdir()}
+    named = [
+        name
+        for line in told.splitlines()
+        if (row := re.match(r" *((?:[\w*]+, )*[\w*]+)  +\S", line))
+        for name in row[1].split(", ")
+    ]
+    assert [name for name in named if not any(fnmatch(part, name) for part in parts)] == []
 
 
 def test_the_path_of_a_pending_pod_is_at_most_forty_modules_that_exist() -> None:

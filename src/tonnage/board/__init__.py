@@ -8,11 +8,10 @@ removal_rows nodes that go, could go, or are kept, and by what; waves of consoli
 limit_rows   what catalogue, CSINode, agent and lessons say of attach limits
 history      the timeline: samples, and decisions as marks
 answers      what the search box finds, and all there is to say of one pod or node
-what_if      the plan of a cluster that is changed in thought
 page_state   all of it as tables and values, and the differences between two moments
 feed         the newest state, and those who follow it
 server       HTTP: the files of the page, packed once; the state, the stream of differences
-watched      a live cluster as a source of moments; files are one moment
+sources      a live cluster as a source of moments; files are one moment
 
 Nothing here decides anything: plans come from `api` and `autoscaler`. The page itself is in
 `static`, in plain JavaScript; what it gets is described by `documents`.

@@ -8,11 +8,11 @@ them all in order, and what they come to together: `room`, `amounts`, `measures`
 `features` what differs between versions and gates; rules of one's own go in there. `opt_in` is
 KEP-5030.
 
-    node           node_name, node_unschedulable, taint_toleration, node_affinity,
+    single nodes   node_name, node_unschedulable, taint_toleration, node_affinity,
                    node_declared_features, node_ports, node_resources_fit, sure_nodes
     other pods     pod_topology_spread, inter_pod_affinity (as numbers: `caps`)
     attach slots   node_volume_limits, slot_pools, kept_slots
-    volumes        volume_restrictions, volume_zone, volume_binding (with `volume_matching` and
+    their volumes  volume_restrictions, volume_zone, volume_binding (with `volume_matching` and
                    `storage_tally`)
 
 The columns that rules read are in `snapshot`; what to buy is decided in `scaleup`.

@@ -122,29 +122,17 @@ class Snapshot:
         self.put_capacity, self.drop_capacity = changes.put_capacity, changes.drop_capacity
         self.put_attachment = changes.put_attachment
         self.drop_attachment = changes.drop_attachment
-        self._putters: dict[type, Callable[[Any], None]] = {
-            Node: self.put_node,
-            Pod: self.put_pod,
-            CSINode: self.put_csinode,
-            VolumeAttachment: self.put_attachment,
-            PersistentVolumeClaim: self.put_claim,
-            PersistentVolume: self.put_volume,
-            StorageClass: self.put_class,
-            CSIDriver: self.put_driver,
-            CSIStorageCapacity: self.put_capacity,
-            Namespace: self.put_namespace,
-        }
-        self._droppers: dict[type, Callable[..., None]] = {
-            Node: self.drop_node,
-            CSINode: self.drop_csinode,
-            VolumeAttachment: self.drop_attachment,
-            PersistentVolume: self.drop_volume,
-            StorageClass: self.drop_class,
-            CSIDriver: self.drop_driver,
-            Namespace: self.drop_namespace,
-            Pod: self.drop_pod,
-            PersistentVolumeClaim: self.drop_claim,
-            CSIStorageCapacity: self.drop_capacity,
+        self._verbs: dict[type, tuple[Callable[[Any], None], Callable[..., None]]] = {
+            Node: (self.put_node, self.drop_node),
+            Pod: (self.put_pod, self.drop_pod),
+            CSINode: (self.put_csinode, self.drop_csinode),
+            VolumeAttachment: (self.put_attachment, self.drop_attachment),
+            PersistentVolumeClaim: (self.put_claim, self.drop_claim),
+            PersistentVolume: (self.put_volume, self.drop_volume),
+            StorageClass: (self.put_class, self.drop_class),
+            CSIDriver: (self.put_driver, self.drop_driver),
+            CSIStorageCapacity: (self.put_capacity, self.drop_capacity),
+            Namespace: (self.put_namespace, self.drop_namespace),
         }
 
     # Feeding.
@@ -161,15 +149,16 @@ class Snapshot:
     def apply(self, change: Change, obj: object) -> None:
         """Take one change of a watch; kinds that do not matter to scheduling are passed over."""
         kind = type(obj)
-        if kind not in self._putters:
+        if kind not in self._verbs:
             return
+        put, drop = self._verbs[kind]
         if change != "DELETED":
-            self._putters[kind](obj)
+            put(obj)
             return
         meta: ObjectMeta = obj.metadata  # type: ignore[attr-defined]
         namespaced = kind in (Pod, PersistentVolumeClaim, CSIStorageCapacity)
         name = (meta.namespace, meta.name) if namespaced else (meta.name,)
-        self._droppers[kind](*name)
+        drop(*name)
 
     def trial(self) -> Trial:
         """`with snapshot.trial() as trial:` what is changed inside is taken back on leaving.
