@@ -8,11 +8,19 @@ import pytest
 
 from tests.optimise import whole_model
 from tests.seeds import seeds
-from tonnage.optimise import column_generation, fractional_bins, knapsack, local_search, solver
+from tonnage.optimise import (
+    column_generation,
+    fractional_bins,
+    integer_solution,
+    knapsack,
+    local_search,
+    solver,
+)
 from tonnage.optimise.column_generation import Proof
 from tonnage.optimise.effort import UNITS_PER_SECOND, Effort
 from tonnage.optimise.knapsack import Knapsack
 from tonnage.optimise.master import Master
+from tonnage.optimise.neighbourhood import Neighbourhood
 from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import (
     BinQuota,
@@ -52,7 +60,8 @@ def problem_of(seed: int) -> PackingProblem:
         quotas.append(BinQuota(tuple(float(rng.randint(1, 3)) for _ in bins), rng.randint(4, 9)))
     if rng.random() < 0.4:
         zones = tuple(n % 2 for n in range(len(bins)))
-        spreads.append(EvenSpread(0, zones, (0, 0), max_skew=rng.randint(1, 2)))
+        heights = rng.choice(((0, 0), (0, 1), (1, 0), (2, 1)))
+        spreads.append(EvenSpread(0, zones, heights, max_skew=rng.randint(1, 2)))
     return PackingProblem(items, bins, quotas=quotas, spreads=spreads)
 
 
@@ -113,6 +122,78 @@ def test_the_bound_in_whole_bins_is_between_the_linear_one_and_the_optimum(seed)
         proof.round(effort)
         found = proof.whole.bound(effort)
         assert proof.bound * (1 - 1e-5) <= found <= price + problem.penalty * left + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(seeds(24)))
+def test_the_lowest_domain_is_as_high_as_whole_items_allow(seed):
+    rng = random.Random(seed)
+    heights = tuple(rng.randint(0, 3) for _ in range(rng.randint(1, 3)))
+    skew, number = rng.randint(1, 3), rng.randint(0, 7)
+    floor = rng.choice((None, None, rng.randint(0, 3)))
+    spread = EvenSpread(0, (0,), heights, max_skew=skew, floor=floor)
+    levels = []
+    for added in itertools.product(range(number + 1), repeat=len(heights)):
+        final = [height + more for height, more in zip(heights, added, strict=True)]
+        lowest = min(final if floor is None else [*final, floor])
+        grown = [one for one, more in zip(final, added, strict=True) if more]
+        if sum(added) == number and all(one <= lowest + skew for one in grown):
+            levels.append(lowest)
+    if levels:
+        assert spread.least_level(number) <= min(levels)
+        assert max(levels) <= spread.most_level(number)
+    if len(set(heights)) == 1 and floor is None:
+        assert (spread.least_level(number), spread.most_level(number)) == (min(levels), max(levels))
+    assert spread.least_level(number) <= spread.least_level(max(number - 1, 0)) + 1
+
+
+@pytest.mark.parametrize("seed", range(seeds(12)))
+def test_what_is_filled_with_care_fits_and_is_worth_no_more_than_the_quick_bound(seed):
+    problem = problem_of(seed)
+    values = np.random.default_rng(seed).uniform(0.0, 1.0, problem.caps.shape)
+    pricing = PricingProblem(problem, effort=Effort(UNITS_PER_SECOND))
+    at_most = pricing.at_most(values)
+    types, counts, worth = pricing.beam(values)
+    for bin_type, content in zip(types.tolist(), counts, strict=True):
+        assert problem.holds(bin_type, content)
+    for bin_type in range(len(problem.bins)):
+        best = pricing.best(bin_type, values[bin_type], gap=0.0).at_most
+        assert best <= at_most[bin_type] + 1e-6
+        assert worth[types == bin_type].max() >= 0.9 * best - 1e-6
+
+
+@pytest.mark.parametrize("seed", range(seeds(12)))
+def test_some_bins_are_filled_anew_within_all_limits(seed):
+    problem = problem_of(seed)
+    bins = [
+        pattern
+        for pattern, times in solver.solve(problem, Effort(20_000)).patterns
+        for _ in range(times)
+    ]
+    for cut in range(len(bins)):
+        effort = Effort(UNITS_PER_SECOND)
+        found = Neighbourhood(problem, bins[:cut], bins[cut:]).refilled(effort)
+        if found is None:
+            continue
+        assert all(problem.holds(one.bin_type, np.array(one.counts)) for one in found)
+        kept = integer_solution.trimmed(problem, found)
+        missing = integer_solution.missing
+        assert missing(problem, kept).tolist() == missing(problem, bins).tolist()
+        for place, one in enumerate(problem.bins):
+            assert one.most is None or sum(each.bin_type == place for each in found) <= one.most
+        for quota in problem.quotas:
+            assert sum(quota.amounts[each.bin_type] for each in found) <= quota.most + 1e-9
+
+
+def test_two_bins_are_filled_anew_as_one():
+    problem = PackingProblem(
+        [ItemClass("large", 1, (5,)), ItemClass("small", 4, (2,))],
+        [BinType("node", (10,), 1.0, (ANY, ANY)), BinType("tiny", (4,), 0.3, (ANY, ANY))],
+    )
+    kept, gone = [Pattern(1, (0, 1))], [Pattern(0, (1, 1)), Pattern(0, (0, 2))]
+    found = Neighbourhood(problem, kept, gone).refilled(Effort(UNITS_PER_SECOND))
+    assert found is not None
+    cost = sum(problem.prices[one.bin_type] for one in found)
+    assert cost == pytest.approx(1.6)
 
 
 def test_bins_that_cannot_be_bought_in_part_raise_the_bound():

@@ -13,9 +13,10 @@ _WORTH = 1e-6
 _LITTLE = 1e-9
 _CLOSE = 2e-4
 """How near the bound is to the master when nothing more is to be gained by pricing."""
-_GREEDY = 8
-"""Rounds of greedy pricing before each of the other kind."""
-_STEADY = 0.6
+_CAREFUL = 8
+"""Rounds of pricing without a proof before each with one."""
+_CHANCE = 0.15
+_STEADY = 0.2
 """How much of the best duals so far is in those that are priced: they swing less."""
 
 
@@ -28,14 +29,20 @@ def generate(
     caps: Counts | None = None,
     rounds: int = 200,
     patience: int = 3,
+    careful: bool = False,
 ) -> Relaxed:
-    """Price greedily until that finds nothing new several times in a row."""
+    """Price greedily, and once that finds nothing with care, until that finds nothing either."""
     found = master.solve()
     in_vain = 0
     for _ in range(rounds):
         if effort.over or in_vain >= patience or not found.feasible:
             break
-        types, counts, worth = pricing.greedy(found.duals.values, caps=caps)
+        if not careful and not in_vain:
+            types, counts, worth = pricing.greedy(found.duals.values, caps=caps)
+        else:
+            chance = _CHANCE * max(in_vain - 1, 0)
+            types, counts, worth = pricing.beam(found.duals.values, caps=caps, chance=chance)
+            careful = True
         gain = worth - problem.prices[types] - found.duals.rents[types]
         if master.add(_best(problem, types, counts, gain)):
             in_vain = 0
@@ -86,7 +93,9 @@ class Proof:
 
     def round(self, effort: Effort) -> None:
         """Price every bin type once, with duals between the best so far and the newest."""
-        found = generate(self._problem, self._master, self._pricing, effort, rounds=_GREEDY)
+        found = generate(
+            self._problem, self._master, self._pricing, effort, rounds=_CAREFUL, careful=True
+        )
         if effort.over or not found.feasible:
             return
         newest = duals = found.duals
@@ -105,9 +114,11 @@ class Proof:
 
     def _price(self, duals: Duals, newest: Duals) -> tuple[bool, int]:
         """Whether the bound has risen, and how many patterns are new."""
-        at_most = np.zeros(len(self._problem.bins))
+        at_most = self._pricing.at_most(duals.values)
         added: list[Pattern] = []
-        for bin_type, price in enumerate(self._problem.prices.tolist()):
+        dear = at_most > self._problem.prices + duals.rents
+        for bin_type in np.flatnonzero(dear).tolist():
+            price = float(self._problem.prices[bin_type])
             found = self._pricing.best(bin_type, duals.values[bin_type])
             at_most[bin_type] = found.at_most
             worth = found.counts @ newest.values[bin_type]

@@ -73,10 +73,15 @@ def _is_maximal(
 
 
 def solve(
-    problem: PackingProblem, patterns: list[Pattern], effort: Effort, *, nodes: int
+    problem: PackingProblem,
+    patterns: list[Pattern],
+    effort: Effort,
+    *,
+    nodes: int,
+    lean: bool = False,
 ) -> tuple[list[Pattern], float] | None:
     """The best use of the patterns, in whole bins, and a lower bound on any use of them."""
-    model = highs.integer(gap=0.0, nodes=nodes)
+    model = highs.integer(gap=0.0, nodes=nodes, lean=lean)
     master = Master(problem, effort=effort, model=model)
     master.add(patterns)
     highs.make_integer(model, range(master.first + len(master.patterns)))

@@ -27,7 +27,7 @@ class Contents(NamedTuple):
     iterations: int
 
 
-def best(sack: Knapsack, *, gap: float, nodes: int = 5_000) -> Contents:
+def best(sack: Knapsack, *, gap: float, nodes: int = 500) -> Contents:
     """The most valuable content, right to the gap."""
     chosen = np.flatnonzero((sack.values > _LITTLE) & (sack.caps > 0))
     limited = np.flatnonzero(np.isfinite(sack.capacity))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Duals(NamedTuple):
     """What things are worth: an item by bin type and class, and the use of a bin by type.
 
-    `items` are the values of the covering rows alone; `values` also have what spreads add or take
-    away by domain. `rents` are what limits and quotas make a bin dearer.
+    `items` are what it is worth that an item is not left out; `values`, in a bin, also have what
+    spreads add or take away by domain. `rents` are what limits and quotas make a bin dearer.
     """
 
     items: Numbers
@@ -87,15 +87,25 @@ class Master:
                 is_counted = spread.counted is None or spread.counted[domain]
                 lower += [float(-height) if is_counted else -inf, -inf]
                 upper += [inf, spread.max_skew - min(height, lowest + spread.max_skew)]
+        # The lowest domain in whole items: no lower than that, unless some are left out.
+        self._level_row = len(lower)
+        for spread in problem.spreads:
+            lower.append(float(spread.least_level(int(counts[spread.item]))))
+            upper.append(inf)
+            if self._is_elsewhere(spread):
+                lower[-1] = -inf
         self._lower, self._upper = np.array(lower), np.array(upper)
         highs.add_rows(self._highs, lower, upper)
         # Left out, at the penalty.
-        for row in range(len(counts)):
-            highs.add_column(self._highs, problem.penalty, {row: 1.0})
+        for item in range(len(counts)):
+            spreads = self._spreads_by_item.get(item, ())
+            levels = {self._level_row + number: 1.0 for number, _ in spreads}
+            highs.add_column(self._highs, problem.penalty, {item: 1.0, **levels})
         added = len(counts)
         for number, spread in enumerate(problem.spreads):
             rows = [self._spread_rows[number, domain] for domain in range(len(spread.heights))]
             level = {row + side: -1.0 for row in rows for side in (0, 1)}
+            level[self._level_row + number] = 1.0
             low, high = self._levels(number)
             highs.add_column(self._highs, 0.0, level, lower=low, upper=high)
             # A place in a pattern that stays empty.
@@ -109,9 +119,12 @@ class Master:
         """How low and how high the lowest domain of a spread may be in the end."""
         one = self._problem.spreads[spread]
         lowest = float(min(one.lowest, default=0))
-        if one.floor is not None:
-            return lowest, float(one.floor)
-        return lowest, lowest + float(self._problem.counts[one.item])
+        return lowest, float(one.most_level(int(self._problem.counts[one.item])))
+
+    def _is_elsewhere(self, spread: EvenSpread) -> bool:
+        """Whether items of the spread may be in no domain of it."""
+        takes = self._problem.caps[:, spread.item] > 0
+        return any(takes[place] for place, one in enumerate(spread.domains) if one is None)
 
     def add(self, patterns: Iterable[Pattern]) -> int:
         """Make columns of patterns that are none yet; how many were."""
@@ -190,6 +203,13 @@ class Master:
                 by_domain.append(low + high)
                 total += low + high
                 evenness += (low * self._lower[row] if low else 0.0) + high * self._upper[row + 1]
+            # An item that is left out may make the lowest one lower.
+            row = self._level_row + number
+            if np.isfinite(self._lower[row]) and rows[row] > 0:
+                total -= float(rows[row])
+                items[spread.item] += rows[row]
+                wanted = float(problem.counts[spread.item])
+                evenness += float(rows[row]) * (self._lower[row] - wanted)
             evenness += min(total * level for level in self._levels(number))
             for bin_type, where in enumerate(spread.domains):
                 if where is not None:

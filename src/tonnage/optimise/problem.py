@@ -65,6 +65,30 @@ class EvenSpread(NamedTuple):
         found = [height for height, counts in zip(self.heights, counted, strict=True) if counts]
         return found if self.floor is None else [*found, self.floor]
 
+    def least_level(self, number: int) -> int:
+        """How high the lowest is at least once so many items are in the domains.
+
+        Others have room up to the skew above it, and not for parts of an item. With one item less
+        it is at most one lower.
+        """
+        wanted = sum(self.heights) + number
+        if self.floor is None and self.lowest:
+            wanted += self.max_skew
+        level = min(self.lowest, default=0)
+        if self.heights:
+            while sum(max(one, level + self.max_skew) for one in self.heights) < wanted:
+                level += 1
+        return level
+
+    def most_level(self, number: int) -> int:
+        """How high the lowest is at most with so many items."""
+        if self.floor is not None:
+            return self.floor
+        level = min(self.lowest, default=0)
+        while self.lowest and sum(max(level + 1 - one, 0) for one in self.lowest) <= number:
+            level += 1
+        return level
+
 
 class PackingProblem:
     """Put all items into bins at the least price.
@@ -130,6 +154,10 @@ class PackingProblem:
     def penalty(self) -> float:
         """The price of an item that is left out."""
         return 100.0 * max(float(self.prices.max(initial=0.0)), 1e-6)
+
+    def home(self, item: int, bin_type: int) -> tuple[int | None, ...]:
+        """Where an item is in such a bin, by all of its spreads."""
+        return tuple(one.domains[bin_type] for one in self.spreads if one.item == item)
 
     def holds(self, bin_type: int, counts: Counts) -> bool:
         """Whether one such bin takes these items."""

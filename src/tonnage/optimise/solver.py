@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,21 +18,22 @@ from tonnage.optimise.column_generation import Proof
 from tonnage.optimise.effort import Effort
 from tonnage.optimise.integer_solution import Dive
 from tonnage.optimise.master import Master
+from tonnage.optimise.neighbourhood import Neighbourhood
 from tonnage.optimise.pricing_problem import PricingProblem
-from tonnage.optimise.problem import Counts, PackingProblem, PackingSolution, Pattern
+from tonnage.optimise.problem import Counts, Numbers, PackingProblem, PackingSolution, Pattern
 
 _FEW_PATTERNS = 1_500
 _FEW_NODES = 3_000
 _FEW_UNITS = 400_000
 """The effort for the bound of items that no packing is looked for."""
 _SMALLEST_PART = 3
+_QUICK = 150_000
+"""The effort for filling a few bins anew with which it may be one more the next time."""
 _IN_VAIN = 120
 """Local searches without a gain after which nothing more is expected."""
-_PRICED_FIRST = 6
-"""Rounds of pricing before patterns are put together for the first time."""
-_PROOF = 0.5
+_PROOF = 0.4
 """What part of the effort is to go into the bound, and into better patterns with it."""
-_WHOLE_EVERY = 10
+_WHOLE_EVERY = 20
 """Rounds of pricing after which the bound in whole bins is looked at again."""
 _LOWER = 1e-3
 """How much lower the master has to be for all of it to be put together again."""
@@ -69,6 +71,7 @@ class _Search:
         self._bound = 0.0
         self._dearest = float(problem.prices.max(initial=0.0))
         self._proof: Proof | None = None
+        self._size = _SMALLEST_PART + 1.0
 
     def offer(self, bins: Sequence[Pattern]) -> bool:
         """Take the bins if they are better than the best so far."""
@@ -118,14 +121,19 @@ class _Search:
         master.add(self._best)
         relaxed = column_generation.generate(problem, master, pricing, effort)
         dived_at, in_vain, rounds, priced = math.inf, 0, 0, 0
+        began = effort.done
+        ways: dict[Callable[[Numbers], bool], tuple[int, int]] = {
+            self._refill: (0, 1),
+            partial(self._dive_part, dive): (0, 1),
+        }
         while not effort.over and not self._met and not (in_vain >= _IN_VAIN and proof.complete):
-            is_due = rounds < _PRICED_FIRST or priced < effort.done * _PROOF
+            is_due = priced < (effort.done - began) * _PROOF
             if not proof.complete and (is_due or in_vain >= _IN_VAIN):
                 before = effort.done
                 proof.round(effort)
                 rounds += 1
                 self._raise(proof.bound)
-                if proof.complete or rounds % _WHOLE_EVERY == 1:
+                if proof.complete or rounds % _WHOLE_EVERY == 0:
                     self._raise(proof.whole.bound(effort))
                 relaxed = master.solve()
                 priced += effort.done - before
@@ -134,25 +142,54 @@ class _Search:
                 found = dive.run((), cutoff=self._cutoff)
                 in_vain = 0 if found is not None and self.offer(found) else in_vain
             else:
-                part = self._part(relaxed.duals.values)
-                found = dive.run(part, cutoff=self._cutoff, greed=0.5)
-                in_vain = 0 if found is not None and self.offer(found) else in_vain + 1
+                # The way that has gained more often for its effort.
+                before, step = effort.done, min(ways, key=lambda one: ways[one][0] / ways[one][1])
+                gained = step(relaxed.duals.values)
+                spent, gains = ways[step]
+                ways[step] = spent + effort.done - before, gains + gained
+                in_vain = 0 if gained else in_vain + 1
 
-    def _part(self, values: np.ndarray) -> list[Pattern]:
-        """All bins but some to be filled anew: mostly those that lose most against their worth."""
+    def _dive_part(self, dive: Dive, values: Numbers) -> bool:
+        """Many small parts, and now and then nearly all of it."""
+        most = max(math.log(max(len(self._best), 1) / _SMALLEST_PART), 0.0)
+        size = int(_SMALLEST_PART * math.exp(self._rng.uniform(0.0, most)))
+        kept, _ = self._parted(values, size)
+        found = dive.run(kept, cutoff=self._cutoff, greed=0.5)
+        return found is not None and self.offer(found)
+
+    def _refill(self, values: Numbers) -> bool:
+        """Fill a few bins anew as well as can be; as well as before is another packing to go on."""
+        before = self._effort.done
+        kept, gone = self._parted(values, int(self._size))
+        if not gone:
+            return False
+        found = Neighbourhood(self._problem, kept, gone).refilled(self._effort)
+        # More bins at a time as long as that is quick.
+        quick = self._effort.done - before < _QUICK
+        self._size = max(self._size + (0.1 if quick else -0.5), float(_SMALLEST_PART))
+        if found is None:
+            return False
+        found = integer_solution.trimmed(self._problem, found)
+        cost = self._cost_of(found)
+        if cost < self._cost - _NEAR * abs(self._cost):
+            return self.offer(found)
+        if cost <= self._cost + _NEAR * abs(self._cost):
+            self._best = found
+        return False
+
+    def _parted(self, values: Numbers, size: int) -> tuple[list[Pattern], list[Pattern]]:
+        """Bins to keep and some to fill anew: mostly those that lose most against their worth."""
         losses = np.array(
             [
                 self._problem.prices[one.bin_type] - np.dot(one.counts, values[one.bin_type])
                 for one in self._best
             ]
         )
-        # Many small parts, and now and then nearly all of it.
-        most = max(math.log(len(self._best) / _SMALLEST_PART), 0.0)
-        size = int(_SMALLEST_PART * math.exp(self._rng.uniform(0.0, most)))
         chance = self._rng.uniform(0.0, 1.0, size=len(losses))
         keys = losses / max(float(np.abs(losses).max(initial=0.0)), 1e-9) + chance
-        gone = set(np.argsort(-keys, kind="stable")[:size].tolist())
-        return [one for place, one in enumerate(self._best) if place not in gone]
+        order = np.argsort(-keys, kind="stable").tolist()
+        chosen, others = order[:size], sorted(order[size:])
+        return [self._best[at] for at in others], [self._best[at] for at in chosen]
 
     def _raise(self, bound: float) -> None:
         if len(set(self._problem.prices.tolist())) == 1:
