@@ -68,6 +68,26 @@ def advice_page(name: str, advice: SizeAdvice, *, origin: Origin | None = None) 
 
 
 def _document(title: str, parts: Iterable[str], origin: Origin | None) -> str:
+    return document(
+        title,
+        parts,
+        origin,
+        policy=interactive.policy(),
+        sheet=interactive.sheet(),
+        script=interactive.script(),
+    )
+
+
+def document(
+    title: str,
+    parts: Iterable[str],
+    origin: Origin | None,
+    *,
+    policy: str,
+    sheet: str,
+    script: str = "",
+) -> str:
+    """One file that needs no other."""
     return "\n".join(
         [
             "<!doctype html>",
@@ -76,15 +96,15 @@ def _document(title: str, parts: Iterable[str], origin: Origin | None) -> str:
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)} - Tonnage</title>",
-            f'<meta http-equiv="Content-Security-Policy" content="{interactive.policy()}">',
-            f"<style>{interactive.sheet()}</style>",
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            f"<style>{sheet}</style>",
             "</head>",
             "<body>",
             "<main>",
             *parts,
-            *foot(origin),
+            *_foot(origin),
             "</main>",
-            f"<script>{interactive.script()}</script>",
+            *([f"<script>{script}</script>"] if script else []),
             "</body>",
             "</html>",
             "",
@@ -122,8 +142,7 @@ def _head(runs: Sequence[Timeline]) -> Iterator[str]:
     yield "</header>"
 
 
-def foot(origin: Origin | None) -> Iterator[str]:
-    """What made the page, if that is known."""
+def _foot(origin: Origin | None) -> Iterator[str]:
     if origin is not None:
         made = f"Made by Tonnage {origin.version} on {origin.date} with: {origin.command}"
         yield f'<footer><p class="facts">{escape(made)}</p></footer>'

@@ -8,7 +8,7 @@ from itertools import count
 
 from tonnage.report import charts, style
 from tonnage.report.charts import Chart, ChartSeries
-from tonnage.report.page import Origin, foot
+from tonnage.report.page import Origin, document
 from tonnage.sweep.summary import SHOWN, AxisSummary, SweepSummary
 
 _MOST_VALUES = 400
@@ -20,32 +20,15 @@ def page(summary: SweepSummary, *, origin: Origin | None = None) -> str:
     sheet = style.sheet()
     digest = base64.b64encode(hashlib.sha256(sheet.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(summary.sweep)} - Tonnage</title>",
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            f"<style>{sheet}</style>",
-            "</head>",
-            "<body>",
-            "<main>",
-            *_head(summary),
-            *_cards(summary),
-            *_charts(summary),
-            *_best(summary),
-            *_axes(summary),
-            *_failed(summary),
-            *foot(origin),
-            "</main>",
-            "</body>",
-            "</html>",
-            "",
-        ]
+    parts = (
+        *_head(summary),
+        *_cards(summary),
+        *_charts(summary),
+        *_best(summary),
+        *_axes(summary),
+        *_failed(summary),
     )
+    return document(summary.sweep, parts, origin, policy=policy, sheet=sheet)
 
 
 def _head(summary: SweepSummary) -> Iterator[str]:
