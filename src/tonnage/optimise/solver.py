@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -33,8 +33,8 @@ _IN_VAIN = 120
 """Local searches without a gain after which nothing more is expected."""
 _PROOF = 0.4
 """What part of the effort is to go into the bound, and into better patterns with it."""
-_WHOLE_EVERY = 20
-"""Rounds of pricing after which the bound in whole bins is looked at again."""
+_WHOLE = 0.05
+"""And into the bound in whole bins, before all is priced."""
 _LOWER = 1e-3
 """How much lower the master has to be for all of it to be put together again."""
 _NEAR = 1e-6
@@ -120,7 +120,7 @@ class _Search:
         self._raise(proof.bound)
         master.add(self._best)
         relaxed = column_generation.generate(problem, master, pricing, effort)
-        dived_at, in_vain, rounds, priced = math.inf, 0, 0, 0
+        dived_at, in_vain, priced, whole = math.inf, 0, 0, 0
         began = effort.done
         ways: dict[Callable[[Numbers], bool], tuple[int, int]] = {
             self._refill: (0, 1),
@@ -131,10 +131,11 @@ class _Search:
             if not proof.complete and (is_due or in_vain >= _IN_VAIN):
                 before = effort.done
                 proof.round(effort)
-                rounds += 1
                 self._raise(proof.bound)
-                if proof.complete or rounds % _WHOLE_EVERY == 0:
+                if proof.complete or whole <= effort.done * _WHOLE:
+                    whole -= effort.done
                     self._raise(proof.whole.bound(effort))
+                    whole += effort.done
                 relaxed = master.solve()
                 priced += effort.done - before
             elif relaxed.feasible and relaxed.value < dived_at * (1 - _LOWER):
@@ -187,9 +188,24 @@ class _Search:
         )
         chance = self._rng.uniform(0.0, 1.0, size=len(losses))
         keys = losses / max(float(np.abs(losses).max(initial=0.0)), 1e-9) + chance
+        if len(keys):
+            first = self._best[int(keys.argmax())].bin_type
+            keys += self._alike[first][[one.bin_type for one in self._best]]
         order = np.argsort(-keys, kind="stable").tolist()
         chosen, others = order[:size], sorted(order[size:])
         return [self._best[at] for at in others], [self._best[at] for at in chosen]
+
+    @cached_property
+    def _alike(self) -> Numbers:
+        """By bin types: what part of the items of one may be put into the other."""
+        problem = self._problem
+        takes = problem.caps > 0
+        found = np.zeros((len(problem.bins), len(problem.bins)))
+        for item, number in enumerate(problem.counts.tolist()):
+            homes = [problem.home(item, place) for place in range(len(problem.bins))]
+            at = np.array([homes.index(home) for home in homes])
+            found += number * np.outer(takes[:, item], takes[:, item]) * (at[:, None] == at)
+        return found / np.maximum(np.diag(found), 1.0)[:, None]
 
     def _raise(self, bound: float) -> None:
         if len(set(self._problem.prices.tolist())) == 1:
