@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import threading
 from pathlib import Path
 
 import trustme
@@ -65,5 +66,8 @@ class Identities:
             "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "user"}}],
             "current-context": "e2e",
         }
-        path.write_text(json.dumps(config))
+        # Whole at every moment: others may be reading what is written here once more.
+        part = path.with_suffix(f".{threading.get_ident()}")
+        part.write_text(json.dumps(config))
+        part.replace(path)
         return path
