@@ -5,16 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import (
-    cluster_source,
-    console,
-    decision_files,
-    why_node,
-    why_replay,
-    why_room,
-    why_source,
-)
+from tonnage.cli import cluster_source, console, decision_files, why_node, why_replay, why_room
 from tonnage.cli.decision_files import DEFAULT_URL
+from tonnage.cli.why_source import RunningAutoscaler
 from tonnage.errors import InputError
 from tonnage.objects.phrases import alternatives
 
@@ -104,52 +97,29 @@ def why(
       tonnage why capacitybuffer/shop/db
       tonnage why provisioningrequest/train -n research
     """
+    asked = RunningAutoscaler(url, kubeconfig, context, autoscaler_namespace)
     if why_room.is_room(pod):
         if files or replay:
             raise InputError(
                 "KIND/NAME: only the running autoscaler knows: expected no -f, no --replay"
             )
-        why_room.why(
-            pod,
-            space=namespace,
-            url=url,
-            kubeconfig=kubeconfig,
-            context=context,
-            namespace=autoscaler_namespace,
-            form=form,
-        )
+        why_room.why(pod, asked, space=namespace, form=form)
         return
     if why_node.is_node(pod):
+        node = pod.removeprefix(why_node.PREFIX)
         if replay:
-            same = why_replay.replay_node(
-                pod.removeprefix(why_node.PREFIX),
-                files,
-                url=url,
-                kubeconfig=kubeconfig,
-                context=context,
-                namespace=autoscaler_namespace,
-                form=form,
-            )
+            same = why_replay.replay_node(node, files, asked, form=form)
             ctx.exit(0 if same else 1)
         if files:
             raise InputError("node/NAME: only the running autoscaler knows: expected no -f")
-        why_node.why(
-            pod.removeprefix(why_node.PREFIX),
-            url=url,
-            kubeconfig=kubeconfig,
-            context=context,
-            namespace=autoscaler_namespace,
-            form=form,
-        )
+        why_node.why(node, asked, form=form)
         return
     path = _RECORDED_PATH if replay else decision_files.PATH
     if files:
         where = ", ".join(files)
         decisions = [one for file in files for one in decision_files.read(file)]
     else:
-        where, decisions = why_source.decisions(
-            url, path, kubeconfig=kubeconfig, context=context, namespace=autoscaler_namespace
-        )
+        where, decisions = asked.decisions(path)
     key = _find(pod, decisions, namespace=namespace, where=where)
     found = [one for decision in decisions for one in _outcomes(key, decision)]
     again = None

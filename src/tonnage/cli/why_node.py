@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from tonnage.cli import console, why_source
+from tonnage.cli import console
+from tonnage.cli.why_source import RunningAutoscaler
 from tonnage.errors import InputError
 from tonnage.objects.phrases import alternatives
 
@@ -14,24 +15,13 @@ PREFIX = "node/"
 _PATH = "/debug/scale-down"
 
 
-def why(
-    name: str,
-    *,
-    url: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str | None,
-    form: console.Format,
-) -> None:
+def why(name: str, asked: RunningAutoscaler, *, form: console.Format) -> None:
     """Ask the autoscaler that leads about a node, and print what it says."""
     import msgspec
 
     from tonnage.autoscaler.scaledown.report import ScaleDownDocument
 
-    where, told = why_source.told(
-        url, _PATH, ScaleDownDocument, "nodes",
-        kubeconfig=kubeconfig, context=context, namespace=namespace,
-    )  # fmt: skip
+    where, told = asked.told(_PATH, ScaleDownDocument, "nodes")
     found = next((one for one in told.nodes if one.decision.node == name), None)
     if found is None and not told.enabled:
         raise InputError(

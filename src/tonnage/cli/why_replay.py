@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import console, why_source
+from tonnage.cli import console
+from tonnage.cli.why_source import RunningAutoscaler, refuse_follower
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -97,14 +98,7 @@ PATH = "/debug/recorded-consolidations"
 
 
 def replay_node(
-    name: str,
-    files: tuple[str, ...],
-    *,
-    url: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str | None,
-    form: console.Format,
+    name: str, files: tuple[str, ...], asked: RunningAutoscaler, *, form: console.Format
 ) -> bool:
     """Make the newest decision that knows the node again; whether the answer is the same.
 
@@ -116,12 +110,10 @@ def replay_node(
     for file in files:
         decisions += _decoded(_read(file), file)
     if not files:
-        where, data = why_source.document(
-            url, PATH, kubeconfig=kubeconfig, context=context, namespace=namespace
-        )
+        where, data = asked.document(PATH)
         decisions = _decoded(data, where)
         if not decisions and where.startswith("http"):
-            why_source.refuse_follower(where.removesuffix(PATH))
+            refuse_follower(where.removesuffix(PATH))
     newest, node = _newest(name, decisions)
     found = _again(newest)
     if form in ("json", "yaml"):

@@ -6,7 +6,8 @@ What it asks for, on which nodes it has it, and what it waits for.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from tonnage.cli import console, why_source
+from tonnage.cli import console
+from tonnage.cli.why_source import RunningAutoscaler
 from tonnage.errors import InputError
 from tonnage.objects.phrases import counted, near_keys
 
@@ -39,16 +40,7 @@ def is_room(text: str) -> bool:
     return "/" in text and text.partition("/")[0].lower() in KINDS
 
 
-def why(
-    text: str,
-    *,
-    space: str,
-    url: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str | None,
-    form: console.Format,
-) -> None:
+def why(text: str, asked: RunningAutoscaler, *, space: str, form: console.Format) -> None:
     """Ask the autoscaler that leads about a room, and print what it says; `space` is the room's."""
     import msgspec
 
@@ -58,10 +50,7 @@ def why(
     kind = kind.lower()
     if space and "/" not in name and kind != SLOTS:
         name = f"{space}/{name}"
-    _, told = why_source.told(
-        url, _PATH, RoomDocument, "room",
-        kubeconfig=kubeconfig, context=context, namespace=namespace,
-    )  # fmt: skip
+    _, told = asked.told(_PATH, RoomDocument, "room")
     found = _find(kind, name, told)
     if form in ("json", "yaml"):
         fields = {"kind": kind, "room": msgspec.to_builtins(found)}
