@@ -48,6 +48,21 @@ def file_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     )
 
 
+def pairs_option(*names: str, metavar: str, help: str) -> Callable[[Command], Command]:
+    """A repeatable option of the form NAME=VALUE, as a dictionary."""
+
+    def read(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+        pairs = {}
+        for value in values:
+            name, equals, text = value.partition("=")
+            if not name or not equals:
+                raise click.BadParameter(f"{value!r}: expected {metavar}", ctx=ctx, param=param)
+            pairs[name] = text
+        return pairs
+
+    return click.option(*names, metavar=metavar, multiple=True, callback=read, help=help)
+
+
 def print_document(kind: str, *, form: Format, **fields: object) -> None:
     """Print one document of ours as JSON or YAML."""
     print_record({"apiVersion": API_VERSION, "kind": kind, **fields}, form=form)

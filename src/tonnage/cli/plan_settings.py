@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import cluster_source, durations
+from tonnage.cli import cluster_source, console, durations
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster
@@ -82,12 +82,10 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         help="Stop after this time, such as 5s, with a partial plan; 0 is no limit.",
     )
     @click.option("--seed", type=int, metavar="N", help="Seed for random choices.")
-    @click.option(
+    @console.pairs_option(
         "--option",
         "others",
         metavar="KEY=VALUE",
-        multiple=True,
-        callback=_pairs,
         help="Any option of a Scenario by its name, such as maxNodesPerScaleUp=50; repeatable.",
     )
     @functools.wraps(command)
@@ -146,16 +144,6 @@ def cluster_of(loaded: "Loaded", settings: Mapping[str, object], **version: Any)
         max_pd_vols=cluster_source.max_pd_vols(),
         **version,
     )
-
-
-def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for value in values:
-        key, equals, text = value.partition("=")
-        if not key or not equals:
-            raise click.BadParameter(f"{value!r}: expected KEY=VALUE", ctx=ctx, param=param)
-        pairs[key] = text
-    return pairs
 
 
 def _typed(texts: Mapping[str, str]) -> dict[str, object]:

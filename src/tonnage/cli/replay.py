@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
 )
-@click.option(
+@console.pairs_option(
     "--set",
     "given",
     metavar="NAME=VALUE",
-    multiple=True,
-    callback=simulate.options,
     help="An option of the autoscaler, as expander=price; repeatable.",
 )
 @console.file_option("--config", help="The autoscaler's configuration, as tonnage run takes it.")

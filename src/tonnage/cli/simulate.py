@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 EXIT_VIOLATED = 1
 
 
-def options(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not name or not equals:
-            raise click.BadParameter(f"{value!r}: expected NAME=VALUE", ctx=ctx, param=param)
-        found[name] = text
-    return found
-
-
 def report_options(command: Command) -> Command:
     """`--output` and `--html`: what becomes of runs that were played."""
     shown = console.output_as(
@@ -58,19 +48,15 @@ def prepare(html_file: Path | None) -> None:
 @click.command()
 @click.argument("scenario", required=False, type=click.Path(dir_okay=False), metavar="[SCENARIO]")
 @report_options
-@click.option(
+@console.pairs_option(
     "--compare",
     metavar="NAME=VALUE",
-    multiple=True,
-    callback=options,
     help="Run a second time with this option of the autoscaler, and show both; repeatable.",
 )
-@click.option(
+@console.pairs_option(
     "--set",
     "given",
     metavar="NAME=VALUE",
-    multiple=True,
-    callback=options,
     help="An option of the autoscaler, before those of the file; repeatable.",
 )
 @cluster_source.enforcement_option
