@@ -27,7 +27,7 @@ def run(
     *,
     now: float | None,
     form: console.Format,
-) -> ConsolidationPlan:
+) -> None:
     """Decide and print."""
     suppositions.check(objects, changes)
     if changes.wanted:
@@ -43,7 +43,6 @@ def run(
         print_plan(plan, wide=form == "wide")
         for warning in plan.warnings:
             console.warn(warning)
-    return plan
 
 
 _ROWS = 20

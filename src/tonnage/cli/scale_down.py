@@ -21,7 +21,7 @@ def run(
     *,
     now: float | None,
     form: console.Format,
-) -> ScaleDownPlan:
+) -> None:
     """Decide and print."""
     suppositions.check(objects, changes)
     with progress_line.shown("deciding"), collector_paused():
@@ -34,7 +34,6 @@ def run(
         print_plan(plan, wide=form == "wide")
         for warning in plan.warnings:
             console.warn(warning)
-    return plan
 
 
 _ROWS = 20

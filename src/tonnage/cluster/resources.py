@@ -1,5 +1,6 @@
 """How a kind is addressed on the wire and turned into objects here."""
 
+import copy
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar, cast
@@ -51,15 +52,9 @@ class Resource(Generic[T]):
 
     def decoded_by(self, decode: Callable[[bytes | msgspec.Raw], T]) -> "Resource[T]":
         """The same kind, read in another way."""
-        return Resource(
-            self.type,
-            group=self.group,
-            version=self.version,
-            plural=self.plural,
-            namespaced=self.namespaced,
-            kind=self.kind,
-            decode=decode,
-        )
+        other = copy.copy(self)
+        other.decode = decode
+        return other
 
     @property
     def api_version(self) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from tonnage.objects import selectors
 from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import Toleration
 
@@ -49,7 +50,4 @@ def untolerated(
 
 def _number(text: str) -> int | None:
     """A 64-bit integer as people write it: no leading zeros, no plus sign."""
-    if not _DECIMAL.fullmatch(text):
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None
+    return selectors.integer(text) if _DECIMAL.fullmatch(text) else None
