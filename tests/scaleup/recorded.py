@@ -2,12 +2,12 @@
 
 import gzip
 import json
-import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.scaleup.replay import missed, violations
 from tonnage.files import batches
 from tonnage.groups import options as settings
 from tonnage.groups.inputs import Inputs
@@ -22,11 +22,13 @@ NOW = 1_800_000_000.0
 CHOSEN = Path(__file__).parent.parent / "data" / "oracle"
 
 
-def everything() -> Path | None:
-    """Where all recordings are: TONNAGE_ORACLE, or a folder beside the repository; or nowhere."""
-    named = os.environ.get("TONNAGE_ORACLE")
-    found = Path(named) if named else CHOSEN.parents[3] / "shared" / "oracle"
-    return found if (found / "plans.scenarios.jsonl.gz").is_file() else None
+# Scenarios in which upstream did better, of all that are recorded. They may become fewer, not more.
+
+BELOW_THE_LUCKIEST = frozenset({"scaleup-262"})
+BELOW_THE_WHOLE_RUN = frozenset({"scaleup-262"})
+DEARER_THAN_THE_WHOLE_RUN = frozenset[str]()
+NOT_ITS_ONLY_ANSWER = frozenset({"scaleup-2"})
+"""Upstream always answers the same, and our first step has fewer pods or more nodes."""
 
 
 class Case(NamedTuple):
@@ -107,6 +109,29 @@ def whole_run(case: Case) -> WholeRun | None:
     if not found:
         return None
     return WholeRun(found["podsHelped"] + found["podsOnExisting"], found["nodesBought"])
+
+
+def broken_promises(case: Case, plan: Plan) -> list[object]:
+    """What the plan places wrong, and whom it leaves out for no reason."""
+    asked = {"options": case.options, "features": case.features, "now": NOW}
+    return [
+        *violations(case.objects, plan, **asked),  # type: ignore[arg-type]
+        *missed(case.objects, plan, **asked),  # type: ignore[arg-type]
+    ]
+
+
+def is_below_the_luckiest(case: Case, plan: Plan) -> bool:
+    return helped(plan) < max(helped_by_upstream(case), default=0)
+
+
+def is_below_the_whole_run(case: Case, plan: Plan) -> bool:
+    whole = whole_run(case)
+    return whole is not None and helped(plan) < whole.pods
+
+
+def is_dearer_than_the_whole_run(case: Case, plan: Plan) -> bool:
+    whole = whole_run(case)
+    return whole is not None and helped(plan) == whole.pods and bought(plan) > whole.nodes
 
 
 def _case(scenario: bytes, answer: bytes) -> Case:

@@ -1,7 +1,7 @@
 """Plans are replayed pod by pod: nothing is placed that would not fit at that moment.
 
-The recorded scenarios also say what cluster-autoscaler 1.37 decided; a few of them are with the
-tests, all where TONNAGE_ORACLE names their folder or it lies beside the repository.
+The recorded scenarios also say what cluster-autoscaler 1.37 decided. Those that are chosen are
+played here, all of them by `make parity` (tests/parity).
 """
 
 from functools import cache
@@ -26,49 +26,10 @@ from tonnage.scaleup import decision
 from tonnage.scaleup.plan import NewNode, NotHelped, Placement, Plan
 from tonnage.testing import builders as make
 
-CHUNK = 25
-EVERYTHING = recorded.everything()
-CHUNKS = range(0, recorded.count(EVERYTHING) if EVERYTHING is not None else 0, CHUNK)
-
 
 @cache
 def chosen() -> list[tuple[Case, Plan]]:
     return [(case, case.decide()) for case in recorded.cases(recorded.CHOSEN)]
-
-
-def found_in(case: Case, plan: Plan) -> list[object]:
-    asked = {"options": case.options, "features": case.features, "now": recorded.NOW}
-    return [
-        *violations(case.objects, plan, **asked),  # type: ignore[arg-type]
-        *missed(case.objects, plan, **asked),  # type: ignore[arg-type]
-    ]
-
-
-# Scenarios in which upstream did better, of all that are recorded. They may become fewer, not more.
-
-BELOW_THE_LUCKIEST = frozenset({"scaleup-262"})
-BELOW_THE_WHOLE_RUN = frozenset({"scaleup-262"})
-DEARER_THAN_THE_WHOLE_RUN = frozenset[str]()
-NOT_ITS_ONLY_ANSWER = frozenset({"scaleup-2"})
-"""Upstream always answers the same, and our first step has fewer pods or more nodes."""
-
-
-def is_below_the_luckiest(case: Case, plan: Plan) -> bool:
-    return recorded.helped(plan) < max(recorded.helped_by_upstream(case), default=0)
-
-
-def is_below_the_whole_run(case: Case, plan: Plan) -> bool:
-    whole = recorded.whole_run(case)
-    return whole is not None and recorded.helped(plan) < whole.pods
-
-
-def is_dearer_than_the_whole_run(case: Case, plan: Plan) -> bool:
-    whole = recorded.whole_run(case)
-    return (
-        whole is not None
-        and recorded.helped(plan) == whole.pods
-        and recorded.bought(plan) > whole.nodes
-    )
 
 
 # The recorded scenarios.
@@ -78,7 +39,7 @@ together = pytest.mark.xdist_group("chosen")  # they are planned once, for all t
 
 @together
 def test_plans_for_recorded_scenarios_keep_their_promises() -> None:
-    found = {case.name: found_in(case, plan) for case, plan in chosen()}
+    found = {case.name: recorded.broken_promises(case, plan) for case, plan in chosen()}
 
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
@@ -96,9 +57,9 @@ def test_no_plan_helps_fewer_pods_than_upstreams_least_lucky_run() -> None:
 
 @together
 def test_no_plan_helps_fewer_pods_than_upstreams_luckiest_run() -> None:
-    fewer = {case.name for case, plan in chosen() if is_below_the_luckiest(case, plan)}
+    fewer = {case.name for case, plan in chosen() if recorded.is_below_the_luckiest(case, plan)}
 
-    assert fewer <= BELOW_THE_LUCKIEST
+    assert fewer <= recorded.BELOW_THE_LUCKIEST
 
 
 @together
@@ -109,7 +70,7 @@ def test_where_upstream_has_one_answer_the_first_step_is_that_or_better() -> Non
     others = {case.name for case, plan in single if not recorded.first_step_holds(case, plan)}
 
     assert len(single) > 40
-    assert others <= NOT_ITS_ONLY_ANSWER
+    assert others <= recorded.NOT_ITS_ONLY_ANSWER
 
 
 @together
@@ -122,50 +83,18 @@ def test_there_is_a_plan_where_upstream_gives_up() -> None:
 
 @together
 def test_no_plan_helps_fewer_pods_than_upstreams_whole_run() -> None:
-    fewer = {case.name for case, plan in chosen() if is_below_the_whole_run(case, plan)}
+    fewer = {case.name for case, plan in chosen() if recorded.is_below_the_whole_run(case, plan)}
 
-    assert fewer <= BELOW_THE_WHOLE_RUN
+    assert fewer <= recorded.BELOW_THE_WHOLE_RUN
 
 
 @together
 def test_for_the_same_pods_no_plan_buys_more_nodes_than_upstreams_whole_run() -> None:
-    dearer = {case.name for case, plan in chosen() if is_dearer_than_the_whole_run(case, plan)}
+    dearer = {
+        case.name for case, plan in chosen() if recorded.is_dearer_than_the_whole_run(case, plan)
+    }
 
-    assert dearer <= DEARER_THAN_THE_WHOLE_RUN
-
-
-@pytest.mark.parametrize("start", CHUNKS)
-def test_every_recorded_scenario_is_planned_without_a_broken_promise(start: int) -> None:
-    assert EVERYTHING is not None
-    wrong: dict[str, object] = {}
-    for case in recorded.cases(EVERYTHING, slice(start, start + CHUNK)):
-        plan = case.decide()
-        if found := found_in(case, plan):
-            wrong[case.name] = found
-        elif case.outcomes and recorded.helped(plan) < min(recorded.helped_by_upstream(case)):
-            wrong[case.name] = "fewer pods than upstream's least lucky run"
-        elif is_below_the_luckiest(case, plan) and case.name not in BELOW_THE_LUCKIEST:
-            wrong[case.name] = "fewer pods than upstream's luckiest run"
-        elif is_below_the_whole_run(case, plan) and case.name not in BELOW_THE_WHOLE_RUN:
-            wrong[case.name] = "fewer pods than upstream's whole run"
-        elif (
-            is_dearer_than_the_whole_run(case, plan) and case.name not in DEARER_THAN_THE_WHOLE_RUN
-        ):
-            wrong[case.name] = "more nodes for the same pods than upstream's whole run"
-
-    assert wrong == {}
-
-
-@pytest.mark.parametrize("start", CHUNKS)
-def test_no_promise_is_broken_with_everything_on(start: int) -> None:
-    assert EVERYTHING is not None
-    wrong: dict[str, object] = {}
-    for case in recorded.cases(EVERYTHING, slice(start, start + CHUNK, 4)):
-        on = case._replace(options=msgspec.structs.replace(case.options, compatibility="none"))
-        if found := found_in(on, on.decide()):
-            wrong[case.name] = found
-
-    assert wrong == {}
+    assert dearer <= recorded.DEARER_THAN_THE_WHOLE_RUN
 
 
 # Random clusters. A failing seed replays with `random_scenario(seed)`.
