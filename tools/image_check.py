@@ -130,7 +130,7 @@ def _create_node(kubeconfig: Path) -> None:
     """By the official client, so that nothing of the image is needed for it."""
     import kubernetes
 
-    client = kubernetes.config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
+    client = kubernetes.config.new_client_from_config(str(kubeconfig))
     api = kubernetes.client.CoreV1Api(client)
     labels = {"node.kubernetes.io/instance-type": "m5.large"}
     api.create_node(yaml.safe_load(yaml.safe_dump({"metadata": {"name": "n", "labels": labels}})))
