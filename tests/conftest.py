@@ -13,11 +13,13 @@ settings.load_profile("tonnage")
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep tests of one `xdist_group` in one process.
+    """Begin with the type checker, and keep tests of one `xdist_group` in one process.
 
+    The checker is the longest test of all; at the end the other processes would wait for it.
     pytest-xdist 3.8 writes the group where pytest 9.1 and older kept a test's name; here it is
     written where pytest keeps it now.
     """
+    items.sort(key=lambda item: item.path.name != "test_quality.py")
     if not getattr(config.option, "loadgroup", False):
         return
     for item in items:
