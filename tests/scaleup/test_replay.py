@@ -101,7 +101,7 @@ def test_for_the_same_pods_no_plan_buys_more_nodes_than_upstreams_whole_run() ->
 
 
 @settings(
-    max_examples=seeds(60),
+    max_examples=seeds(30),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -4,12 +4,15 @@ from functools import cache
 from unittest import mock
 
 import msgspec
+import pytest
 
 from tests.simulation.departures import Departures
 from tests.simulation.scenarios import example, played
 from tonnage.scheduler import loop
 from tonnage.simulation import runner
 from tonnage.simulation.ensemble import Ensemble
+
+pytestmark = pytest.mark.xdist_group("consolidation")  # played once, for all tests
 
 HOUR = 3600.0
 

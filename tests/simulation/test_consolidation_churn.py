@@ -6,12 +6,16 @@ from functools import cache
 from typing import Any, NamedTuple
 from unittest import mock
 
+import pytest
+
 from benchmarks import consolidation as shapes
 from tests.simulation.departures import Departures
 from tonnage.autoscaler.consolidation.consolidator import Consolidator
 from tonnage.consolidation.plan import ConsolidationStep
 from tonnage.simulation import runner
 from tonnage.simulation.ensemble import Ensemble
+
+pytestmark = pytest.mark.xdist_group("churn")  # played once, for all tests
 
 ROUNDS = 4
 LAST = shapes._AGE + (ROUNDS - 1) * shapes._BETWEEN

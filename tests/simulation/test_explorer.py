@@ -9,7 +9,7 @@ import pytest
 from tests.seeds import seeds
 from tonnage.simulation import explorer, random_scenarios
 
-SEEDS, TOGETHER = seeds(24), 4
+SEEDS, TOGETHER = seeds(8), 4
 TOOL = Path(__file__).parents[2] / "tools" / "explore"
 
 

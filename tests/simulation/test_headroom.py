@@ -4,11 +4,14 @@ from functools import cache
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.simulation.scenarios import example, played
 from tonnage.simulation import runner
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Simulation
+
+pytestmark = pytest.mark.xdist_group("examples")  # played once, for all tests
 
 EBS = "ebs.csi.aws.com"
 

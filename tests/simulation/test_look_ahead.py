@@ -3,11 +3,14 @@
 from functools import cache
 
 import msgspec
+import pytest
 
 from tests.simulation.scenarios import example
 from tonnage.embedded.world import Delay
 from tonnage.report.timeline import Timeline
 from tonnage.simulation import runner
+
+pytestmark = pytest.mark.xdist_group("look-ahead")  # played once, for all tests
 
 HURRY = {"scaleDownEnabled": True, "scaleDownUnneededTime": 1, "scaleDownDelayAfterAdd": 0}
 

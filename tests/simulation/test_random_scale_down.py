@@ -10,6 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.invariants import Invariants
 from tonnage.simulation.random_scenarios import DRIVERS, WORKLOADS, delay
 from tonnage.simulation.scenario import Scaling, ScenarioAction, Simulation
+
+pytestmark = pytest.mark.xdist_group("random-scale-down")  # played once, for all tests
 
 BUSY = 100.0
 """Seconds until most of the pods go, and nodes are idle."""

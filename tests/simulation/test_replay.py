@@ -18,6 +18,8 @@ from tonnage.simulation.replay import scenario
 from tonnage.simulation.replay.scenario import Replay, ReplaySettings
 from tonnage.traces.reader import TraceFiles
 
+pytestmark = pytest.mark.xdist_group("replay")  # played once, for all tests
+
 PLAYED = {
     "scale-from-one": 600.0,
     "driver-crash": 900.0,

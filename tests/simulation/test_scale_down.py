@@ -4,6 +4,7 @@ from functools import cache
 from unittest import mock
 
 import msgspec
+import pytest
 
 from tests.simulation.departures import Departures
 from tests.simulation.scenarios import example, played
@@ -11,6 +12,8 @@ from tonnage.scheduler import loop
 from tonnage.simulation import runner
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Scaling, ScenarioAction
+
+pytestmark = pytest.mark.xdist_group("examples")  # played once, for all tests
 
 HOUR = 3600.0
 
