@@ -6,8 +6,9 @@ bound and first prices. `master` is the one over known patterns, `column_generat
 into it (`pricing_problem`, by `knapsack` for the best of a single bin) and raises the bound, and
 `whole_bins` raises it further where bins are few. `integer_solution` makes whole bins of the
 master's, `local_search` moves items until some are spared, `neighbourhood` fills a few anew by an
-integer program; `enumeration` has every pattern where there are few. `effort` bounds the work,
-`highs` is the solver that comes with the extra `optimise`.
+integer program; `enumeration` has every pattern where there are few. Where items are tied to each
+other (`ties`) and bins are few, `placement_program` has all of it at once. `effort` bounds the
+work, `highs` is the solver that comes with the extra `optimise`.
 
     problem = PackingProblem(
         [ItemClass("db", number=7, demand=(2000, 4)), ItemClass("web", number=30, demand=(250, 0))],

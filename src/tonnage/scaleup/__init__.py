@@ -6,7 +6,8 @@ node groups that may grow. `placement` fills nodes that are there, `packing` new
 `orders`; `packed_counts` says what that comes to. `option_estimates` and `expanders` choose a
 group, `balancing` shares a purchase, `budget` says how much may be bought. `joint_choice` looks at
 all groups together where the expander says so: `joint_problem` is the question in numbers,
-`advised_purchase` the answer bought by the rules.
+`pod_ties` what rules between pods add to it, `advised_purchase` the answer bought by the rules,
+`ordered_purchase` the same to the letter where the order decides.
 `outcome`, `refusals`, `bounds` and `plan` are what comes out; `plan_diff`, `node_fill` and `whatif`
 look at it afterwards. `shared_capacity` counts what kube-scheduler does not.
 

@@ -13,7 +13,7 @@ import numpy as np
 from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask
-from tonnage.scaleup import balancing, costly_pods, refusals
+from tonnage.scaleup import balancing, costly_pods, placement, refusals
 from tonnage.scaleup.attempts import Attempt
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidates
@@ -73,11 +73,8 @@ class AdvisedPlanBuilder(PlanBuilder):
 
     def rows_with_room(self, groups: Sequence[PodGroup]) -> list[int]:
         """Nodes that are there, or coming, and could take one of the pods."""
-        size = self._snapshot.table.size
-        rows = self._snapshot.table.alive.data[:size].copy()
-        if self._options.as_upstream:
-            rows &= ~self._snapshot.columns.unschedulable.data[:size]
-        found = np.zeros(size, dtype=np.bool_)
+        rows = placement.rows_there(self._snapshot, self._options)
+        found = np.zeros(len(rows), dtype=np.bool_)
         for group in groups:
             verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
             skewed = bool(group.sample.pod_class.spread or group.sample.pod_class.affinity)
@@ -122,14 +119,23 @@ class AdvisedPlanBuilder(PlanBuilder):
                 placed, left = self._fill(nodes, rows)
                 used = {one.row for one in placed}
                 if used == set(rows):
-                    by_group: dict[str, list[int]] = {}
-                    for node, row in zip(nodes, rows, strict=True):
-                        by_group.setdefault(node.group, []).append(row)
-                    chosen = max(by_group, key=lambda name: len(by_group[name]))
-                    self._record(self._candidates[chosen], by_group, placed, left, self._reason)
+                    self._book(nodes, rows, placed, left)
                     trial.keep()
                     return
             nodes = [node for node, row in zip(nodes, rows, strict=True) if row in used]
+
+    def _book(
+        self,
+        nodes: Sequence[AdvisedNode],
+        rows: Sequence[int],
+        placed: Sequence[Placed],
+        left: list[PodGroup],
+    ) -> None:
+        by_group: dict[str, list[int]] = {}
+        for node, row in zip(nodes, rows, strict=True):
+            by_group.setdefault(node.group, []).append(row)
+        chosen = max(by_group, key=lambda name: len(by_group[name]))
+        self._record(self._candidates[chosen], by_group, placed, left, self._reason)
 
     def _add(self, nodes: Sequence[AdvisedNode], place: int) -> int:
         """A row for one of the nodes; its number counts those of its group before it."""

@@ -2,31 +2,43 @@
 
 The greedy plan is the start. Its pods, on the nodes there are and on nodes of every group, are one
 packing problem (`joint_problem`), which `tonnage.optimise` solves within its time; what comes of it
-is bought by the rules (`advised_purchase`). It is kept if it helps nobody less and costs less, so
-that the plan is never worse than the greedy one, and either has a bound over all groups.
+is bought by the rules (`advised_purchase`). Where pods mind each other and nodes are few, rules
+between pods are part of the problem, and the order is thought out too (`ordered_purchase`). It is
+kept if it helps nobody less and helps more or costs less, so that the plan is never worse than the
+greedy one, and either has a bound over all groups.
 """
 
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
-from tonnage.optimise import highs, solver
+from tonnage.optimise import highs, placement_program, solver
 from tonnage.optimise.effort import UNITS_PER_SECOND, Effort
+from tonnage.optimise.placement_program import Care
 from tonnage.optimise.problem import PackingSolution
 from tonnage.scaleup import expanders, joint_problem, orders, planner, refusals
 from tonnage.scaleup.advised_purchase import Advice, AdvisedPlanBuilder
 from tonnage.scaleup.attempts import Attempt, RowOrder
 from tonnage.scaleup.candidates import Candidates
 from tonnage.scaleup.joint_problem import JointProblem, Prices, ProblemBuilder
+from tonnage.scaleup.ordered_purchase import OrderedPlanBuilder
 from tonnage.scaleup.plan import NotHelped, Optimisation, Plan
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.priorities import read_priorities
 from tonnage.scaleup.request import Request
+
+_CARES = (
+    placement_program.BOLD,
+    Care(all_counted=True),
+    Care(all_there=True, all_counted=True),
+    Care(all_there=True),
+)
+"""How much is left to the order in which nodes and pods come: what helps most is tried first."""
 
 _AGAIN = 2
 """How often it is solved once more without kinds of pods that were refused their places."""
@@ -40,7 +52,7 @@ def plan(request: Request) -> Plan:
     greedy = planner.plan(request)
     if expanders.LEAST_COST not in expanders.names(request.options.expander):
         return greedy
-    if not greedy.scale_ups or greedy.partial or greedy.waiting:
+    if not (greedy.scale_ups or greedy.not_helped) or greedy.partial or greedy.waiting:
         # Pods that wait for room being freed are looked at again when it is.
         return greedy
     if not highs.installed():
@@ -54,6 +66,11 @@ class _Asked(NamedTuple):
     joint: JointProblem
     prices: Prices
     existing: Advice
+
+
+class _Made(NamedTuple):
+    plan: Plan
+    worth: Worth
 
 
 class _JointChoice:
@@ -79,36 +96,79 @@ class _JointChoice:
 
     def plan(self) -> Plan:
         asked = self._asked(frozenset())
+        first = self._best = _Made(self._greedy, self._worth(self._greedy, asked.prices))
+        bound = 0.0
+        if asked.joint.ties and placement_program.is_small(asked.joint.problem):
+            bound = self._look_at_ties(asked)
+        elif self._greedy.scale_ups:
+            bound = self._look_at_numbers(asked)
+        if self._best is first and not self._greedy.scale_ups:
+            # Nothing can be bought that helps anybody.
+            return self._greedy
+        if not asked.joint.whole:
+            bound = 0.0
+        return self._told(first=first.worth, bound=bound, asked=asked)
+
+    def _look_at_ties(self, asked: _Asked) -> float:
+        """All rules between pods at once, where nodes are few; gives the bound for the best."""
+        problem, ties = asked.joint.problem, asked.joint.ties
+        found = placement_program.solve(problem, ties, self._effort)
+        fewest = sum(found.left)
+        for care in _CARES:
+            if self._effort.over or self._meets(asked, fewest, found.bound):
+                break
+            careful = found
+            if care != placement_program.BOLD:
+                careful = placement_program.solve(problem, ties, self._effort, care=care)
+            for made in self._made_in_order(asked, careful):
+                self._offer(made, asked.prices)
+                if self._meets(asked, fewest, found.bound):
+                    break
+        out = self._out(self._best.plan, asked.joint)
+        if sum(out) == fewest:
+            return found.bound
+        return placement_program.bound(problem, ties, np.array(out), self._effort)
+
+    def _meets(self, asked: _Asked, fewest: int, bound: float) -> bool:
+        """Whether no more pods could be helped, nor for less."""
+        plan, (_, without, cost) = self._best
+        out = sum(self._out(plan, asked.joint))
+        return out <= fewest and not without and cost <= bound * (1 + 1e-6) + 1e-6
+
+    def _look_at_numbers(self, asked: _Asked) -> float:
+        """Counts and amounts; gives the bound for the best."""
         start = asked.joint.patterns(self._greedy)
         found = solver.solve(asked.joint.problem, self._effort, start=start)
-        solved, bound = asked, found.bound if asked.joint.whole else 0.0
-        left = found.left
-        first = self._worth(self._greedy, asked.prices)
-        best, least = self._greedy, first
-        refused: frozenset[int] = frozenset()
+        problem, bound, left = asked.joint.problem, found.bound, list(found.left)
+        one, refused = asked, frozenset[int]()
         for _ in range(1 + _AGAIN):
-            made = self._made(asked, found)
+            made = self._made(one, found)
             if made is None:
                 break
-            worth = self._worth(made, asked.prices)
-            if self._helps_all(made) and worth < least:
-                best, least = made, worth
-            newly = _refused(asked, found, made) - refused
+            worth = self._offer(made, asked.prices)
+            newly = _refused(one, found, made) - refused
             if not newly or worth[2] <= bound * (1 + 1e-6) or self._effort.over:
                 break
             # Rules that numbers do not show kept these from their places: they go by themselves.
             refused |= newly
-            asked = self._asked(refused)
-            start = asked.joint.patterns(self._greedy)
-            found = solver.solve(asked.joint.problem, self._effort, start=start)
-        out = self._out(best, solved.joint)
+            one = self._asked(refused)
+            start = one.joint.patterns(self._greedy)
+            found = solver.solve(one.joint.problem, self._effort, start=start)
+        out = self._out(self._best.plan, asked.joint)
         if any(gone > count for gone, count in zip(out, left, strict=True)):
             # More pods cost no less, but fewer may.
             bound = 0.0
-        if solved.joint.whole and not solved.existing.existing and out != list(left):
-            helped = np.maximum(solved.joint.problem.counts - out, 0)
-            bound = max(bound, solver.bound(solved.joint.problem.with_counts(helped)))
-        return self._told(best, least=least, first=first, bound=bound, prices=asked.prices)
+        if not asked.existing.existing and out != left:
+            helped = np.maximum(problem.counts - out, 0)
+            bound = max(bound, solver.bound(problem.with_counts(helped)))
+        return bound
+
+    def _offer(self, made: Plan, prices: Prices) -> Worth:
+        """Keep the plan if it is better than the best so far; gives what it is worth."""
+        worth = self._worth(made, prices)
+        if self._helps_all(made) and worth < self._best.worth:
+            self._best = _Made(made, worth)
+        return worth
 
     def _out(self, plan: Plan, joint: JointProblem) -> list[int]:
         """How many pods of each kind the plan leaves out."""
@@ -184,20 +244,40 @@ class _JointChoice:
 
     def _made(self, asked: _Asked, found: PackingSolution) -> Plan | None:
         """The plan that follows the solution as far as the rules allow."""
+        advice = self._advice(asked, found)
+        return self._run(self._builder(advice))
+
+    def _made_in_order(self, asked: _Asked, found: PackingSolution) -> Iterator[Plan]:
+        """The same, with nodes that are there filled first or last, and new ones bought apart."""
+        advice = self._advice(asked, found)
+        reason = _reason(advice)
+        for at_once in (0, len(advice.new), 1):
+            if at_once:
+                builder: AdvisedPlanBuilder = OrderedPlanBuilder(
+                    self._request, self._attempt(), advice, reason=reason, at_once=at_once
+                )
+            else:
+                builder = self._builder(advice)
+            made = self._run(builder)
+            if made is not None:
+                yield made
+
+    def _advice(self, asked: _Asked, found: PackingSolution) -> Advice:
         advice = asked.joint.advice(found)
-        advice = Advice(advice.new, {**asked.existing.existing, **advice.existing})
+        return Advice(advice.new, {**asked.existing.existing, **advice.existing})
+
+    def _run(self, builder: AdvisedPlanBuilder) -> Plan | None:
         with self._request.snapshot.trial():
-            builder = self._builder(advice)
             builder.run()
             # Room that is kept ready may not suffer for it.
             return None if builder.partial or builder.lacks_room else builder.result()
 
     def _builder(self, advice: Advice) -> AdvisedPlanBuilder:
+        return AdvisedPlanBuilder(self._request, self._attempt(), advice, reason=_reason(advice))
+
+    def _attempt(self) -> Attempt:
         rng = random.Random(self._request.options.random_seed)
-        attempt = Attempt(self._request.pending, orders.as_they_came, RowOrder.FIRST, rng)
-        nodes = len(advice.new)
-        reason = f"least-cost over all groups: {nodes} node{'s' if nodes != 1 else ''} in all"
-        return AdvisedPlanBuilder(self._request, attempt, advice, reason=reason)
+        return Attempt(self._request.pending, orders.as_they_came, RowOrder.FIRST, rng)
 
     def _helps_all(self, made: Plan) -> bool:
         """Whether no more pods are left out than by the greedy plan."""
@@ -220,20 +300,21 @@ class _JointChoice:
         without, cost = prices.of(bought)
         return tuple(left[level] for level in levels), without, round(cost, 9)
 
-    def _told(
-        self, best: Plan, *, least: Worth, first: Worth, bound: float, prices: Prices
-    ) -> Plan:
-        greedy = self._greedy
-        bounds, cost = best.bounds, least[2]
+    def _told(self, *, first: Worth, bound: float, asked: _Asked) -> Plan:
+        greedy, best, prices = self._greedy, self._best.plan, asked.prices
+        bounds, cost = best.bounds, self._best.worth[2]
+        # What pods on new nodes need is no bound where they might change places with others.
+        is_simple = not asked.joint.whole or not asked.joint.existing
         if prices.counted:
-            nodes = max(bounds.nodes, math.ceil(bound - 1e-6))
+            nodes = max(bounds.nodes if is_simple else 0, math.ceil(bound - 1e-6))
             nodes = min(nodes, sum(one.delta for one in best.scale_ups))
             bought = sum(one.delta for one in best.scale_ups)
             gap = round((bought - nodes) / nodes, 6) if nodes else 0.0
             bounds = msgspec.structs.replace(bounds, nodes=nodes, gap=gap)
             bound = float(nodes)
         else:
-            bound = min(max(bound, bounds.cost_per_hour or 0.0), cost)
+            simple = (bounds.cost_per_hour or 0.0) if is_simple else 0.0
+            bound = min(max(bound, simple), cost)
             if bounds.cost_per_hour is not None:
                 bounds = msgspec.structs.replace(bounds, cost_per_hour=_rounded_down(bound))
         found = Optimisation(
@@ -241,7 +322,7 @@ class _JointChoice:
             cost=round(cost, 6),
             greedy=round(first[2], 6),
             bound=_rounded_down(bound),
-            gap=round((cost - bound) / bound, 6) if bound > 0 else 0.0,
+            gap=_gap(cost, bound),
             stopped=self._effort.late,
             work=self._effort.done,
         )
@@ -285,6 +366,18 @@ def _refused(asked: _Asked, found: PackingSolution, made: Plan) -> frozenset[int
         if pod in kind
     )
     return frozenset(held for (group, held), count in planned.items() if got[group, held] < count)
+
+
+def _reason(advice: Advice) -> str:
+    nodes = len(advice.new)
+    return f"least-cost over all groups: {nodes} node{'s' if nodes != 1 else ''} in all"
+
+
+def _gap(cost: float, bound: float) -> float:
+    """How far the cost is above the bound, as a part of it; 1 if it is all above."""
+    if bound <= 0:
+        return 1.0 if cost > 0 else 0.0
+    return round((cost - bound) / bound, 6)
 
 
 def _rounded_down(amount: float) -> float:

@@ -1,8 +1,9 @@
 """A purchase as a packing problem: pods in classes, node groups as types of bins.
 
-The problem leaves out what numbers cannot say (company that pods seek, storage that nodes share):
-it allows more than is allowed, so its bound holds, and who is refused a place in truth is found
-when the purchase is made (`advised_purchase`).
+What rules say of pods together is beside it as ties (`pod_ties`). Both leave out what numbers
+cannot say (storage that nodes share, in what order pods come): they allow more than is allowed, so
+their bounds hold, and who is refused a place in truth is found when the purchase is made
+(`advised_purchase`).
 """
 
 from collections import Counter
@@ -21,15 +22,18 @@ from tonnage.optimise.problem import (
     PackingSolution,
     Pattern,
 )
+from tonnage.optimise.ties import OWN, SharedSpread, Ties
 from tonnage.rules import pipeline, pod_topology_spread, registry
+from tonnage.rules.causes import Cause
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Code
+from tonnage.scaleup import pod_ties
 from tonnage.scaleup.advised_purchase import Advice, AdvisedNode
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
 from tonnage.scaleup.plan import Plan
 from tonnage.scaleup.pod_groups import PodGroup
-from tonnage.snapshot.labels import ABSENT
+from tonnage.scaleup.pod_ties import BinRows
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.slots import UNLIMITED
 from tonnage.snapshot.snapshot import Snapshot
@@ -38,17 +42,21 @@ MOST_EXISTING = 40
 """Nodes with room up to which they are packed together with new ones."""
 
 _ANY = 1_000_000
+_MAY_END = frozenset({Cause.SPREAD_SKEW, Cause.POD_AFFINITY_UNMET})
+"""Why pods are refused that others may let in later."""
 
 
 class JointProblem(NamedTuple):
     """The problem, and what its numbers stand for.
 
     Items are the `groups` of pods, each named by the id of what a member holds; the first bins are
-    nodes of the `candidates`, the others the `existing` nodes. `whole` says that nothing that could
+    nodes of the `candidates`, the others the `existing` nodes. `ties` are what rules say of items
+    together, beyond what the problem itself has. `whole` says that nothing that could
     be bought is left out of it, so that its bound holds for every plan.
     """
 
     problem: PackingProblem
+    ties: Ties
     groups: Sequence[PodGroup]
     candidates: Sequence[Candidate]
     existing: Sequence[str]
@@ -161,7 +169,7 @@ class ProblemBuilder:
     def build(self, groups: Sequence[PodGroup], existing: Sequence[int]) -> JointProblem:
         """The problem of these pods on new nodes, and on the rows given."""
         rows = np.array([*(one.row.row for one in self._candidates), *existing], dtype=np.intp)
-        caps_of = [(group, self._allowed(group, rows)) for group in groups]
+        caps_of = [(group, self._allowed(group, groups, rows)) for group in groups]
         # Nobody can help those that no node takes.
         caps_of = [(group, caps) for group, caps in caps_of if caps.any()]
         groups = [group for group, _ in caps_of]
@@ -187,13 +195,17 @@ class ProblemBuilder:
             amounts = self._amounts(group)
             demand = tuple(amounts.get(name, 0) for name in names)
             items.append(ItemClass(group.sample.key, group.size, demand))
+        ties = pod_ties.read(
+            BinRows(self._snapshot, self._features, self._candidates, rows), groups
+        )
         spreads = [
-            spread
-            for item, group in enumerate(groups)
-            for spread in self._spreads(item, group, rows, allowed[item])
+            _even_spread(one, allowed[one.limited[0]] > 0)
+            for one in ties.spreads
+            if _is_even(one) and any(one.standing)
         ]
         return JointProblem(
             PackingProblem(items, bins, quotas=self._quotas(items, len(existing)), spreads=spreads),
+            ties,
             groups,
             self._candidates,
             [self._snapshot.name_of(row) for row in existing],
@@ -215,12 +227,12 @@ class ProblemBuilder:
                 found[limited, place] = np.minimum(found[limited, place], left[limited])
         return found.tolist()
 
-    def _allowed(self, group: PodGroup, rows: Ints) -> Ints:
+    def _allowed(self, group: PodGroup, groups: Sequence[PodGroup], rows: Ints) -> Ints:
         """How many of the pods each row may take, by rules and room for them alone."""
         verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
         fits = verdicts.codes[rows] == Code.SUCCESS
         for place in np.flatnonzero(~fits).tolist():
-            fits[place] = self._may_come(group, verdicts, int(rows[place]))
+            fits[place] = self._may_come(verdicts, int(rows[place]))
         room = registry.room(self._snapshot, group.footprint, rows, self._features)
         if group.tracked:
             # What its volumes take depends on the node.
@@ -231,16 +243,14 @@ class ProblemBuilder:
         for place, one in enumerate(self._candidates):
             if most[place] > 1 and self._all.alone_on_node(group, one):
                 most[place] = 1
-        most = np.minimum(most, self._on_one_host(group, rows))
+        new = slice(len(self._candidates))
+        most[new] = np.minimum(most[new], self._on_one_host(group, groups))
         return self._by_priority(most)
 
-    def _may_come(self, group: PodGroup, verdicts: pipeline.Verdicts, row: int) -> bool:
+    def _may_come(self, verdicts: pipeline.Verdicts, row: int) -> bool:
         """Whether a refusal may end with where others are put."""
-        found = verdicts.at(row, "")
-        if found.code is not Code.UNSCHEDULABLE:
-            return False
-        seeks = bool(group.sample.pod_class.affinity)
-        return found.plugin == "PodTopologySpread" or (seeks and found.plugin == "InterPodAffinity")
+        reasons = verdicts.at(row, "").reasons
+        return bool(reasons) and all(one.cause in _MAY_END for one in reasons)
 
     def _by_priority(self, most: Ints) -> Ints:
         """Only the groups that the operator put highest, of those that take the pods."""
@@ -254,38 +264,30 @@ class ProblemBuilder:
         dropped[: len(scores)] = scores > scores[taking].min()
         return np.where(dropped, 0, most)
 
-    def _on_one_host(self, group: PodGroup, rows: Ints) -> Ints:
-        """How many a spread over hosts allows on one, if some host stays as low as it is."""
-        most = np.full(len(rows), _ANY, dtype=np.int64)
+    def _on_one_host(self, group: PodGroup, groups: Sequence[PodGroup]) -> int:
+        """How many a spread over hosts allows on a new one: some host stays lower than others."""
+        most = _ANY
         ask = Ask(self._snapshot, group.sample, self._features)
         for constraint in group.sample.pod_class.spread:
-            hosts = [constraint.topology_key in one.row.host_keys for one in self._candidates]
-            if not any(hosts):
+            scope = pod_ties.counted(ask, constraint)
+            if (
+                scope is None
+                or not scope.covers(group.sample.pod_class)
+                or not all(constraint.topology_key in one.row.host_keys for one in self._candidates)
+            ):
                 continue
             domains = pod_topology_spread.count(ask, constraint)
             alive = np.flatnonzero(self._snapshot.table.alive.data[: ask.size])
             alive = alive[domains.registered[domains.of_row[alive]]]
-            if not domains.self_match or not len(alive):
+            if not len(alive):
                 continue
-            room = registry.room(self._snapshot, group.footprint, alive, self._features)
-            lowest = int((domains.counts[domains.of_row[alive]] + room).min())
-            cap = np.where(hosts, constraint.max_skew + lowest, _ANY)
-            most[: len(hosts)] = np.minimum(most[: len(hosts)], cap)
+            heights = domains.counts[domains.of_row[alive]]
+            for other in groups:
+                if scope.covers(other.sample.pod_class):
+                    room = registry.room(self._snapshot, other.footprint, alive, self._features)
+                    heights = heights + np.minimum(room, other.size)
+            most = min(most, constraint.max_skew + int(heights.min()))
         return most
-
-    def _spreads(
-        self, item: int, group: PodGroup, rows: Ints, allowed: Ints
-    ) -> Iterable[EvenSpread]:
-        """Spreads of the pods over zones and the like, among themselves."""
-        ask = Ask(self._snapshot, group.sample, self._features)
-        for constraint in group.sample.pod_class.spread:
-            on_host = any(constraint.topology_key in one.row.host_keys for one in self._candidates)
-            if on_host or constraint.min_domains:
-                continue
-            domains = pod_topology_spread.count(ask, constraint)
-            if not domains.self_match or not domains.registered.any():
-                continue
-            yield _spread(item, constraint.max_skew, domains, rows, allowed > 0)
 
     def _quotas(self, items: Sequence[ItemClass], existing: int) -> list[BinQuota]:
         """Totals of the cluster that could be reached at all: with a node for every pod."""
@@ -305,20 +307,30 @@ class ProblemBuilder:
         ]
 
 
-def _spread(
-    item: int, max_skew: int, domains: pod_topology_spread.Domains, rows: Ints, takes: Bools
-) -> EvenSpread:
-    of_row = domains.of_row[rows]
-    values = sorted({int(value) for value in of_row[takes].tolist() if value != ABSENT})
+def _is_even(spread: SharedSpread) -> bool:
+    """Whether pods of one kind are spread over shared domains, and nobody else is counted."""
+    return (
+        spread.limited == spread.counted and len(spread.limited) == 1 and OWN not in spread.domains
+    )
+
+
+def _even_spread(spread: SharedSpread, takes: Bools) -> EvenSpread:
+    """The same among the domains of bins that take the items; others stay as they are."""
+    taking = {
+        one for one, is_taking in zip(spread.domains, takes.tolist(), strict=True) if is_taking
+    }
+    values = sorted(one for one in taking if one is not None)
     number = {value: place for place, value in enumerate(values)}
-    elsewhere = domains.registered.copy()
-    elsewhere[values] = False
-    lowest = domains.counts[elsewhere]
+    elsewhere = [
+        height
+        for value, (height, stands) in enumerate(zip(spread.heights, spread.standing, strict=True))
+        if stands and value not in number
+    ]
     return EvenSpread(
-        item,
-        tuple(number.get(int(value)) for value in of_row.tolist()),
-        tuple(int(domains.counts[value]) for value in values),
-        max_skew,
-        floor=int(lowest.min()) if len(lowest) else None,
-        counted=tuple(bool(domains.registered[value]) for value in values),
+        spread.limited[0],
+        tuple(None if one is None else number.get(one) for one in spread.domains),
+        tuple(spread.heights[value] for value in values),
+        spread.max_skew,
+        floor=min(elsewhere, default=None),
+        counted=tuple(spread.standing[value] for value in values),
     )

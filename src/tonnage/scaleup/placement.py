@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tonnage.groups.options import Options
 from tonnage.rules import pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask
@@ -12,6 +13,15 @@ from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.snapshot import imagined
 from tonnage.snapshot.rows import Bools, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
+
+
+def rows_there(snapshot: Snapshot, options: Options) -> Bools:
+    """Rows that take pods; upstream leaves out those that are cordoned, whoever tolerates it."""
+    size = snapshot.table.size
+    rows = snapshot.table.alive.data[:size].copy()
+    if options.as_upstream:
+        rows &= ~snapshot.columns.unschedulable.data[:size]
+    return rows
 
 
 def place(

@@ -202,7 +202,8 @@ class Optimisation(_Whole, frozen=True, kw_only=True):
 
     `cost` is that of the plan and `greedy` that of the plan it began with, in prices an hour, or
     in nodes where there are no prices (`unit`); no plan for the same pods costs less than `bound`,
-    and the plan is `gap` above it, as a part of the bound. `stopped` says that time ran out.
+    and the plan is `gap` above it, as a part of the bound (1 if that is 0 and the cost is not).
+    `stopped` says that time ran out.
     `work` is what the solver has done; the same work gives the same plan.
     """
 

@@ -169,10 +169,7 @@ class PlanBuilder:
 
         Before them go pods whose volumes are being made for a node: they have it already.
         """
-        size = self._snapshot.table.size
-        rows = self._snapshot.table.alive.data[:size].copy()
-        if self._options.as_upstream:
-            rows &= ~self._snapshot.columns.unschedulable.data[:size]
+        rows = placement.rows_there(self._snapshot, self._options)
         self._existing = np.flatnonzero(rows).tolist()
         if not self._existing:
             return
