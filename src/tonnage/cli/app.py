@@ -22,7 +22,7 @@ EXIT_INPUT = 2  # click's own code for a wrong flag
 EXIT_INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 EXIT_BROKEN_PIPE = 128 + 13  # and for SIGPIPE
 
-_EXTRA = re.compile(r"Got unexpected extra argument \((.+)\)|No such command '(.+)'\.")
+_EXTRA = r"Got unexpected extra argument \((.+)\)|No such command '(.+)'\."
 
 COMMANDS = MappingProxyType(
     {
@@ -259,7 +259,7 @@ def _path(error: click.UsageError, words: Sequence[str]) -> str:
 
 def _instead(error: click.UsageError) -> str:
     """What somebody meant who names a file as other programs take it."""
-    extra = _EXTRA.fullmatch(error.message)
+    extra = re.fullmatch(_EXTRA, error.message)
     takes = (
         {option for param in error.ctx.command.params for option in param.opts} if error.ctx else ()
     )

@@ -1,15 +1,21 @@
 """`tonnage completion`: what shells need to complete commands, options and file names."""
 
+from typing import TYPE_CHECKING
+
 import click
-from click.shell_completion import CompletionItem, get_completion_class
 
 from tonnage.cli import console
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VARIABLE = "_TONNAGE_COMPLETE"
 
 
-def files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def files(_: click.Context, __: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Let the shell complete a file name."""
+    from click.shell_completion import CompletionItem
+
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -24,6 +30,8 @@ def completion(shell: str) -> None:
       tonnage completion zsh > "${fpath[1]}/_tonnage"
       tonnage completion fish > ~/.config/fish/completions/tonnage.fish
     """
+    from click.shell_completion import get_completion_class
+
     from tonnage.cli.app import program
 
     chosen = get_completion_class(shell)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from tonnage.cli import USUAL_THRESHOLDS
+from tonnage.objects.phrases import near_names
 
 
 class LazyCommand(NamedTuple):
@@ -54,10 +55,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """A command that is not there is an error with those that come near."""
         if args and args[0] not in self.lazy and not args[0].startswith("-"):
-            import difflib
-
             options = [option for param in self.get_params(ctx) for option in param.opts]
-            near = difflib.get_close_matches(args[0], [*self.lazy, *options], n=3)
+            near = near_names(args[0], [*self.lazy, *options])
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint}")
         return super().resolve_command(ctx, args)

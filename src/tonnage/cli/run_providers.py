@@ -4,7 +4,6 @@ One function per provider; each imports what it needs only when it is the chosen
 """
 
 import os
-import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -12,6 +11,7 @@ from tonnage.cli import console
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    import random
     from contextlib import AsyncExitStack
 
     from tonnage.autoscaler.world import ClusterView
@@ -50,7 +50,7 @@ class Surroundings(NamedTuple):
     client: "Client"
     world: "ClusterView"
     clock: "Clock"
-    rng: random.Random
+    rng: "random.Random"
     namespace: str
     dry_run: bool
     closing: "AsyncExitStack"

@@ -4,11 +4,11 @@ The first digit is the theme: 1 opting in, 2 drivers, 3 limits, 4 startup taints
 6 extenders, 7 storage capacity.
 """
 
-import difflib
 from types import MappingProxyType
 
 from tonnage.errors import InputError
 from tonnage.objects.meta import Record
+from tonnage.objects.phrases import near_names
 
 
 class FindingCode(Record, frozen=True, kw_only=True):
@@ -360,7 +360,7 @@ def explained(code: str) -> FindingCode:
     """What a code means; `InputError` with near ones if there is none."""
     found = ALL.get(code.upper())
     if found is None:
-        near = difflib.get_close_matches(code.upper(), ALL, n=3)
+        near = near_names(code.upper(), ALL)
         hint = f"; near matches: {', '.join(near)}" if near else f"; there are {', '.join(ALL)}"
         raise InputError(f"no finding has the code {code!r}{hint}")
     return found

@@ -29,19 +29,19 @@ def explained(error: Exception, data: bytes) -> JsonError:
             data.decode()
         except UnicodeDecodeError as where:
             return JsonError(_line(data, where.start), "not UTF-8")
-    at = _BYTE.search(str(error))
+    at = re.search(_BYTE, str(error))
     if at is None:
         return JsonError(_line(data, len(data)), "not JSON: it ends too early")
     offset = int(at[1])
     column = offset - data.rfind(b"\n", 0, offset)
-    what = _BYTE.sub("", str(error)).removeprefix("JSON is malformed: ")
+    what = re.sub(_BYTE, "", str(error)).removeprefix("JSON is malformed: ")
     return JsonError(_line(data, offset), f"not JSON: {what} at column {column}")
 
 
 def rest_after(error: Exception) -> int | None:
     """Where the next document begins, if a decoder complains only that there is one."""
     complaint = str(error)
-    at = _BYTE.search(complaint) if "trailing characters" in complaint else None
+    at = re.search(_BYTE, complaint) if "trailing characters" in complaint else None
     # The decoder has read the first of the trailing characters when it complains.
     return int(at[1]) - 1 if at is not None else None
 
@@ -84,7 +84,7 @@ def stream(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 _COMPLAINTS = (msgspec.DecodeError, UnicodeError, RecursionError)
-_BYTE = re.compile(r" ?\(byte (\d+)\)")
+_BYTE = r" ?\(byte (\d+)\)"
 
 
 class _Anything(msgspec.Struct):

@@ -21,7 +21,7 @@ EXPECTED_DRIVERS = "tonnage.dev/expected-csi-drivers"
 Names are parted by `_` in a label, which cannot hold a comma, and by `,` or `_` in an annotation.
 """
 
-_SEPARATORS = re.compile(r"[_,\s]+")
+_SEPARATORS = r"[_,\s]+"
 _NONE: frozenset[str] = frozenset()
 
 
@@ -97,7 +97,7 @@ def expected_by(node: Node) -> frozenset[str]:
     if not label and not annotation:
         return _NONE
     text = f"{label},{annotation}"
-    return frozenset(name for name in _SEPARATORS.split(text) if name)
+    return frozenset(name for name in re.split(_SEPARATORS, text) if name)
 
 
 def missing_on(

@@ -1,6 +1,5 @@
 """Options of a decision, up or down: upstream's flags in camelCase, and a few of our own."""
 
-import difflib
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -14,6 +13,7 @@ from tonnage.groups.headroom import SlotHeadroom
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.scale_down_options import ScaleDownOptions
 from tonnage.objects import codec, complexity, durations, strictness, timestamps
+from tonnage.objects.phrases import near_names
 from tonnage.objects.scenarios import LimitOverrides, SlotPool
 from tonnage.objects.validation import describe
 from tonnage.rules.opt_in import Enforcement
@@ -126,7 +126,7 @@ def of(settings: Mapping[str, object]) -> Options:
     known = _names()
     for name in settings:
         if name not in known and name != NOW:
-            near = difflib.get_close_matches(name, known, n=3) or known
+            near = near_names(name, known) or known
             raise InputError(f"options: there is no {name}; expected one of {', '.join(near)}")
     settings = durations.in_seconds(
         {name: value for name, value in settings.items() if name != NOW}, Options

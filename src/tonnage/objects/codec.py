@@ -6,7 +6,6 @@ the error is led back to the real key. No input or output happens here.
 """
 
 import gc
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -136,7 +135,7 @@ def render(path: Path) -> str:
     for step in path:
         if isinstance(step, int):
             text += f"[{step}]"
-        elif _PLAIN_KEY.fullmatch(step):
+        elif re.fullmatch(_PLAIN_KEY, step):
             text += f".{step}" if text else step
         else:
             text += f"[{validation.describe(step)}]"
@@ -193,7 +192,7 @@ _HALF_OF_RECENT = 2048
 _RECENT: ContextVar[_Recent | None] = ContextVar("recently decoded objects", default=None)
 
 _OURS = (NodeGroup, Scenario)
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+_PLAIN_KEY = r"[A-Za-z_][A-Za-z0-9_-]{0,62}"
 
 
 @cache
@@ -230,6 +229,8 @@ def _untyped(data: bytes | msgspec.Raw, kind: Kind) -> object:
             return msgspec.json.decode(data)
         except msgspec.ValidationError:
             # A number that no machine type holds, perhaps in a field nobody reads.
+            import json
+
             return json.loads(bytes(data), parse_int=_integer, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise _unreadable(kind, error) from error
@@ -318,10 +319,10 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-_COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-_MISMATCH = re.compile(r"Expected `(.+)`, got `(.+)`")
-_MISSING = re.compile(r"Object missing required field `(.+)`")
+_COMPLAINT = r"(?s)(?P<what>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?"
+_STEP = r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]"
+_MISMATCH = r"Expected `(.+)`, got `(.+)`"
+_MISSING = r"Object missing required field `(.+)`"
 _WORDS = {
     "str": "a string",
     "int": "a whole number",
@@ -335,11 +336,11 @@ _WORDS = {
 
 def explained(complaint: str, value: object) -> Fault:
     """What msgspec says about `value`, with the real key in place of its `[...]`."""
-    form = _COMPLAINT.fullmatch(complaint)
+    form = re.fullmatch(_COMPLAINT, complaint)
     what, where = (form["what"], form["path"] or "") if form else (complaint, "")
-    mismatch = _MISMATCH.fullmatch(what)
+    mismatch = re.fullmatch(_MISMATCH, what)
     path: list[str | int] = []
-    steps = _STEP.findall(where)
+    steps = re.findall(_STEP, where)
     for place, (name, index) in enumerate(steps):
         step: str | int = name
         if index == "..." and isinstance(value, dict):
@@ -355,7 +356,7 @@ def explained(complaint: str, value: object) -> Fault:
             value = value.get(step)
         elif isinstance(value, list) and isinstance(step, int):
             value = value[step]
-    if missing := _MISSING.fullmatch(what):
+    if missing := re.fullmatch(_MISSING, what):
         return Fault((*path, missing[1]), "a value", "none")
     if mismatch:
         expected = mismatch[1].removesuffix(" | null")

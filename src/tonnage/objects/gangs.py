@@ -23,7 +23,7 @@ KUEUE_LABEL = "kueue.x-k8s.io/pod-group-name"
 KUEUE_TOTAL_ANNOTATION = "kueue.x-k8s.io/pod-group-total-count"
 
 _MOST_PODS = 100_000
-_SIZE = re.compile("[0-9]{1,6}")
+_SIZE = r"[0-9]{1,6}"
 
 
 class GangPolicy(Record, frozen=True, kw_only=True):
@@ -106,7 +106,7 @@ def minimum_of(group: AnyPodGroup) -> int | None:
 def kueue_total(meta: ObjectMeta) -> int | None:
     """The size that a pod of a Kueue group tells; `None` if that is no number."""
     told = meta.annotations.get(KUEUE_TOTAL_ANNOTATION, "")
-    if not _SIZE.fullmatch(told):
+    if not re.fullmatch(_SIZE, told):
         return None
     size = int(told)
     return size if 0 < size <= _MOST_PODS else None

@@ -54,14 +54,14 @@ _VSPHERE_REGION = "topology.csi.vmware.com/region"
 _SEVERAL_ZONES = "__"
 _UNSPECIFIED = "UNSPECIFIED"
 _AZURE_FILE_GROUP = "kubernetes.io/azure-file-resource-group"
-_AZURE_FILE_SECRET = re.compile(r"azure-storage-account-(.+)-secret")
+_AZURE_FILE_SECRET = r"azure-storage-account-(.+)-secret"
 _EBS_SCHEME = "aws://"
-_EBS_URL = re.compile(
+_EBS_URL = (
     r"aws://[^\s%/?#:]*(?::[0-9]*)?"  # the zone, in the place of a host
     r"(?P<path>(?:/(?:[^\x00-\x1f%?#]|%[0-9A-Fa-f]{2})*)?)"
     r"(?:[?#].*)?"
 )
-_EBS_VOLUME = re.compile(r"vol-[^/]*")
+_EBS_VOLUME = r"vol-[^/]*"
 
 
 class TranslationError(ValueError):
@@ -163,11 +163,11 @@ def _ebs_handle(source: AWSElasticBlockStoreSource) -> str:
     if not given.startswith(_EBS_SCHEME):
         return given
     failed = "failed to translate Kubernetes ID to EBS Volume ID"
-    url = _EBS_URL.fullmatch(given)
+    url = re.fullmatch(_EBS_URL, given)
     if url is None:
         raise TranslationError(f"{failed} Invalid disk name ({given}): not a URL")
     handle = unquote(url["path"]).strip("/")
-    if not _EBS_VOLUME.fullmatch(handle):
+    if not re.fullmatch(_EBS_VOLUME, handle):
         raise TranslationError(f"{failed} Invalid format for AWS volume ({given})")
     return handle
 
@@ -212,7 +212,7 @@ def _azure_disk_handle(source: AzureDiskSource) -> str:
 
 
 def _azure_file_account(source: AzureFileSource) -> str:
-    named = _AZURE_FILE_SECRET.search(source.secret_name)
+    named = re.search(_AZURE_FILE_SECRET, source.secret_name)
     return named[1] if named else source.secret_name
 
 

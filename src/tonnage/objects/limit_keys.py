@@ -60,15 +60,15 @@ _NATIVE_NAMESPACE = "kubernetes.io/"
 _EBS_DEFAULT = 39
 _EBS_NITRO = 25
 # Only the first alternative is anchored; a type that has "t3" or "z1d" anywhere matches as well.
-_EBS_NITRO_TYPES = re.compile(r"^[cmr]5.*|t3|z1d")
+_EBS_NITRO_TYPES = r"^[cmr]5.*|t3|z1d"
 _GCE_DEFAULT = 16
 _GCE_SMALL = 15
 _GCE_BIG = 127
 _GCE_SMALL_TYPES = frozenset({"f1-micro", "g1-small", "e2-micro", "e2-small", "e2-medium"})
-_GCE_N1_SHAPE = re.compile(r"n1-[a-z]+-([0-9]+)", re.ASCII)
+_GCE_N1_SHAPE = r"n1-[a-z]+-([0-9]+)"
 _AZURE_DEFAULT = 16
 _CINDER_DEFAULT = 256
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER = r"[+-]?[0-9]+"
 
 
 # Keys
@@ -197,7 +197,7 @@ def can_be_requested(name: str) -> bool:
 
 def max_from_environment(value: str | None) -> int | None:
     """What `KUBE_MAX_PD_VOLS` says: a positive whole number, or nothing at all."""
-    if value is None or not _INTEGER.fullmatch(value):
+    if value is None or not re.fullmatch(_INTEGER, value):
         return None
     number = int(value)
     return number if number > 0 else None
@@ -259,12 +259,12 @@ def _require_intree(plugin: str) -> None:
 
 
 def _ebs(instance_type: str) -> int:
-    return _EBS_NITRO if _EBS_NITRO_TYPES.search(instance_type) else _EBS_DEFAULT
+    return _EBS_NITRO if re.search(_EBS_NITRO_TYPES, instance_type) else _EBS_DEFAULT
 
 
 def _gce(machine_type: str, minor: int) -> int:
     if minor <= 12:
-        shape = _GCE_N1_SHAPE.fullmatch(machine_type)
+        shape = re.fullmatch(_GCE_N1_SHAPE, machine_type)
         if shape is None:
             return _GCE_DEFAULT
         cpus = int(shape.group(1))

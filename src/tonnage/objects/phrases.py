@@ -1,6 +1,5 @@
 """Names and numbers as they stand in sentences."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 
@@ -21,7 +20,9 @@ def alternatives(asked: str, known: Iterable[str]) -> str:
     Names of pods come as `namespace/name`.
     """
     names = sorted(known)
-    near = near_keys(asked, names) if all("/" in name for name in names) else _near(asked, names)
+    near = (
+        near_keys(asked, names) if all("/" in name for name in names) else near_names(asked, names)
+    )
     if near:
         return f"near matches: {', '.join(near)}"
     if not names:
@@ -40,9 +41,14 @@ def near_keys(asked: str, keys: Iterable[str]) -> list[str]:
         name = key.partition("/")[2]
         by_part.setdefault(key if "/" in asked else name, []).append(key)
         by_name.setdefault(name, []).append(key)
-    near = [key for part in _near(asked, list(by_part)) for key in by_part[part]]
+    near = [key for part in near_names(asked, list(by_part)) for key in by_part[part]]
     return (near or by_name.get(asked.partition("/")[2], []))[:5]
 
 
-def _near(asked: str, names: Sequence[str]) -> list[str]:
-    return difflib.get_close_matches(asked, names, n=3)
+def near_names(
+    asked: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.6
+) -> list[str]:
+    """Those of the names that come near to what was asked for, the nearest first."""
+    import difflib  # only who misspells has to wait for it
+
+    return difflib.get_close_matches(asked, list(names), n=most, cutoff=cutoff)

@@ -4,7 +4,6 @@ The two differ in more than their operators: an invalid label selector is an err
 owner, an invalid term of a node selector only never matches.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -54,7 +53,7 @@ def check(selector: LabelSelector | None) -> None:
         _raise_if_any(_problems(key, "=", (value,)))
     for requirement in selector.match_expressions:
         if requirement.operator not in _LABEL_OPERATORS:
-            quoted = json.dumps(requirement.operator)
+            quoted = _quoted(requirement.operator)
             raise SelectorError(f"{quoted} is not a valid label selector operator")
         _raise_if_any(_problems(requirement.key, requirement.operator, requirement.values))
 
@@ -189,20 +188,22 @@ def _find_problems(key: str, operator: str, values: tuple[str, ...]) -> tuple[st
     problems: list[str] = []
     if not valid_qualified_name(key):
         problems.append(
-            f"key: Invalid value: {json.dumps(key)}: a label key is a name of up to 63 letters, "
+            f"key: Invalid value: {_quoted(key)}: a label key is a name of up to 63 letters, "
             "digits, '-', '_' or '.', framed by letters or digits, after an optional DNS prefix "
             "and '/'"
         )
-    shown = json.dumps(values)
+    wrong = ""
     match operator:
         case "In" | "NotIn" if not values:
-            problems.append(f"values: Invalid value: {shown}: {operator} needs at least one value")
+            wrong = "needs at least one value"
         case "Exists" | "DoesNotExist" if values:
-            problems.append(f"values: Invalid value: {shown}: {operator} takes no values")
+            wrong = "takes no values"
         case "Gt" | "Lt" if len(values) != 1 or integer(values[0]) is None:
-            problems.append(f"values: Invalid value: {shown}: {operator} takes exactly one integer")
+            wrong = "takes exactly one integer"
+    if wrong:
+        problems.append(f"values: Invalid value: {_quoted(values)}: {operator} {wrong}")
     problems.extend(
-        f"values[{index}][{key}]: Invalid value: {json.dumps(value)}: a label value is empty or "
+        f"values[{index}][{key}]: Invalid value: {_quoted(value)}: a label value is empty or "
         "up to 63 letters, digits, '-', '_' or '.', framed by letters or digits"
         for index, value in enumerate(values)
         if len(value) > 63 or not _LABEL_VALUE.fullmatch(value)
@@ -217,3 +218,9 @@ _problems_of_large = lru_cache(maxsize=16)(_find_problems)
 def _raise_if_any(problems: tuple[str, ...]) -> None:
     if problems:
         raise SelectorError("; ".join(problems))
+
+
+def _quoted(value: object) -> str:
+    import json  # only who is told off has to wait for it
+
+    return json.dumps(value)

@@ -5,7 +5,6 @@ kinds and in settings a field we do not know is a slip of the pen, which would b
 silence; in a Node that stands inside of ours, one that is nearly a field we read.
 """
 
-import difflib
 from collections.abc import Iterator
 from functools import cache
 from types import UnionType
@@ -13,6 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from tonnage.objects import phrases
 from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
@@ -71,14 +71,14 @@ def _fault(name: str, known: tuple[str, ...], at: Path) -> Fault:
     elif len(known) <= _MOST:
         expected = f"one of {', '.join(known)}"
     else:
-        likest = difflib.get_close_matches(name, known, cutoff=0.0)
+        likest = phrases.near_names(name, known, cutoff=0.0)
         expected = f"a known field, such as {', '.join(likest)}"
     return Fault((*at, name), expected, "an unknown field")
 
 
 def _nearest(name: str, known: tuple[str, ...], *, cutoff: float = 0.6) -> str:
     by_lower = {one.lower(): one for one in known}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    found = phrases.near_names(name.lower(), by_lower, most=1, cutoff=cutoff)
     return by_lower[found[0]] if found else ""
 
 

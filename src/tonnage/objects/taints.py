@@ -8,7 +8,7 @@ from tonnage.objects.nodes import Taint
 from tonnage.objects.pods import Toleration
 
 _FILTERING_EFFECTS = ("NoSchedule", "NoExecute")
-_DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_DECIMAL = r"0|-?[1-9][0-9]{0,18}"
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
@@ -50,4 +50,4 @@ def untolerated(
 
 def _number(text: str) -> int | None:
     """A 64-bit integer as people write it: no leading zeros, no plus sign."""
-    return selectors.integer(text) if _DECIMAL.fullmatch(text) else None
+    return selectors.integer(text) if re.fullmatch(_DECIMAL, text) else None

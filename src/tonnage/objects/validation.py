@@ -6,7 +6,6 @@ for each of 150,000 pods: quantities already seen are recognised by one set oper
 and a path is built only for what looks suspicious.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -80,6 +79,8 @@ def describe(value: object) -> str:
         return "a number of more than 30 digits"
     if isinstance(value, str):
         return f'"{one_line(value)}"' if len(value) <= 60 else f'"{one_line(value[:57])}..."'
+    import json  # only who is told off has to wait for it
+
     return json.dumps(value)
 
 

@@ -3,7 +3,6 @@
 Copied once into a plain record and handed to the rules, which read nothing else.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -143,6 +142,8 @@ def _nearest_first(name: str) -> list[str]:
 
 
 def _likeness(name: str, gate: str) -> float:
+    import difflib  # only who misspells has to wait for it
+
     return difflib.SequenceMatcher(None, name.lower(), gate.lower()).ratio()
 
 

@@ -3,7 +3,6 @@
 Nothing else of the cluster is touched, so that a snapshot of it can be used again.
 """
 
-import difflib
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
@@ -11,6 +10,7 @@ import msgspec
 
 from tonnage.errors import InputError
 from tonnage.objects import quantities
+from tonnage.objects.phrases import near_names
 from tonnage.objects.scenarios import MOST_NODES, NodeGroup, NodeGroupSpec
 
 FORMS = ("max-size=GROUP:N", "min-size=GROUP:N", "price=GROUP:AMOUNT")
@@ -78,7 +78,7 @@ def apply(groups: Iterable[NodeGroup], change: GroupChange) -> list[NodeGroup]:
     found = list(groups)
     names = [one.metadata.name for one in found]
     if change.group not in names:
-        near = difflib.get_close_matches(change.group, names, n=3)
+        near = near_names(change.group, names)
         hint = f"; near matches: {', '.join(near)}" if near else ""
         raise InputError(f"what-if: no node group {change.group!r} in the input{hint}")
     return [

@@ -24,7 +24,7 @@ def read_priorities(rules: Mapping[str, Sequence[str]]) -> Priorities:
     """Priorities from a map whose keys are whole numbers, as text or not."""
     compiled: dict[int, list[re.Pattern[str]]] = {}
     for key, expressions in rules.items():
-        if isinstance(key, bool) or not _WHOLE_NUMBER.fullmatch(str(key)):
+        if isinstance(key, bool) or not re.fullmatch(_WHOLE_NUMBER, str(key)):
             raise InputError(f"priorities: {key!r}: expected a whole number")
         if expressions is not None and not isinstance(expressions, list | tuple):
             raise InputError(f"priorities[{key}]: expected a list of regular expressions")
@@ -33,8 +33,8 @@ def read_priorities(rules: Mapping[str, Sequence[str]]) -> Priorities:
     return Priorities(compiled)
 
 
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-_CLASS_BY_NAME = re.compile(r"\[:\^?[a-z]+:\]")
+_WHOLE_NUMBER = r"[+-]?[0-9]{1,18}"
+_CLASS_BY_NAME = r"\[:\^?[a-z]+:\]"
 
 
 def _compile(priority: object, expression: object) -> re.Pattern[str]:
@@ -44,7 +44,7 @@ def _compile(priority: object, expression: object) -> re.Pattern[str]:
     if not isinstance(expression, str | int):
         raise InputError(f"priorities[{priority}]: {expression!r}: expected a regular expression")
     text = str(expression)
-    if _CLASS_BY_NAME.search(text):
+    if re.search(_CLASS_BY_NAME, text):
         # Upstream has these classes; here they would silently mean something else.
         raise InputError(f"priorities[{priority}]: {text!r}: write the class out, such as [a-z]")
     try:

@@ -6,7 +6,6 @@ Here it comes from tables (`data/`, each with source and date) and the drivers' 
 more slots per CPU.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from tonnage.groups.catalogue import formulas, tables
 from tonnage.groups.catalogue.formulas import GCE_OVERRIDE_LABEL, ComputedSlots
 from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
+from tonnage.objects.phrases import near_names
 
 __all__ = [
     "AZURE_DISK",
@@ -196,7 +196,7 @@ def near(instance_type: str, *, count: int = 3) -> list[str]:
         relatives = (f"{family}-{shape}" for family in tables.gce().families)
         names += [name for name in relatives if drivers_for(name)]
     spelling = {name.lower(): name for name in names}
-    found = difflib.get_close_matches(instance_type.lower(), sorted(spelling), n=count)
+    found = near_names(instance_type.lower(), sorted(spelling), most=count)
     return [spelling[name] for name in found]
 
 

@@ -14,10 +14,10 @@ GCE_OVERRIDE_LABEL = "node-restriction.kubernetes.io/gke-volume-attach-limit-ove
 
 _NITRO_SLOTS = 28
 _XEN_SLOTS = 39  # EC2 says 40 for most of them; the driver never counts on more than 39
-_SIZED_METAL = re.compile(r"\.metal-[0-9]+xl$")
+_SIZED_METAL = r"\.metal-[0-9]+xl$"
 _GCE_OVERRIDES = range(1, 128)
-_CUSTOM = re.compile(r"custom-[0-9]+-[0-9]+(-ext)?")
-_SHAPE = re.compile(r"[a-z0-9]+-[a-z]+-[0-9]+g?(-[a-z0-9]+)*")
+_CUSTOM = r"custom-[0-9]+-[0-9]+(-ext)?"
+_SHAPE = r"[a-z0-9]+-[a-z]+-[0-9]+g?(-[a-z0-9]+)*"
 
 
 class ComputedSlots(NamedTuple):
@@ -68,7 +68,7 @@ def aws_shared_slots(name: str, row: AwsType) -> ComputedSharedSlots | None:
     disks and accelerators too; here they are put back, to show where the slots went. On bare
     metal, and on the few machines whose number leaves no room for them, they take no slot.
     """
-    if row.kind != "s" or _SIZED_METAL.search(name):
+    if row.kind != "s" or re.search(_SIZED_METAL, name):
         return None
     volumes_and_first_eni = row.attachments + 1
     accelerators = _NITRO_SLOTS - volumes_and_first_eni - row.nvme
@@ -109,7 +109,7 @@ def gce_disks(machine_type: str, table: GceTable) -> int | None:
     family = machine_type.partition("-")[0]
     if family in table.by_gpu:
         return _gce_by_gpu(machine_type, family, table)
-    if not (_SHAPE.fullmatch(machine_type) or _CUSTOM.fullmatch(machine_type)):
+    if not (re.fullmatch(_SHAPE, machine_type) or re.fullmatch(_CUSTOM, machine_type)):
         return None
     if family in table.by_cpu:
         cpus = machine_type.split("-")[2]
