@@ -118,7 +118,7 @@ class _Standing:
         snapshot = self._inputs.cluster.snapshot
         pending = snapshot.pending_pods()
         # A watch knows who waits without going through all pods.
-        cluster = self._inputs.cluster._replace(pods_without_node=lambda: pending)
+        cluster = msgspec.structs.replace(self._inputs.cluster, pods_without_node=lambda: pending)
         self._inputs = msgspec.structs.replace(self._inputs, cluster=cluster)
 
     def moment(self) -> Moment:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from tests.clusters.random_groups import NOW, random_scenario
@@ -39,7 +40,7 @@ def plan(
         assessment.assess(Inputs.of_objects(objects, options=chosen, features=FEATURES, now=0.0)),
         out_of_time=out_of_time,
     )
-    found = planner.plan(request._replace(own_time=own_time or OwnTime()))
+    found = planner.plan(msgspec.structs.replace(request, own_time=own_time or OwnTime()))
     assert replay.violations(objects, found, options=chosen, features=FEATURES, now=0.0) == []
     return found
 

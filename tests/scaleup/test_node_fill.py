@@ -23,8 +23,8 @@ def filled(objects: Iterable[KubeObject], *nodes: Iterable[str], slots: int = 5)
         scale_ups=(ScaleUp(group="g", delta=len(new), nodes=new),),
         limits=(GroupLimit(group="g", driver=DRIVER, count=slots, source="provider"),),
     )
-    inputs, _, templates, readiness, *_ = assessed(objects)
-    return fillings(Decision(made, templates, readiness, inputs))["g"]
+    found = assessed(objects)
+    return fillings(Decision(made, found.templates, found.readiness, found.inputs))["g"]
 
 
 def database(name: str, claim: str) -> list[KubeObject]:

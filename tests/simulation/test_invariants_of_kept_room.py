@@ -2,6 +2,8 @@
 
 from unittest import mock
 
+import msgspec
+
 from tonnage.scaleup import headroom, planner
 from tonnage.scaleup.plan import Plan
 from tonnage.scaleup.request import Request
@@ -31,7 +33,7 @@ def test_slots_that_are_bought_while_they_are_coming_are_a_breach() -> None:
 
     def forgetful(request: Request) -> Plan:
         only_room = request.headroom and not request.pending
-        return real(request._replace(upcoming={}) if only_room else request)
+        return real(msgspec.structs.replace(request, upcoming={}) if only_room else request)
 
     with mock.patch.object(planner, "plan", forgetful):
         assert ALREADY_COMING in rules()

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from tonnage.autoscaler.actuator import Actuator, NotLeadingError
 from tonnage.autoscaler.assessor import Assessor
 from tonnage.autoscaler.capacity_buffers import BufferWatch
@@ -305,7 +307,9 @@ class Autoscaler:
                 )
         if settled:
             keep = hold or self.buffers.hold(config) or self.requests.hold(config)
-            beside = found._replace(inputs=requested_room.booked(found.inputs, plan))
+            beside = msgspec.structs.replace(
+                found, inputs=requested_room.booked(found.inputs, plan)
+            )
             situation = Situation(beside, provided, trust, plan=plan, hold=keep)
             with self._metrics.timed("scaleDown"):
                 self._problems.extend(await self._scale_down.round(situation, config))

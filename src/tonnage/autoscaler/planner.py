@@ -4,6 +4,8 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from tonnage.autoscaler import grpc_choice, volume_causes
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.volume_causes import Blame
@@ -90,7 +92,7 @@ class Planner:
         except Exception:
             _log.exception("decision failed; the pods it fails with are now looked for")
         good, left_out = _decidable(found, decide)
-        return decide(found._replace(pending=good)), left_out
+        return decide(msgspec.structs.replace(found, pending=good)), left_out
 
 
 def _decidable(
@@ -107,7 +109,7 @@ def _decidable(
     while untried:
         some = untried.pop()
         try:
-            decide(found._replace(pending=[*good, *some]))
+            decide(msgspec.structs.replace(found, pending=[*good, *some]))
         except Exception as error:
             half = len(some) // 2
             if half:

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -56,7 +56,7 @@ Find: TypeAlias = Callable[[type[KubeObject], str, str], KubeObject | None]
 """Finds an object by its type, namespace and name."""
 
 
-class BufferReading(NamedTuple):
+class BufferReading(msgspec.Struct, frozen=True):
     """A buffer, and the room it asks for; or a reason why none is kept for it."""
 
     buffer: CapacityBuffer
@@ -90,7 +90,7 @@ class _BadBufferError(Exception):
         super().__init__(message)
 
 
-class ChunkShape(NamedTuple):
+class ChunkShape(msgspec.Struct, frozen=True):
     """What a chunk is like, and how many pods of that kind are wanted now."""
 
     template: PodTemplateSpec

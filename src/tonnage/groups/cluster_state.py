@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from tonnage.rules.features import Features
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
-class ClusterState(NamedTuple):
+class ClusterState(msgspec.Struct, frozen=True):
     """The snapshot, and objects that templates are made from; made from objects, or by a watch.
 
     `node_groups` are those among the objects; a live cluster has them from its provider.

@@ -5,7 +5,8 @@ A node that is deleted for it would be replaced by one that fares no better.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.groups import drivers
 from tonnage.groups.node_state import NodeState
@@ -13,7 +14,7 @@ from tonnage.objects.meta import Record
 from tonnage.objects.storage import CSINode
 
 
-class LackingNode(NamedTuple):
+class LackingNode(msgspec.Struct, frozen=True):
     """A node that lacks drivers; `lost` says that it was up before, `late` that its time is up."""
 
     group: str | None

@@ -4,7 +4,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +24,7 @@ _SEPARATORS = r"[_,\s]+"
 _NONE: frozenset[str] = frozenset()
 
 
-class Member(NamedTuple):
+class Member(msgspec.Struct, frozen=True):
     """A registered node of a group."""
 
     node: Node
@@ -71,7 +70,7 @@ class UsualDrivers:
         return {kind: (count, having[kind]) for kind, count in nodes.items()}
 
 
-class DriverEvidence(NamedTuple):
+class DriverEvidence(msgspec.Struct, frozen=True):
     """What a group's own nodes, provider and past say about its drivers.
 
     `seen` are the drivers on its ready nodes. `conclusive` means that a node which lists some

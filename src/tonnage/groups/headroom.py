@@ -8,7 +8,8 @@ waits goes before it. Its key has a character that no name of a pod may have.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.errors import InputError
 from tonnage.groups.cron_windows import CronWindow
@@ -80,7 +81,7 @@ class KeptRoom(Record, frozen=True, kw_only=True):
         return f"CapacityBuffer {self.namespace}/{self.name}"
 
 
-class ChunkName(NamedTuple):
+class ChunkName(msgspec.Struct, frozen=True):
     """What the key of a chunk says: whose it is."""
 
     kind: str

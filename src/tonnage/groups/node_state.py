@@ -1,7 +1,8 @@
 """What one Node says of itself: ready or not, since when, starting, leaving."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.groups import passing_taints
 from tonnage.groups.policy import GroupPolicy
@@ -24,7 +25,7 @@ _TELLING_TAINTS = frozenset(
 )
 
 
-class NodeState(NamedTuple):
+class NodeState(msgspec.Struct, frozen=True):
     """A node by its own account; its drivers are another question.
 
     `reason` says why it is not ready, and is empty when it is. `since` is the last change of

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -29,7 +29,7 @@ TOTALS = "^(?:([0-9]+):)?([0-9]+)$"
 """What a total looks like: the most, or MIN:MAX."""
 
 
-class Totals(NamedTuple):
+class Totals(msgspec.Struct, frozen=True):
     """What all nodes together may not fall below, and not exceed."""
 
     least: int

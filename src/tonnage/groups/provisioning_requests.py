@@ -6,7 +6,8 @@ for pods that name it in an annotation, until they are there or the time is over
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.groups.headroom import MOST_CHUNKS, KeptRoom
 from tonnage.objects import timestamps
@@ -41,7 +42,7 @@ class RequestedRoom(Record, frozen=True, kw_only=True):
     booked: bool = False
 
 
-class RequestReading(NamedTuple):
+class RequestReading(msgspec.Struct, frozen=True):
     """A request, with what it asks for now, or why it has come to its end.
 
     `ending` is the condition that is to be written for that; without one, and without a room,

@@ -8,7 +8,7 @@ limit, and the node the labels its drivers would set. None of this is upstream's
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -82,7 +82,7 @@ class CompletionContext:
         return tuple(self._look())
 
 
-class _Known(NamedTuple):
+class _Known(msgspec.Struct, frozen=True):
     """Everything that is known about the drivers of one group's next node."""
 
     group: Group

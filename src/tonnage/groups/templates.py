@@ -6,7 +6,6 @@ letter, `template_completion` adds what is known of drivers, their limits and th
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -132,7 +131,7 @@ def _registered(inputs: Inputs) -> Iterator[limits.Registered]:
             yield limits.Registered(inputs.nodes[name], csinode, group.id if group else None)
 
 
-class _Made(NamedTuple):
+class _Made(msgspec.Struct, frozen=True):
     """What a round makes of one group."""
 
     template: Template | None

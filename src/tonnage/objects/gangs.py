@@ -6,7 +6,9 @@ plain pods, which have no object: a label names the group, an annotation its siz
 """
 
 import re
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from tonnage.objects.meta import ObjectMeta, Record
 from tonnage.objects.pods import Pod
@@ -61,7 +63,7 @@ AnyPodGroup: TypeAlias = WorkloadPodGroup | CoschedulingPodGroup
 _LABELS = frozenset((*COSCHEDULING_LABELS, KUEUE_LABEL))
 
 
-class GangName(NamedTuple):
+class GangName(msgspec.Struct, frozen=True):
     """Whose convention it is, and what the gang is called."""
 
     api_group: str

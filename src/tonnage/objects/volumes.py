@@ -4,7 +4,9 @@ A volume's unique name is its driver and handle. A claim that is not bound yet
 has no handle; it stands for itself, so that two pods that share it count it once.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from tonnage.objects import intree, limit_keys
 from tonnage.objects.meta import ObjectMeta
@@ -27,14 +29,14 @@ class StorageLookup(Protocol):
     def storage_class(self, name: str) -> StorageClass | None: ...
 
 
-class VolumeUse(NamedTuple):
+class VolumeUse(msgspec.Struct, frozen=True):
     """One attach slot's worth of a volume."""
 
     driver: str
     handle: str
 
 
-class PodVolume(NamedTuple):
+class PodVolume(msgspec.Struct, frozen=True, gc=False):
     """A volume of a pod that needs looking at: a claim, or an inline source of an old plugin."""
 
     name: str
@@ -43,7 +45,7 @@ class PodVolume(NamedTuple):
     source: VolumeSource
 
 
-class Slots(NamedTuple):
+class Slots(msgspec.Struct, frozen=True):
     """What a pod's volumes come to on a node.
 
     `migrated` are uses of in-tree plugins, which count only where the node's CSINode
@@ -57,7 +59,7 @@ class Slots(NamedTuple):
     migrated_problem: "VolumeProblem | None" = None
 
 
-class VolumeProblem(NamedTuple):
+class VolumeProblem(msgspec.Struct, frozen=True):
     """Why volumes could not be resolved. Only `missing` is a refusal; the rest are errors."""
 
     kind: str  # "missing", "nameless", "foreign", "untranslatable"

@@ -5,8 +5,9 @@ down to caps: so many in all, so many on a node, none much higher than the lowes
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+import msgspec
 import numpy as np
 
 from tonnage.rules.framework import Ask
@@ -17,7 +18,7 @@ from tonnage.snapshot.rows import Ints
 PLENTY = np.iinfo(np.int64).max // 4
 
 
-class Caps(NamedTuple):
+class Caps(msgspec.Struct, frozen=True):
     """How many pods of a group may go on new nodes of a template, besides what there is room for.
 
     In all at most `total`, on a row that is there `on_row`, on one more row `fresh`. With

@@ -5,7 +5,9 @@ Rules decide with causes; text is made here and nowhere else.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from tonnage.objects.meta import Record
 
@@ -67,7 +69,7 @@ class Cause(StrEnum):
     FEATURE_NOT_DECLARED = "FeatureNotDeclared"
 
 
-class Shortage(NamedTuple):
+class Shortage(msgspec.Struct, frozen=True):
     """So much is wanted of a resource, and so much is there.
 
     `temporary` says that it would do but for what other pods have taken.

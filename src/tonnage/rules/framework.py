@@ -9,6 +9,7 @@ from enum import Enum, IntEnum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -199,7 +200,7 @@ class Aspect(Enum):
     """What refuses an empty node today may take it tomorrow."""
 
 
-class Measure(NamedTuple):
+class Measure(msgspec.Struct, frozen=True):
     """How full rows are of one resource; capacity is `UNLIMITED` where a row has no limit."""
 
     resource: str

@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tonnage.objects import complexity
@@ -50,7 +50,7 @@ class Verdict(Record, frozen=True, kw_only=True):
         return [f"{where}: {reason}" for reason in self.reasons]
 
 
-class Refusal(NamedTuple):
+class Refusal(msgspec.Struct, frozen=True):
     """Nodes refused in the same words, by their rows."""
 
     phase: str | None

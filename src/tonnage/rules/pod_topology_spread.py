@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tonnage.objects import selectors
@@ -77,7 +77,7 @@ class PodTopologySpread(Rule):
         return any(selects(one.label_selector, labels) for one in pod.pod_class.spread)
 
 
-class Domains(NamedTuple):
+class Domains(msgspec.Struct, frozen=True):
     """Matching pods per value of the topology label; index 0 is "no label"."""
 
     of_row: Ints

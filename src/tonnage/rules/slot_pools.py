@@ -6,8 +6,8 @@ in plans, and by a scheduler extender that wants it.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tonnage.rules import node_volume_limits
@@ -82,7 +82,7 @@ def _resource(pool: str) -> str:
     return f"slots of pool {pool}"
 
 
-class _Short(NamedTuple):
+class _Short(msgspec.Struct, frozen=True):
     """Rows where a pool has too few slots for the pod."""
 
     rows: Bools

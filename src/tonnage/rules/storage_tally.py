@@ -3,8 +3,7 @@
 Only where a plan keeps a ledger; kube-scheduler looks at each claim alone (`volume_binding`).
 """
 
-from typing import NamedTuple
-
+import msgspec
 import numpy as np
 
 from tonnage.objects.storage import PersistentVolumeClaim
@@ -14,7 +13,7 @@ from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.storage_ledger import StorageLedger, size_of
 
 
-class _Refused(NamedTuple):
+class _Refused(msgspec.Struct, frozen=True):
     """Rows that a claim does not fit on beside those before it."""
 
     rows: Bools

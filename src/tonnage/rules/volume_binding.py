@@ -1,8 +1,8 @@
 """VolumeBinding: every claim has, or can get, a volume that the node can reach."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tonnage.objects import intree, quantities, selectors, volumes
@@ -115,7 +115,7 @@ class VolumeBinding(Rule):
             )
 
 
-class Claims(NamedTuple):
+class Claims(msgspec.Struct, frozen=True):
     """A pod's claims: those bound to a volume, and those that wait for the pod to have a node."""
 
     bound: list[PersistentVolumeClaim]

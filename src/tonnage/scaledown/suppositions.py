@@ -1,7 +1,8 @@
 """What if, when nodes are to go: budgets that are not there, nodes that go in any case."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.errors import InputError
 from tonnage.objects.kinds import KubeObject
@@ -13,7 +14,7 @@ IGNORE_BUDGET = "ignore-pdb"
 REMOVE_NODE = "remove-node"
 
 
-class WhatIfs(NamedTuple):
+class WhatIfs(msgspec.Struct, frozen=True):
     """What is taken to be otherwise: budgets that are not there, nodes that are to go."""
 
     ignored_budgets: tuple[str, ...]

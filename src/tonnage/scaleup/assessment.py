@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +22,7 @@ from tonnage.snapshot.snapshot import PodRecord, Snapshot
 _DELAY_ANNOTATION = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 
 
-class Assessment(NamedTuple):
+class Assessment(msgspec.Struct, frozen=True):
     """What was found before anything is decided."""
 
     inputs: Inputs
@@ -55,14 +54,14 @@ class Assessment(NamedTuple):
         )
         for entry in underway.bought_for(inputs, self.pending):
             self.reservations.hold(entry)
-        return self._replace(inputs=inputs)
+        return msgspec.structs.replace(self, inputs=inputs)
 
     def beside(self, moving: Iterable[Reservation]) -> "Assessment":
         """The same with the places of pods that are moving, in place of those it knew of."""
         held = Reservations()
         for entry in (*(one for one in self.reservations if one.source != Source.MOVING), *moving):
             held.hold(entry)
-        return self._replace(reservations=held)
+        return msgspec.structs.replace(self, reservations=held)
 
 
 def assess(inputs: Inputs, *, known: Iterable[Assessment] = ()) -> Assessment:

@@ -12,8 +12,8 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tonnage.rules import pipeline
@@ -42,7 +42,7 @@ class RowOrder(enum.Enum):
     SHUFFLED = enum.auto()
 
 
-class Attempt(NamedTuple):
+class Attempt(msgspec.Struct, frozen=True):
     """A way to go about it. The groups are the pending ones, some of them in two parts."""
 
     groups: Sequence[PodGroup]
@@ -64,7 +64,7 @@ class Attempt(NamedTuple):
         return found
 
 
-class Unlucky(NamedTuple):
+class Unlucky(msgspec.Struct, frozen=True):
     """How many pods of which groups, named by the id of what they hold, another attempt may help.
 
     Or they are helped, and it is tried `to_save_nodes`.
@@ -100,7 +100,7 @@ def on_new_nodes(
     return Unlucky(placed if may_be_fewer else {}, to_save_nodes=True)
 
 
-class _Way(NamedTuple):
+class _Way(msgspec.Struct, frozen=True):
     existing_order: orders.ExistingOrder
     rows: RowOrder
     learns: bool = True

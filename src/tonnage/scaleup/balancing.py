@@ -2,8 +2,9 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -132,7 +133,7 @@ def _level(groups: Sequence[tuple[str, int, int]], nodes: int) -> int:
 _Fractions: TypeAlias = dict[str, Fraction]
 
 
-class _Size(NamedTuple):
+class _Size(msgspec.Struct, frozen=True):
     """A template's resources: what has to be equal, and columns of what has to be near.
 
     Columns are counted in thousandths; of each, `ratios` has how far apart two may be.

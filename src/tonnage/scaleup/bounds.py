@@ -7,12 +7,13 @@ Pods that share no template share no node, so the floors of unconnected parts ad
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.scaleup.plan import Bounds
 
 
-class Demand(NamedTuple):
+class Demand(msgspec.Struct, frozen=True):
     """Pods of one group that the plan places on new nodes.
 
     `amounts` is what one pod takes of each resource and driver, `templates` the chosen groups
@@ -24,7 +25,7 @@ class Demand(NamedTuple):
     templates: Mapping[str, int]
 
 
-class Supply(NamedTuple):
+class Supply(msgspec.Struct, frozen=True):
     """An empty node of a chosen group: what it has of each resource and driver, and its price.
 
     A driver that is not in `capacity` takes any number of volumes.

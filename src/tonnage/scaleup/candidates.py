@@ -1,7 +1,6 @@
 """Node groups a plan may buy from, with their templates in the snapshot as shadow rows."""
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,7 +28,7 @@ from tonnage.snapshot.snapshot import Snapshot
 _SUCCESS = int(Code.SUCCESS)
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True):
     """A group with its template in the snapshot and the capacity of its node."""
 
     position: int

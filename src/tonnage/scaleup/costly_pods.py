@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.groups.options import Options
 from tonnage.objects.phrases import listed
@@ -20,7 +21,7 @@ TIME_OVER = "the timeBudget of the round was over before its turn"
 _SHOWN = 3
 
 
-class Costly(NamedTuple):
+class Costly(msgspec.Struct, frozen=True):
     """A group that is set apart, and why."""
 
     group: PodGroup

@@ -1,7 +1,7 @@
 """From inputs to a decision: assess the cluster, plan, and leave the snapshot as it was."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -37,7 +37,7 @@ OutsideExpanders: TypeAlias = Callable[
 """Makes expanders that ask somebody else, from template nodes and the pods of a group's option."""
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True):
     """What to buy, and what that was decided from."""
 
     plan: Plan
@@ -72,7 +72,7 @@ def decide_on(
         kept = headroom.chunks(assessed.inputs, assessed.templates.by_group)
         if kept.groups:
             features = headroom.features_for(asked.features)
-            asked = asked._replace(headroom=kept.groups, features=features)
+            asked = msgspec.structs.replace(asked, headroom=kept.groups, features=features)
         plan = headroom.told(requested_room.plan(asked, assessed), kept)
     plan = requested_room.with_consumers(plan, assessed)
     return Decision(plan, assessed.templates, assessed.readiness, _with_work(assessed.inputs, plan))

@@ -6,7 +6,8 @@ waits like others do. What is overdue is stuck, and nobody waits for it.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.groups.inputs import Inputs
 from tonnage.objects import timestamps
@@ -25,7 +26,7 @@ ALL_OF_START = 1.0
 HALF_OF_START = 0.5
 
 
-class Leaving(NamedTuple):
+class Leaving(msgspec.Struct, frozen=True):
     """Something that takes room of a node, and is gone in so many seconds."""
 
     what: str
@@ -43,7 +44,7 @@ class Leaving(NamedTuple):
                 snapshot.apply("DELETED", attachment)
 
 
-class FreedRoom(NamedTuple):
+class FreedRoom(msgspec.Struct, frozen=True):
     """What is leaving, the soonest first, and how long a new node of each group takes.
 
     Who waits gives up to `share` of a new node's time for it.

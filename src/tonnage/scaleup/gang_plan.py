@@ -8,7 +8,7 @@ leaves nothing behind: no node is bought for a part of it.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -29,7 +29,7 @@ class PlanOnce(Protocol):
     def __call__(self, request: Request, *, most_attempts: int | None = None) -> Plan: ...
 
 
-class _Refused(NamedTuple):
+class _Refused(msgspec.Struct, frozen=True):
     """The plan in which the gang, or one like it, was the one that was not whole."""
 
     placed: int
@@ -93,7 +93,9 @@ class _Admission:
     def _try(self, some: Sequence[GangRequest], *, most: int | None = _FEW_ATTEMPTS) -> Plan:
         pods = [group for one in (*self._admitted, *some) for group in one.groups]
         return self._plan_once(
-            self._request._replace(pending=[*self._request.pending, *pods], gangs=()),
+            msgspec.structs.replace(
+                self._request, pending=[*self._request.pending, *pods], gangs=()
+            ),
             most_attempts=most,
         )
 

@@ -6,7 +6,8 @@ refused yet or holds back for the others: whoever asks for one of them asks for 
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.groups.inputs import Inputs
 from tonnage.objects import gangs
@@ -15,7 +16,7 @@ from tonnage.scaleup import underway
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
-class Gang(NamedTuple):
+class Gang(msgspec.Struct, frozen=True):
     """Pods that are of use only together. `members` are to be decided on, in the order they came.
 
     `minimum` is how many have to run at once, and `running` how many have a node. `problem` says
@@ -34,7 +35,7 @@ class Gang(NamedTuple):
         return max(self.minimum - self.running, 0)
 
 
-class PendingPods(NamedTuple):
+class PendingPods(msgspec.Struct, frozen=True):
     """Pods that wait: those that go one by one, and gangs, the most important and oldest first."""
 
     single: Sequence[PodRecord]
@@ -131,7 +132,7 @@ def _gang(
     if gang.lacks > len(members):
         count = gang.lacks - len(members)
         lacking = f"it waits for {count} more pod{'s' if count != 1 else ''} to be made"
-        return gang._replace(problem=lacking)
+        return msgspec.structs.replace(gang, problem=lacking)
     return gang if gang.lacks else None
 
 

@@ -6,7 +6,6 @@ are placed when everybody who waits has a place, and room is bought for those th
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -56,7 +55,7 @@ _SHARED_MODES = frozenset({"ReadOnlyMany", "ReadWriteMany"})
 _WAITING = "WaitForFirstConsumer"
 
 
-class Chunks(NamedTuple):
+class Chunks(msgspec.Struct, frozen=True):
     """The chunks of all rooms in groups, and how many of each room."""
 
     groups: Sequence[PodGroup]

@@ -83,7 +83,9 @@ class _JointChoice:
             group for one in request.gangs for group in one.groups if group.members[0].key in helped
         ]
         # Gangs that are helped are pods like any other here: nobody who is helped loses it.
-        self._request = request._replace(pending=[*request.pending, *gangs], gangs=())
+        self._request = msgspec.structs.replace(
+            request, pending=[*request.pending, *gangs], gangs=()
+        )
         self._effort = self._allowed(request)
         self._notes: list[str] = []
 

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +14,7 @@ from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.plan import ScaleUp
 
 
-class Filling(NamedTuple):
+class Filling(msgspec.Struct, frozen=True):
     """What the new nodes of a group hold of a resource or driver, all together."""
 
     resource: str

@@ -7,7 +7,8 @@ to what `packing` comes to.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.rules import registry
 from tonnage.rules.features import Features
@@ -16,7 +17,7 @@ from tonnage.snapshot.rows import Ints, RowIndex
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 
-class NodeDemand(NamedTuple):
+class NodeDemand(msgspec.Struct, frozen=True):
     """What one pod must find on a node, and what it takes there: amounts of numbered resources."""
 
     asked: Sequence[tuple[int, int]]
@@ -65,7 +66,7 @@ class Demands:
         )
 
 
-class CountedPacking(NamedTuple):
+class CountedPacking(msgspec.Struct, frozen=True):
     """How many pods of each group, in the order they were packed, go on how many nodes."""
 
     placed: Sequence[tuple[PodGroup, int]]
@@ -84,7 +85,7 @@ class CountedPacking(NamedTuple):
         return sum(group.requests(resource) * count for group, count in self.placed)
 
 
-class _Run(NamedTuple):
+class _Run(msgspec.Struct, frozen=True):
     """Nodes one after the other that have the same left of each resource."""
 
     nodes: int

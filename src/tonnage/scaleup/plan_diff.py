@@ -5,7 +5,8 @@ group's new nodes a pod is on, and the words of reasons are not differences.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION
@@ -121,7 +122,7 @@ def compare(before: Plan, after: Plan) -> PlanDiff:
     return PlanDiff(equal=True) if found == same else found
 
 
-class _Outcome(NamedTuple):
+class _Outcome(msgspec.Struct, frozen=True):
     """A plan by pod. `left_out` says whether the pod can never fit."""
 
     places: Mapping[str, Place]

@@ -165,7 +165,8 @@ def _planned(
         for name in there:
             snapshot.drop_node(name)
         return plan_anew(
-            request._replace(
+            msgspec.structs.replace(
+                request,
                 groups=groups,
                 skipped={group: why for group, why in request.skipped.items() if group not in new},
                 upcoming=upcoming,

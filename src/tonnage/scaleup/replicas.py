@@ -7,7 +7,7 @@ is added too: requests from limits, the default StorageClass, the value of a Pri
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -67,7 +67,7 @@ _SYSTEM_PRIORITIES = {
 }
 
 
-class Replicas(NamedTuple):
+class Replicas(msgspec.Struct, frozen=True):
     """What controllers would add to a cluster, and one sentence about each workload."""
 
     objects: list[KubeObject]

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from tonnage.groups.model import Group, Purchase, Template
 from tonnage.groups.options import Options
@@ -19,7 +21,7 @@ AskingOutside: TypeAlias = Callable[[Callable[[str], Sequence[PodRecord]]], Mapp
 """Makes expanders that ask somebody else, from a way to ask for the pods of a group's option."""
 
 
-class GangRequest(NamedTuple):
+class GangRequest(msgspec.Struct, frozen=True):
     """A gang, with its pods in groups: those it needs first, then those it could do without."""
 
     gang: Gang
@@ -27,7 +29,7 @@ class GangRequest(NamedTuple):
     shape: Hashable
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True):
     """Everything a decision is made from. `out_of_time` may end it early with a partial plan.
 
     `own_time` is what pods have that are set apart for their complexity. Pods of `gangs` are not

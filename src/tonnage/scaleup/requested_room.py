@@ -50,7 +50,7 @@ def plan(request: Request, assessed: Assessment) -> Plan:
     if not inputs.requested:
         return _chosen(request)
     # Room that is only being freed cannot be promised.
-    request = request._replace(freed_room=None)
+    request = msgspec.structs.replace(request, freed_room=None)
     hopeful, in_doubt = request, frozenset[str]()
     if not all(room.booked for room in inputs.requested):
         states = assessed.readiness.nodes
@@ -62,14 +62,15 @@ def plan(request: Request, assessed: Assessment) -> Plan:
         sure = bool(in_doubt) and not room.booked
         asked = _gang_request(request, inputs, room, in_doubt if sure else ())
         gangs = [*request.gangs, asked]
-        found = request._replace(gangs=gangs)
+        found = msgspec.structs.replace(request, gangs=gangs)
         if not room.may_buy and _nodes_for(_still(found), asked) is None:
             refused.append((asked.gang, NO_ROOM))
         elif (
             room.may_buy
             and sure
             and _is_fewer(
-                _nodes_for(hopeful._replace(gangs=gangs), asked), _nodes_for(found, asked)
+                _nodes_for(msgspec.structs.replace(hopeful, gangs=gangs), asked),
+                _nodes_for(found, asked),
             )
         ):
             refused.append((asked.gang, NOT_BACK))
@@ -146,8 +147,8 @@ def _beside(request: Request, in_doubt: frozenset[str]) -> Request:
     features = request.features
     more = (*features.more_rules, SURE_NODES)
     coming = {name: group for name, group in request.coming_up.items() if name not in in_doubt}
-    return request._replace(
-        features=msgspec.structs.replace(features, more_rules=more), coming_up=coming
+    return msgspec.structs.replace(
+        request, features=msgspec.structs.replace(features, more_rules=more), coming_up=coming
     )
 
 
@@ -181,7 +182,7 @@ def _kept_off(one: KeptRoom, names: str) -> KeptRoom:
 def _still(request: Request) -> Request:
     """The same with groups that do not grow."""
     still = [msgspec.structs.replace(one, max_size=one.target) for one in request.groups]
-    return request._replace(groups=still)
+    return msgspec.structs.replace(request, groups=still)
 
 
 def _nodes_for(request: Request, asked: GangRequest) -> int | None:

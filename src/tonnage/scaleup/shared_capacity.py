@@ -118,7 +118,7 @@ def _warnings(
     full: dict[str, Bools] = {}
     ledger = snapshot.storage_ledger
     for group in groups:
-        plain = group.footprint._replace(storage={})
+        plain = msgspec.structs.replace(group.footprint, storage={})
         offered = rows & (registry.room(snapshot, plain, slice(0, len(rows)), features) > 0)
         claims = [
             claim

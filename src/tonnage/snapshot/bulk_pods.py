@@ -6,8 +6,8 @@ columns. Each step is remembered as it was made, which costs the same for one ro
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tonnage.errors import InputError
@@ -20,7 +20,7 @@ from tonnage.snapshot.slots import SlotLedger
 from tonnage.snapshot.storage_ledger import StorageLedger
 
 
-class Footprint(NamedTuple):
+class Footprint(msgspec.Struct, frozen=True):
     """A class of pods and what each of them takes: slots by driver, bytes by storage class."""
 
     pod_class: PodClass
@@ -54,7 +54,9 @@ class BulkPods:
         """Put so many pods of a class on each of the rows (each row at most once in `rows`)."""
         if group.storage:
             # What is not taken now must not be given back when there is a ledger of it.
-            group = group._replace(storage=self._storage_ledger().counted(group.storage))
+            group = msgspec.structs.replace(
+                group, storage=self._storage_ledger().counted(group.storage)
+            )
         self._take(group, rows, counts)
         self._count(group.pod_class, rows, counts)
         self._holds.append((group, rows, counts))

@@ -9,7 +9,7 @@ changes while the pod stays what it is.
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -44,7 +44,7 @@ IDENTITY_LABELS = frozenset(
 _NAME_FIELD = "metadata.name"
 
 
-class HostPort(NamedTuple):
+class HostPort(msgspec.Struct, frozen=True):
     protocol: str
     port: int
     ip: str

@@ -7,7 +7,8 @@ rows by the class and the number, without a record each.
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.objects.labels import HOSTNAME
 from tonnage.objects.nodes import Node
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-class TemplateRow(NamedTuple):
+class TemplateRow(msgspec.Struct, frozen=True):
     """A template in the table, with the pods every copy of it starts with.
 
     `host_keys` are the labels whose value is the node's own name: each copy has its own.
@@ -93,7 +94,7 @@ def place(snapshot: Snapshot, group: Footprint, rows: RowIndex, counts: Ints) ->
     snapshot.undo_by(snapshot.bulk_pods.give_back)
     known = snapshot.known_class(group.pod_class)
     if known is not group.pod_class:
-        group = group._replace(pod_class=known)
+        group = msgspec.structs.replace(group, pod_class=known)
     snapshot.bulk_pods.place(group, rows, counts)
 
 

@@ -8,8 +8,8 @@ label's values, and the rest by their selector.
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable
 from fractions import Fraction
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from tonnage.objects import quantities, selectors
@@ -41,7 +41,7 @@ def size_wanted(claim: PersistentVolumeClaim) -> Fraction:
     return quantities.exact(claim.spec.resources.requests.get("storage", 0))
 
 
-class Form(NamedTuple):
+class Form(msgspec.Struct, frozen=True):
     """What a volume must be like for a claim to take it, whatever their sizes and labels."""
 
     mode: str
@@ -163,7 +163,7 @@ class OpenVolumes:
         return suiting
 
 
-class _Firsts(NamedTuple):
+class _Firsts(msgspec.Struct, frozen=True):
     """The best ranks by the value of a label, and by selector."""
 
     by_label: list[tuple[str, ValueTable, Ints]]

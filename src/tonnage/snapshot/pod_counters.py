@@ -5,8 +5,8 @@ its counts are kept while pods come and go, so that asking is reading a column.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -32,7 +32,7 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     return True
 
 
-class Scope(NamedTuple):
+class Scope(msgspec.Struct, frozen=True):
     """Pods of some namespaces whose labels match. `namespaces` of `None` is every namespace."""
 
     namespaces: frozenset[str] | None
@@ -148,7 +148,7 @@ class PodCounters:
             yield from self._classes.get(namespace, ())
 
 
-class AntiTerm(NamedTuple):
+class AntiTerm(msgspec.Struct, frozen=True):
     """A required anti-affinity term that pods on nodes hold against newcomers."""
 
     namespaces: frozenset[str]

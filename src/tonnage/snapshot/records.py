@@ -1,7 +1,5 @@
 """What the snapshot keeps of a node and of a pod, apart from the columns."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from tonnage.objects.gangs import GangName
@@ -14,7 +12,7 @@ from tonnage.snapshot.waiting_claims import ClaimsOfPod, WaitingClaim, WaitingCl
 NOWHERE = -1
 
 
-class NodeRecord(NamedTuple):
+class NodeRecord(msgspec.Struct, frozen=True):
     """A node of the snapshot. Of an imagined one `node` is the template, under its own name."""
 
     name: str

@@ -16,8 +16,8 @@ entries goes by; it is always handed in. docs/design/reservations.md has the who
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -48,7 +48,7 @@ class Source(IntEnum):
     """A ProvisioningRequest has the room until its pods come, or its time is over."""
 
 
-class Share(NamedTuple):
+class Share(msgspec.Struct, frozen=True):
     """An amount of one resource on each of the rows. Slots go by the name of their driver."""
 
     resource: str
@@ -56,7 +56,7 @@ class Share(NamedTuple):
     counts: npt.NDArray[np.int16]
 
 
-class Reservation(NamedTuple):
+class Reservation(msgspec.Struct, frozen=True):
     """One entry. `holder` is whom it is for: a pod's namespace and name, or what the maker says.
 
     `node` is the only node that it can be on; without one it is on one of the rows of `shares`, or
@@ -130,7 +130,7 @@ class Reservations:
         """Nothing proves the entry any longer; one that has an end already keeps it."""
         entry = self.get(holder, source)
         if entry is not None and entry.until is None:
-            self.hold(entry._replace(until=moment))
+            self.hold(msgspec.structs.replace(entry, until=moment))
 
     def seen(self, pod: Pod, *, gone: bool = False) -> bool:
         """Take a change of a pod: what it shows need not be held; whether something was.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
 from tonnage.objects import gangs, limit_keys, volumes
@@ -182,7 +183,7 @@ class Snapshot:
             self._keep_row(known)
             self.columns.clear(known.row, known.node)
             self.columns.set(known.row, node)
-            self.nodes[name] = known._replace(node=node, imagined=False)
+            self.nodes[name] = msgspec.structs.replace(known, node=node, imagined=False)
         if csinode is not None:
             self._journal.put(self.csinodes, name, csinode)
         # A blank row has no limits.

@@ -86,8 +86,8 @@ class WaitingClaims:
             else:
                 return before
         found = []
-        for _, claim, ephemeral, _ in volumes:
-            known = None if ephemeral else self.get((namespace, claim))
+        for volume in volumes:
+            known = None if volume.ephemeral else self.get((namespace, volume.claim))
             if known is None:
                 return None
             found.append(known)

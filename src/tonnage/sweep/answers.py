@@ -182,7 +182,7 @@ def _with_groups(inputs: Inputs, changes: Sequence[SetMaxSize | SetMinSize | Set
     return msgspec.structs.replace(
         inputs,
         groups=tuple(node_group_objects.from_objects(declared, inputs.cluster.nodes)),
-        cluster=inputs.cluster._replace(node_groups=declared),
+        cluster=msgspec.structs.replace(inputs.cluster, node_groups=declared),
     )
 
 

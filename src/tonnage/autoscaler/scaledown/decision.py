@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.scaledown import taints
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
@@ -127,7 +129,7 @@ class Decider:
         known = self._world.snapshot.pods
         pending = [record for record in assessed.pending if known.get(record.key) is record]
         return ScaleDownInputs(
-            assessed=assessed._replace(pending=pending).beside(moving),
+            assessed=msgspec.structs.replace(assessed, pending=pending).beside(moving),
             controllers=self._workloads.controllers(),
             budgets=self._workloads.budgets(),
             state=state,

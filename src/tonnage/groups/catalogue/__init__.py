@@ -9,7 +9,9 @@ more slots per CPU.
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from tonnage.errors import InputError
 from tonnage.groups.catalogue import formulas, tables
@@ -82,7 +84,7 @@ class CataloguePool(Record, frozen=True, kw_only=True):
     date: str
 
 
-class _Machine(NamedTuple):
+class _Machine(msgspec.Struct, frozen=True):
     """What a formula may want to know of a machine beside its type."""
 
     enis: int

@@ -6,7 +6,8 @@ does not exist yet gets the number it will publish.
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from tonnage.groups.catalogue.tables import AwsType, FixedDriver, GceTable, Step
 
@@ -20,14 +21,14 @@ _CUSTOM = r"custom-[0-9]+-[0-9]+(-ext)?"
 _SHAPE = r"[a-z0-9]+-[a-z]+-[0-9]+g?(-[a-z0-9]+)*"
 
 
-class ComputedSlots(NamedTuple):
+class ComputedSlots(msgspec.Struct, frozen=True):
     """A limit, and the sum that gave it."""
 
     number: int
     formula: str
 
 
-class Spent(NamedTuple):
+class Spent(msgspec.Struct, frozen=True):
     """Slots that are gone before the first volume."""
 
     number: int
@@ -38,7 +39,7 @@ class Spent(NamedTuple):
         return f"{self.number} {self.name}{plural}"
 
 
-class ComputedSharedSlots(NamedTuple):
+class ComputedSharedSlots(msgspec.Struct, frozen=True):
     """The slots of a Nitro type that volumes share with everything else on the bus."""
 
     size: int

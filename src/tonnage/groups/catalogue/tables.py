@@ -26,13 +26,13 @@ class AwsType(NamedTuple):
     enis: int
 
 
-class AwsTable(NamedTuple):
+class AwsTable(msgspec.Struct, frozen=True):
     source: str
     date: str
     types: Mapping[str, AwsType]
 
 
-class AzureTable(NamedTuple):
+class AzureTable(msgspec.Struct, frozen=True):
     """Data disks by VM size, in upper case; `legacy` are those the in-tree plugin knew."""
 
     source: str
