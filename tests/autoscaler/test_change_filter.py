@@ -109,7 +109,7 @@ def test_pods_count_only_if_they_come_with_their_node() -> None:
     assert noticing.revision == 0
     noticing.pod(Change(EventType.ADDED, daemon))
     noticing.pod(Change(EventType.MODIFIED, daemon, before=daemon))
-    assert noticing.revision == 1
+    assert (noticing.revision, noticing.daemon_revision) == (1, 1)
     noticing.pod(Change(EventType.DELETED, daemon, before=daemon))
     assert noticing.revision == 2
 
@@ -163,6 +163,35 @@ async def test_what_was_found_stays_until_something_changes(clock: VirtualClock)
     assert second is not first
     assert second.readiness is first.readiness
     assert set(third.readiness.nodes if third.readiness else ()) == {"g-1", "g-2"}
+
+
+async def test_what_was_found_stays_for_minutes_and_counts_as_seen_again(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-1", age=3600)
+        async with autoscaling(server, Cloud(server), clock, scanInterval=10) as program:
+            await clock.sleep(15)
+            first, seen = program.autoscaler.report, program.autoscaler.memory.groups["g"].seen
+            await clock.sleep(200)
+            second, again = program.autoscaler.report, program.autoscaler.memory.groups["g"].seen
+    assert first is not None
+    assert second is not None
+    assert second.readiness is first.readiness
+    assert 120 <= again - seen <= 200
+
+
+async def test_nodes_are_looked_at_again_when_one_has_come_of_age(clock: VirtualClock) -> None:
+    async with ApiServer() as server:
+        started(server)
+        put_node(server, clock, "g-1", age=0)
+        async with autoscaling(server, Cloud(server), clock, scanInterval=10) as program:
+            await clock.sleep(15)
+            young = "g" in program.autoscaler.memory.groups
+            await clock.sleep(120)
+            old = "g" in program.autoscaler.memory.groups
+    assert (young, old) == (False, True)
 
 
 @pytest.mark.parametrize("published", [False, True])

@@ -14,6 +14,7 @@ from tests.groups.group_objects import (
     sources,
     template,
 )
+from tonnage.groups import memory as memories
 from tonnage.groups.memory import TemplateMemory
 from tonnage.testing.builders import csinode, node
 
@@ -49,6 +50,17 @@ def test_the_number_of_slots_is_the_providers_all_the_same():
 def test_memory_lasts_over_rounds_without_a_node():
     memory = build(group(), memory=after()).memory
     assert template(group(), memory=memory).source == "remembered"
+
+
+def test_what_was_seen_at_the_last_look_is_seen_again_and_nothing_else():
+    memory = after()
+    missed = memory.groups["g"].drivers[EBS]
+    past = msgspec.structs.replace(missed, seen=NOW - 7200)
+    group_memory = msgspec.structs.replace(memory.groups["g"], drivers={EBS: missed, "past": past})
+    memory = TemplateMemory(groups={"g": group_memory})
+    again = memories.seen_again(memory, then=NOW - 3600, now=NOW).groups["g"]
+    assert (again.seen, again.drivers[EBS].seen, again.drivers["past"]) == (NOW, NOW, past)
+    assert again.template is group_memory.template
 
 
 def test_a_group_that_is_gone_is_forgotten():

@@ -1,11 +1,12 @@
 """What the cluster looks like before anything is decided; looked at anew only if something changed.
 
 Templates and readiness come from every node there is, so they are kept for as long as nothing that
-they come from has moved.
+they come from has moved, and no node has come of age. When nodes were last seen is renewed all the
+same, as if one had looked.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -18,6 +19,7 @@ from tonnage.autoscaler.report import SlotCount
 from tonnage.autoscaler.room_observer import RoomObserver
 from tonnage.autoscaler.world import ClusterView
 from tonnage.groups import limit_lessons
+from tonnage.groups import memory as memories
 from tonnage.groups.headroom import KeptRoom
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.limit_lessons import CEILING, Lesson
@@ -41,7 +43,10 @@ from tonnage.snapshot.snapshot import Snapshot
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _AT_LEAST_EVERY = 60.0
-"""Seconds after which to look again in any case: some nodes are only old enough by then."""
+"""Seconds after which to look again, if another look may find something else."""
+
+_LONGEST = 600.0
+"""Seconds after which to look again in any case."""
 
 
 class Assessor:
@@ -59,6 +64,11 @@ class Assessor:
         """The looks that still hold, by the drivers they were for."""
         self._known_from: tuple[int, list[Group], AutoscalerConfig] | None = None
         self._known_until = 0.0
+        self._same_until = 0.0
+        """When another look finds something else by the passing of time alone."""
+        self._daemons_from = 0
+        self._lessons_from: tuple[Lesson, ...] = ()
+        self._seen_at = 0.0
         self._rows: dict[str, tuple[tuple[str, ...], IntArray]] = {}
         self._rows_from: tuple[Snapshot, int] | None = None
 
@@ -81,9 +91,16 @@ class Assessor:
             config,
         )
         if come_from != self._known_from or now >= self._known_until:
-            self._known, self._known_from = {}, come_from
-            self._known_until = now + _AT_LEAST_EVERY
             self._learn(config, now)
+            self._known_until = now + _AT_LEAST_EVERY
+            if come_from == self._known_from and self._is_as_seen(now):
+                self.memory = memories.seen_again(self.memory, then=self._seen_at, now=now)
+                self._seen_at = now
+            else:
+                self._known, self._known_from = {}, come_from
+                self._same_until = now + _LONGEST
+                self._daemons_from = world.daemon_revision
+                self._lessons_from = self.memory.lessons
         self.memory = self._observer.renewed(self.memory)
         unplaced = [one for one in world.unplaced() if not (blind and one.volumes)]
         self.gangs = known_groups = pod_groups.known(self._kinds, unplaced)
@@ -129,13 +146,15 @@ class Assessor:
     def _note(self, found: Assessment) -> None:
         """Remember what a look at everything has shown, and how long it holds."""
         self.memory = found.templates.memory
+        self._seen_at = found.inputs.now
         nodes = found.inputs.nodes
         ids = {node.spec.provider_id for node in nodes.values() if node.spec.provider_id}
         self.registered = frozenset(nodes.keys() | ids)
         # A node that is coming up turns unready by the passing of time alone.
         deadlines = (node.deadline for node in found.readiness.nodes.values())
-        passing = (deadline for deadline in deadlines if deadline is not None)
+        passing = [deadline for deadline in deadlines if deadline is not None]
         self._known_until = min(self._known_until, *passing, math.inf)
+        self._same_until = min(self._same_until, *passing, *_moments(found), math.inf)
 
     def slots(self, groups: list[Group]) -> Mapping[tuple[str, str], SlotCount]:
         """Slots taken and free of every driver, by group."""
@@ -160,6 +179,14 @@ class Assessor:
     def recall(self, lessons: tuple[Lesson, ...]) -> None:
         """Take these for all that was learned: an operator had some forgotten."""
         self.memory = msgspec.structs.replace(self.memory, lessons=lessons)
+
+    def _is_as_seen(self, now: float) -> bool:
+        """Whether another look would find the same, unless something that counts has changed."""
+        return (
+            now < self._same_until
+            and self._world.daemon_revision == self._daemons_from
+            and limit_lessons.say_the_same(self._lessons_from, self.memory.lessons)
+        )
 
     def _learn(self, config: AutoscalerConfig, now: float) -> None:
         lessons = self.memory.lessons
@@ -187,6 +214,21 @@ class Assessor:
             found = [snapshot.nodes[name].row for name in group.nodes if name in snapshot.nodes]
             known = self._rows[group.id] = group.nodes, np.array(found, dtype=np.int64)
         return known[1]
+
+
+def _moments(found: Assessment) -> Iterator[float]:
+    """When nodes come of age, and drivers that are gone are no longer missed."""
+    inputs = found.inputs
+    now, timeout = inputs.now, inputs.policy.driver_registration_timeout
+    for state in inputs.states.values():
+        yield from (one for one in state.comes_of_age(timeout) if one >= now)
+    for group in found.templates.memory.groups.values():
+        # A driver that is not seen any more is missed for a while, which may be reckoned from the
+        # last time that others were seen.
+        for driver in group.drivers.values():
+            end = driver.seen + timeout
+            if driver.seen < now:
+                yield from (one for one in (end, end + _AT_LEAST_EVERY) if one >= now)
 
 
 def _whatever_size(group: Group) -> Group:

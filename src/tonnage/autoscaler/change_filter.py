@@ -19,12 +19,15 @@ from tonnage.objects.storage import CSINode, VolumeAttachment
 class ChangeFilter:
     """`revision` moves with every change that templates or readiness may come out different for.
 
-    `wake` is called when a node comes, turns Ready or has one more driver registered. `refusals`
-    are the attachments that machines refuse for lack of room, each with the time of its error.
+    `daemon_revision` moves when pods that come with their nodes have changed where they are: that
+    can wait for a while. `wake` is called when a node comes, turns Ready or has one more driver
+    registered. `refusals` are the attachments that machines refuse for lack of room, each with the
+    time of its error.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.revision = 0
+        self.daemon_revision = 0
         self._wake = wake
         self.refusals: dict[str, str | None] = {}
 
@@ -50,10 +53,12 @@ class ChangeFilter:
         """Pods that come with their node are part of what its next one would be."""
         pod, before = change.object, change.before
         node = "" if change.type is EventType.DELETED else pod.spec.node_name
-        if node != (before.spec.node_name if before is not None else "") and (
-            daemons.is_daemon(pod) or daemons.is_mirror(pod)
-        ):
-            self.revision += 1
+        stood = before.spec.node_name if before is not None else ""
+        if (node or stood) and (daemons.is_daemon(pod) or daemons.is_mirror(pod)):
+            if node != stood:
+                self.revision += 1
+            else:
+                self.daemon_revision += 1
 
     def attachment(self, change: Change[VolumeAttachment]) -> None:
         """A machine that refuses a volume tells how many the next one will take."""

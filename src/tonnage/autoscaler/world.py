@@ -100,6 +100,11 @@ class ClusterView(LiveCluster):
         return self._change_filter.revision
 
     @property
+    def daemon_revision(self) -> int:
+        """Moves whenever pods that come with their nodes have changed."""
+        return self._change_filter.daemon_revision
+
+    @property
     def volumes_are_refused(self) -> bool:
         """Whether some machine has no room for a volume it should attach."""
         return bool(self._change_filter.refusals)

@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
+import msgspec
+
 from tonnage.groups import limits, node_state
 from tonnage.groups.policy import GroupPolicy
 from tonnage.objects import attach_errors, timestamps
@@ -72,6 +74,15 @@ def renewed(
             key=lambda one: (one.instance_type, one.driver, one.kind),
         )
     )
+
+
+def say_the_same(one: Iterable[Lesson], other: Iterable[Lesson]) -> bool:
+    """Whether lessons differ at most in when they were last seen."""
+
+    def said(lessons: Iterable[Lesson]) -> list[Lesson]:
+        return [msgspec.structs.replace(lesson, seen=0.0) for lesson in lessons]
+
+    return said(one) == said(other)
 
 
 def forgotten(

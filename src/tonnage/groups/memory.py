@@ -71,3 +71,21 @@ def renewed(
     if template is not None:
         return RememberedGroup(template=template, seen=now, drivers=known)
     return msgspec.structs.replace(old, drivers=known) if old is not None else None
+
+
+def seen_again(old: TemplateMemory, *, then: float, now: float) -> TemplateMemory:
+    """The memory after a look that found everything as the last one did, which was `then`."""
+
+    def later(group: RememberedGroup) -> RememberedGroup:
+        return msgspec.structs.replace(
+            group,
+            seen=now if group.seen == then else group.seen,
+            drivers={
+                name: msgspec.structs.replace(driver, seen=now) if driver.seen == then else driver
+                for name, driver in group.drivers.items()
+            },
+        )
+
+    return msgspec.structs.replace(
+        old, groups={name: later(group) for name, group in old.groups.items()}
+    )

@@ -1,6 +1,6 @@
 """What one Node says of itself: ready or not, since when, starting, leaving."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -52,6 +52,14 @@ class NodeState(msgspec.Struct, frozen=True):
         """Old enough that what it lacks is not merely late."""
         born = self.created if self.created is not None else self.since
         return born is None or now - born >= timeout
+
+    def comes_of_age(self, timeout: float) -> Iterator[float]:
+        """The moments at which it becomes stable, and seasoned, by the passing of time alone."""
+        if self.since is not None:
+            yield self.since + STABLE_AFTER
+        born = self.created if self.created is not None else self.since
+        if born is not None:
+            yield born + timeout
 
 
 class States:
