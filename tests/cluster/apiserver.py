@@ -11,7 +11,7 @@ import random
 import ssl
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, Self
 
@@ -22,14 +22,14 @@ from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client
 from tonnage.cluster.config import Access, Endpoint, User
 from tonnage.cluster.http import HttpTransport
-from tonnage.cluster.transport import HttpRequest
+from tonnage.cluster.transport import HttpRequest, WatchParts
 from tonnage.embedded.apiserver import ApiServer as EmbeddedServer
 from tonnage.embedded.apiserver.kinds import ServedKind
 from tonnage.embedded.apiserver.refusals import ApiRefusal
 from tonnage.embedded.apiserver.request_paths import asked
 from tonnage.embedded.apiserver.server import refused
 from tonnage.embedded.apiserver.store import Collection, ObjectStore, stored
-from tonnage.embedded.apiserver.watches import INITIAL_EVENTS_END, Watch
+from tonnage.embedded.apiserver.watches import INITIAL_EVENTS_END, Watch, line
 
 Json = dict[str, Any]
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -268,12 +268,22 @@ class _OpenWatch(Watch):
         self.request = request
         self.initial = "sendInitialEvents" in request.query
 
+    @asynccontextmanager
+    async def events(self, clock: Clock) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with self.told(clock) as told:
+            yield self._said(told)
+
     def say(self, data: bytes) -> None:
-        self._waiting.append(data)
+        self._waiting.append(("", data))
         self._news.set()
 
     def bookmark(self) -> None:
-        self.say(self._bookmark())
+        self.say(line(*self._bookmark()))
+
+    async def _said(self, told: AsyncIterator[list[WatchParts]]) -> AsyncIterator[bytes]:
+        """What has no type of an event was said here, and is sent as it is."""
+        async for parts in told:
+            yield b"".join(line(type_, data) if type_ else bytes(data) for type_, data in parts)
 
 
 class _Place:

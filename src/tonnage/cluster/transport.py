@@ -12,6 +12,9 @@ import msgspec
 
 Pairs = tuple[tuple[str, str], ...]
 
+WatchParts = tuple[str, bytes | msgspec.Raw]
+"""An event of a watch taken apart: its type, and the object as JSON."""
+
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request; `path` starts at the root of the API and is already quoted."""
@@ -32,11 +35,16 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer whose body comes in pieces, cut anywhere."""
+    """An answer whose body comes in pieces, cut anywhere.
+
+    A server in the same process has no need to write events down: `told` are those of a watch, as
+    many at a time as there are, for whoever does not read `chunks`.
+    """
 
     status: int
     headers: dict[str, str] = {}
     chunks: AsyncIterator[bytes]
+    told: AsyncIterator[list[WatchParts]] | None = None
 
 
 class Transport(Protocol):

@@ -1,12 +1,13 @@
 """From the bytes of a watch to typed events.
 
-A watch is one JSON document per line, cut into chunks anywhere. The envelope is decoded without
-looking into the object, then the object by its kind; an object that does not decode becomes an
+A watch is one JSON document per line, cut into chunks anywhere, unless its server is in the same
+process and hands over type and object. The envelope is decoded without looking into the object,
+then the object by its kind; an object that does not decode becomes an
 event of its own, so that one bad object never stops the stream. One that is nested too deeply for
 the decoder is read without what lies too deep, which no kind reads.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing
 from enum import StrEnum
 from typing import Generic, TypeAlias
@@ -16,6 +17,7 @@ import msgspec
 from tonnage.cluster import errors, rawjson
 from tonnage.cluster.calls import Call, Caller, Status, error_of, refusal, silence
 from tonnage.cluster.resources import Resource, T
+from tonnage.cluster.transport import Stream, WatchParts
 from tonnage.errors import TonnageError
 from tonnage.objects.codec import UNDECODABLE, DecodeError
 
@@ -81,16 +83,15 @@ async def events(
     """
     pieces = _pieces(caller, call, inactivity=inactivity, opened=opened)
     async with aclosing(pieces):
-        async for lines in pieces:
-            for line in lines:
-                if line:
-                    yield _event(line, call, resource)
+        async for parts in pieces:
+            for type_, data in parts:
+                yield _event(type_, data, call, resource)
 
 
 async def _pieces(
     caller: Caller, call: Call, *, inactivity: float, opened: Callable[[], None] | None
-) -> AsyncGenerator[list[bytes]]:
-    """Whole lines, as many at a time as have come."""
+) -> AsyncGenerator[Iterable[WatchParts]]:
+    """Events taken apart, as many at a time as have come."""
     patience = caller.patience.timeout
     async with AsyncExitStack() as stack:
         try:
@@ -104,38 +105,55 @@ async def _pieces(
             raise silence(call, patience) from error
         if opened is not None:
             opened()
-        rest: list[bytes] = []
+        told: AsyncIterator[Iterable[WatchParts]] | None = stream.told
+        if told is None:
+            told = await stack.enter_async_context(aclosing(_read(stream, call)))
         while True:
             try:
                 async with caller.clock.timeout(inactivity):
-                    chunk = await anext(stream.chunks, None)
+                    parts = await anext(told, None)
             except TimeoutError as error:
                 raise silence(call, inactivity) from error
-            if chunk is None:
+            if parts is None:
                 return
-            rest.append(chunk)
-            if b"\n" in chunk:
-                *lines, begun = b"".join(rest).split(b"\n")
-                rest = [begun]
-                yield lines
-            elif sum(map(len, rest)) > LARGEST_EVENT:
-                raise errors.ServerError(
-                    f"{call}: an event of more than {LARGEST_EVENT:,} bytes", status=200
-                )
+            yield parts
 
 
-def _event(line: bytes, call: Call, resource: Resource[T]) -> WatchEvent[T]:
+async def _read(stream: Stream, call: Call) -> AsyncGenerator[Iterable[WatchParts]]:
+    """What the chunks tell. One that completes no line is a sign of life, and tells nothing."""
+    rest: list[bytes] = []
+    async for chunk in stream.chunks:
+        rest.append(chunk)
+        if b"\n" in chunk:
+            *lines, begun = b"".join(rest).split(b"\n")
+            rest = [begun]
+            yield (_parts(line, call) for line in lines if line)
+        elif sum(map(len, rest)) > LARGEST_EVENT:
+            raise errors.ServerError(
+                f"{call}: an event of more than {LARGEST_EVENT:,} bytes", status=200
+            )
+        else:
+            yield ()
+
+
+def _parts(line: bytes, call: Call) -> WatchParts:
     try:
         envelope = _ENVELOPE.decode(line)
     except UNDECODABLE as error:
-        envelope = _taken_apart(line, call, error)
-    kind = _TYPES.get(envelope.type)
+        return _taken_apart(line, call, error)
+    return envelope.type, envelope.object
+
+
+def _event(
+    type_: str, data: bytes | msgspec.Raw, call: Call, resource: Resource[T]
+) -> WatchEvent[T]:
+    kind = _TYPES.get(type_)
     if kind is None:
-        return _other(envelope, call)
+        return _other(type_, data, call)
     try:
-        return Change(kind, resource.decode(envelope.object))
+        return Change(kind, resource.decode(data))
     except Exception as error:
-        return second_look(envelope.object, resource, error, type_=kind)
+        return second_look(data, resource, error, type_=kind)
 
 
 def second_look(
@@ -206,29 +224,29 @@ def _string(data: bytes | None) -> str:
         return ""
 
 
-def _taken_apart(line: bytes, call: Call, error: Exception) -> "_Envelope":
+def _taken_apart(line: bytes, call: Call, error: Exception) -> WatchParts:
     """The parts of an event that the decoder cannot follow."""
     try:
         parts = rawjson.members(line)
-        return _Envelope(_STRING.decode(parts["type"]), msgspec.Raw(parts["object"]))
+        return _STRING.decode(parts["type"]), parts["object"]
     except (ValueError, KeyError, RecursionError):
         raise errors.ServerError(f"{call}: not an event: {error}", status=200) from error
 
 
-def _other(envelope: "_Envelope", call: Call) -> Bookmark:
+def _other(type_: str, data: bytes | msgspec.Raw, call: Call) -> Bookmark:
     try:
-        if envelope.type == "BOOKMARK":
-            meta = _IDENTIFIED.decode(envelope.object).metadata
+        if type_ == "BOOKMARK":
+            meta = _IDENTIFIED.decode(data).metadata
             return Bookmark(
                 resource_version=meta.resource_version,
                 initial_events_end=(meta.annotations or {}).get(INITIAL_EVENTS_END) == "true",
             )
-        if envelope.type == "ERROR":
-            told = msgspec.json.decode(envelope.object, type=Status)
+        if type_ == "ERROR":
+            told = msgspec.json.decode(data, type=Status)
             raise error_of(call, told, code=told.code or 500)
     except UNDECODABLE as error:
-        raise errors.ServerError(f"{call}: bad {envelope.type}: {error}", status=200) from error
-    raise errors.ServerError(f"{call}: unknown event type {envelope.type!r}", status=200)
+        raise errors.ServerError(f"{call}: bad {type_}: {error}", status=200) from error
+    raise errors.ServerError(f"{call}: unknown event type {type_!r}", status=200)
 
 
 class _Envelope(msgspec.Struct, gc=False):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from tonnage.cluster.transport import HttpRequest, Response, Stream
 from tonnage.embedded.apiserver.refusals import ApiRefusal
 from tonnage.embedded.apiserver.server import ApiServer, refused
+from tonnage.embedded.apiserver.watches import lines
 
 
 class InProcessTransport:
@@ -31,9 +32,9 @@ class InProcessTransport:
         if watch is None:
             yield _whole(self._server.answer(request))
             return
-        async with watch.events(self._server.clock) as chunks:
+        async with watch.told(self._server.clock) as told:
             headers = {"content-type": "application/json"}
-            yield Stream(status=200, headers=headers, chunks=chunks)
+            yield Stream(status=200, headers=headers, chunks=lines(told), told=told)
 
     async def close(self) -> None:
         """Nothing is held."""

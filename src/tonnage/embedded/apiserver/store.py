@@ -72,15 +72,15 @@ class Stored:
 
 
 class Occurrence:
-    """A change of one object. Its JSON is made once, whoever watches."""
+    """A change of one object."""
 
-    __slots__ = ("_lines", "after", "before", "version")
+    __slots__ = ("_gone", "after", "before", "version")
 
     def __init__(self, version: int, before: Stored | None, after: Stored | None) -> None:
         self.version = version
         self.before = before
         self.after = after
-        self._lines: dict[str, bytes] = {}
+        self._gone: Stored | None = None
 
     @property
     def subject(self) -> Stored:
@@ -99,24 +99,14 @@ class Occurrence:
             return ADDED if before is None else MODIFIED
         return DELETED if before is not None else ""
 
-    def line(self, type_: str) -> bytes:
-        """The event as a watch sends it."""
-        found = self._lines.get(type_)
-        if found is None:
-            found = self._lines[type_] = event(type_, self.object(type_).data)
-        return found
-
     def object(self, type_: str) -> Stored:
         """What the event shows: of an object that went, how it last was, with the version since."""
-        if type_ == DELETED:
+        if type_ != DELETED:
+            return self.subject
+        if self._gone is None:
             assert self.before is not None
-            return stored(self.before.tree, self.version)
-        return self.subject
-
-
-def event(type_: str, data: bytes) -> bytes:
-    """A line of a watch, around an object's JSON."""
-    return b'{"type":"%s","object":%s}\n' % (type_.encode(), data)
+            self._gone = stored(self.before.tree, self.version)
+        return self._gone
 
 
 def stored(tree: Tree, version: int) -> Stored:

@@ -12,10 +12,11 @@ from typing import TypeAlias
 import msgspec
 
 from tonnage.clock import Clock
+from tonnage.cluster.transport import WatchParts
 from tonnage.embedded.apiserver.refusals import ApiRefusal, Tree, gone, invalid, too_large_version
 from tonnage.embedded.apiserver.request_paths import ResourceRequest
 from tonnage.embedded.apiserver.request_selectors import selection
-from tonnage.embedded.apiserver.store import ADDED, ObjectStore, Occurrence, Stored, event
+from tonnage.embedded.apiserver.store import ADDED, ObjectStore, Occurrence, Stored
 
 BOOKMARK_EVERY = 60.0
 LONGEST = 3600.0
@@ -50,18 +51,24 @@ class Watch:
         self._since = asked.number("resourceVersion") or 0
         self._initial = asked.query.get("sendInitialEvents", "")
         self._check(asked)
-        self._waiting: list[bytes] = []
+        self._waiting: list[WatchParts] = []
         self._ended = False
         self._news = asyncio.Event()
 
     @asynccontextmanager
     async def events(self, clock: Clock) -> AsyncIterator[AsyncIterator[bytes]]:
         """Whole lines, as many at a time as there are."""
+        async with self.told(clock) as told:
+            yield lines(told)
+
+    @asynccontextmanager
+    async def told(self, clock: Clock) -> AsyncIterator[AsyncIterator[list[WatchParts]]]:
+        """The same events taken apart."""
         self._begin()
         self._collection.watchers.append(self._tell)
         ticking = asyncio.ensure_future(self._tick(clock))
         try:
-            yield self._chunks()
+            yield self._told()
         finally:
             ticking.cancel()
             self._collection.watchers.remove(self._tell)
@@ -100,7 +107,7 @@ class Watch:
         self._news.set()
 
     def _fail(self, refusal: ApiRefusal) -> None:
-        self._waiting.append(event("ERROR", refusal.body))
+        self._waiting.append(("ERROR", refusal.body))
         self.end()
 
     def _tell(self, occurrence: Occurrence | None) -> None:
@@ -112,25 +119,22 @@ class Watch:
         type_ = occurrence.type_for(self._selects)
         if not type_ or self._ended:
             return
-        if self._render is None:
-            self._waiting.append(occurrence.line(type_))
-        else:
-            self._waiting.append(self._shown(type_, occurrence.object(type_)))
+        self._waiting.append(self._shown(type_, occurrence.object(type_)))
         if len(self._waiting) > MOST_WAITING:
             self._waiting.clear()
             self.end()
         self._news.set()
 
-    def _shown(self, type_: str, obj: Stored) -> bytes:
-        return event(type_, obj.data if self._render is None else self._render(obj))
+    def _shown(self, type_: str, obj: Stored) -> WatchParts:
+        return type_, obj.data if self._render is None else self._render(obj)
 
-    def _bookmark(self, *, last_of_initial: bool = False) -> bytes:
+    def _bookmark(self, *, last_of_initial: bool = False) -> WatchParts:
         kind = self._collection.kind
         meta: Tree = {"resourceVersion": str(self._store.version), "creationTimestamp": None}
         if last_of_initial:
             meta["annotations"] = {INITIAL_EVENTS_END: "true"}
         head = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
-        return event("BOOKMARK", msgspec.json.encode(head))
+        return "BOOKMARK", msgspec.json.encode(head)
 
     async def _tick(self, clock: Clock) -> None:
         """One sleeper for each watch, so that waiting for an event needs no deadline."""
@@ -144,13 +148,23 @@ class Watch:
                 self._news.set()
         self.end()
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
+    async def _told(self) -> AsyncIterator[list[WatchParts]]:
         while True:
             await self._news.wait()
             self._news.clear()
             if self._waiting:
-                chunk = b"".join(self._waiting)
-                self._waiting.clear()
-                yield chunk
+                told, self._waiting = self._waiting, []
+                yield told
             if self._ended and not self._waiting:
                 return
+
+
+async def lines(told: AsyncIterator[list[WatchParts]]) -> AsyncIterator[bytes]:
+    """The events of a watch as they are sent: whole lines, as many at a time as there are."""
+    async for events in told:
+        yield b"".join(line(type_, data) for type_, data in events)
+
+
+def line(type_: str, data: bytes | msgspec.Raw) -> bytes:
+    """An event as it is sent, around an object's JSON."""
+    return b'{"type":"%s","object":%s}\n' % (type_.encode(), bytes(data))
