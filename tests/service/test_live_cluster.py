@@ -4,6 +4,7 @@ import random
 
 from tests.autoscaler.harness import PODS, put_pod
 from tests.cluster.apiserver import ApiServer, until
+from tonnage.objects.meta import Condition
 from tonnage.objects.pods import Pod
 from tonnage.rules import features
 from tonnage.service import lifecycle
@@ -51,3 +52,29 @@ async def test_what_comes_while_it_stands_still_is_taken_in_afterwards(
                 await until(lambda: cluster.pod("default/leaves") is None, clock=clock)
                 assert set(cluster.snapshot.pods) == {"default/first", "default/leaves"}
             assert set(cluster.snapshot.pods) == {"default/first", "default/second"}
+
+
+async def test_a_pod_that_is_only_told_why_it_waits_stays_as_it_is_held(
+    clock: VirtualClock,
+) -> None:
+    async with ApiServer() as server:
+        put_pod(server, "web", unschedulable=False)
+        cluster = standing(server, clock)
+        async with lifecycle.beside(cluster.mirror.run()):
+            await cluster.cache(Pod).wait_synced()
+            held = cluster.snapshot.pods["default/web"]
+            put_pod(server, "web")
+            await until(lambda: bool(_conditions(cluster)), clock=clock)
+            told = cluster.snapshot.pods["default/web"]
+            put_pod(server, "web", labels={"app": "web"})
+            await until(lambda: bool(cluster.snapshot.pods["default/web"].meta.labels), clock=clock)
+            relabelled = cluster.snapshot.pods["default/web"]
+    assert told is held
+    assert relabelled is not held
+
+
+def _conditions(cluster: LiveCluster) -> tuple[Condition, ...]:
+    pod = cluster.pod("default/web")
+    assert pod is not None
+    assert cluster.snapshot.pods["default/web"].meta is pod.metadata
+    return pod.status.conditions

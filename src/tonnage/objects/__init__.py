@@ -8,6 +8,7 @@ Records, one module per family: `meta`, `nodes`, `pods`, `volume_sources`, `stor
     validation     what a well-typed object may still have wrong; `oddities`: what is used anyway
     strictness     fields that nobody reads, in files written by hand
     shared_values  one copy of what many pods have in common
+    pod_changes    what two versions of a pod differ in
     labels         labels of nodes that have a meaning
     quantities, durations, timestamps
                    numbers as Kubernetes writes them

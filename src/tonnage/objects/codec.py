@@ -19,7 +19,9 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.objects import strictness, validation
 from tonnage.objects.kinds import Kind, KubeObject
+from tonnage.objects.pods import Pod
 from tonnage.objects.scenarios import NodeGroup, Scenario
+from tonnage.objects.shared_values import SharedPods
 from tonnage.objects.validation import Fault, Path
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -79,13 +81,18 @@ def remembered() -> Iterator[None]:
     """JSON that was decoded a moment ago gives the same object again inside.
 
     Where a server and several clients live in one process, everybody decodes the same: once is
-    enough, and one copy, because objects never change.
+    enough, and one copy, because objects never change. Pods share equal parts, too.
     """
     token = _RECENT.set(_Recent())
     try:
         yield
     finally:
         _RECENT.reset(token)
+
+
+def remembers() -> bool:
+    """Whether what is decoded is remembered now."""
+    return _RECENT.get() is not None
 
 
 def _decoded(data: bytes | msgspec.Raw, kind: Kind) -> KubeObject:
@@ -177,12 +184,16 @@ class _Recent:
     def __init__(self) -> None:
         self._newer: dict[tuple[str, bytes], KubeObject] = {}
         self._older: dict[tuple[str, bytes], KubeObject] = {}
+        self._pods = SharedPods()
 
     def decode(self, data: bytes | msgspec.Raw, kind: Kind) -> KubeObject:
         key = (kind.kind, bytes(data))
         found = self._newer.get(key) or self._older.get(key)
         if found is None:
-            found = self._newer[key] = _decoded(data, kind)
+            found = _decoded(data, kind)
+            if isinstance(found, Pod):
+                found = self._pods.of(found)
+            self._newer[key] = found
             if len(self._newer) >= _HALF_OF_RECENT:
                 self._older, self._newer = self._newer, {}
         return found

@@ -19,10 +19,10 @@ from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups import cluster_state
-from tonnage.objects import codec, oddities
+from tonnage.objects import codec, oddities, pod_changes
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import Pod
-from tonnage.objects.shared_values import SharedValues
+from tonnage.objects.shared_values import SharedPods
 from tonnage.objects.storage import (
     CSIDriver,
     CSINode,
@@ -56,10 +56,6 @@ OF_SCHEDULING: tuple[type, ...] = (
 """All that the filters look at."""
 
 UNFINISHED = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
-
-_SHARED_AMONG = 500_000
-_SHARED_BYTES = 64 << 20
-"""Pods, or bytes of parts, after which parts are shared anew: those of pods that are gone go."""
 
 
 class Trust(NamedTuple):
@@ -216,11 +212,32 @@ class LiveCluster:
             self._deferred.append(change)
             return
         try:
-            self._feed(change.type, change.object)
+            if not self._is_as_held(change):
+                self._feed(change.type, change.object)
             self._remark(change)
         except Exception as error:
             self._reject(change.object, error)
         self.tidy()
+
+    def _is_as_held(self, change: Change[Any]) -> bool:
+        """Whether a pod differs at most in what it was told by a scheduler, which nobody counts.
+
+        Pods that find no node are told why many times.
+        """
+        pod, before = change.object, change.before
+        if not isinstance(pod, Pod) or before is None or change.type is not EventType.MODIFIED:
+            return False
+        record = self.snapshot.pods.get(pod.metadata.key)
+        if (
+            record is None
+            or record.node_name != pod.spec.node_name
+            or record.nominated != pod.status.nominated_node_name
+            or not pod_changes.only_told(before, pod)
+            or self._counted(pod) is not pod
+        ):
+            return False
+        record.meta = pod.metadata
+        return True
 
     def tidy(self) -> None:
         """Let go what is left of objects that are gone or were only asked about, if it is much."""
@@ -297,15 +314,12 @@ class LiveCluster:
 
 def _sharing_pods() -> Resource[Pod]:
     """Pods whose equal parts are kept once; half the memory, in a large cluster."""
-    plain = of(Pod)
-    sharing, left = SharedValues(), _SHARED_AMONG
+    plain, sharing = of(Pod), SharedPods()
 
     def decode(data: bytes | msgspec.Raw) -> Pod:
-        nonlocal sharing, left
-        left -= 1
-        if left < 0 or sharing.size > _SHARED_BYTES:
-            sharing, left = SharedValues(), _SHARED_AMONG
-        return sharing.pod(plain.decode(data))
+        pod = plain.decode(data)
+        # Whoever remembers pods for everybody in the process has done it already.
+        return pod if codec.remembers() else sharing.of(pod)
 
     return plain.decoded_by(decode)
 
