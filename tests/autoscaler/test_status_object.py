@@ -21,9 +21,10 @@ from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import RoundReport
 from tonnage.autoscaler.status import StatusConfigMap
 from tonnage.errors import ProviderError
+from tonnage.groups.group_machines import Failure
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import GroupReadiness, Readiness
-from tonnage.groups.registry import Failure, GroupBackoff, GroupHealth, Observation
+from tonnage.groups.registry import GroupBackoff, GroupHealth, Observation
 from tonnage.service.live_cluster import Trust
 from tonnage.testing.clock import VirtualClock
 

@@ -3,14 +3,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonnage.groups.group_machines import Failure, GroupMachine
 from tonnage.groups.model import Group, Purchase
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.readiness import NOT_READY_FOR_SCALE_UP, GroupReadiness
 from tonnage.groups.registry import (
     BACKED_OFF,
-    Failure,
     GroupHealth,
-    GroupMachine,
     GroupObservation,
     GroupPatience,
     Observation,

@@ -8,8 +8,8 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.errors import ProviderError
+from tonnage.groups.group_machines import Failure, GroupMachine
 from tonnage.groups.model import Group
-from tonnage.groups.registry import Failure, GroupMachine
 from tonnage.groups.scale_down_options import GroupScaleDown
 from tonnage.objects import codec, prices, validation
 from tonnage.objects.scenarios import GroupTemplate

@@ -14,8 +14,9 @@ from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ProviderError
+from tonnage.groups.group_machines import Failure
 from tonnage.groups.model import Group
-from tonnage.groups.registry import Failure, Observation, Registry
+from tonnage.groups.registry import Observation, Registry
 from tonnage.scaleup.budget import MAX_NODES_REACHED
 from tonnage.scaleup.plan import FreedRoomWait, NotHelped, Plan, SetApart, Step
 

@@ -20,6 +20,7 @@
     readiness           which nodes are ready, coming up or leaving, and which groups may grow
     driver_outage       drivers that are missing on most nodes
     registry            what was asked of providers and has not come yet; backoff
+    group_machines      the machines of a group, and which of them have a node
     memory              what is remembered of a group without nodes; `observed_times`
 
 Which group to grow is decided in `scaleup`; machines are asked for in `providers`.

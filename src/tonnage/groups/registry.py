@@ -36,6 +36,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tonnage.groups import group_machines
+from tonnage.groups.group_machines import Failure, GroupMachine, SortedMachines
 from tonnage.groups.model import Group, Purchase
 from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.readiness import NOT_READY_FOR_SCALE_UP, GroupReadiness
@@ -48,29 +50,6 @@ TIMEOUT = "timeout"
 
 TARGET_LAG = 60.0
 """Seconds for which a provider may go on telling the target from before our request."""
-
-
-class Failure(Record, frozen=True, kw_only=True):
-    """Why nodes did not come: `error_class` is outOfResources, quota or other."""
-
-    error_class: str = "other"
-    code: str = ""
-    message: str = ""
-
-
-class GroupMachine(NamedTuple):
-    """A group's machine as its provider tells it; `name` is what it is deleted by.
-
-    `creating` is one that has no name of its own yet, only a number; the state `creating` with a
-    node's name is neither that nor `running`.
-    """
-
-    id: str
-    name: str
-    creating: bool = False
-    running: bool = False
-    deleting: bool = False
-    failure: Failure | None = None
 
 
 class ScaleRequest(Record, frozen=True, kw_only=True):
@@ -168,6 +147,7 @@ class Registry:
         self._unregistered = {name: dict(seen) for name, seen in state.unregistered.items()}
         self._failing = {name: set(ids) for name, ids in state.failing.items()}
         self._replacements = dict(state.replacements)
+        self._sorted: dict[str, SortedMachines] = {}
 
     @property
     def state(self) -> RegistryState:
@@ -287,7 +267,8 @@ class Registry:
         """
         happened: list[RegistryEvent] = []
         standings: dict[str, GroupHealth] = {}
-        registered |= unread
+        if unread:
+            registered |= unread
         for sighting in sightings:
             name = sighting.group.id
             standings[name] = self._group(
@@ -299,6 +280,7 @@ class Registry:
             self._unregistered,
             self._failing,
             self._replacements,
+            self._sorted,
         )
         for held in by_group:
             for name in [name for name in held if name not in standings]:
@@ -321,17 +303,19 @@ class Registry:
     ) -> GroupHealth:
         group, nodes = sighting.group, sighting.readiness
         provision_time = sighting.provision_time or patience.max_node_provision_time
-        waiting, overdue = self._sort_machines(sighting, registered, provision_time, now)
-        machines = sighting.machines or ()
-        failed = [machine for machine in machines if machine.failure is not None]
-        if sighting.machines is not None:
-            self._note_failures(group, machines, patience, now, happened)
-        leaving = sum(machine.deleting and _is_among(machine, registered) for machine in machines)
+        machines = self._sort_machines(sighting, registered)
+        waiting, overdue = self._sort_unregistered(sighting, machines, provision_time, now)
+        failed = machines.failed
+        if sighting.machines is not None and (failed or self._failing.get(group.id)):
+            self._note_failures(group, machines.all, patience, now, happened)
         # Some of their nodes may say so themselves, and are not among those counted here.
-        leaving = max(0, leaving - nodes.deleting)
+        leaving = max(0, machines.leaving - nodes.deleting)
         come = nodes.ready + nodes.unready + nodes.suspended + nodes.coming_up - leaving
-        come += sum(not machine.deleting and _is_among(machine, unread) for machine in machines)
-        come += _marked(group, machines, registered, come=come, marked=nodes.deleting)
+        if unread:
+            come += sum(
+                not one.deleting and group_machines.is_among(one, unread) for one in machines.all
+            )
+        come += _marked(group, machines, come=come, marked=nodes.deleting)
         missing = self._target(group, now) - come - len(overdue) - len(failed)
         give_back = 0
         starting = nodes.coming_up - nodes.not_awaited
@@ -394,9 +378,19 @@ class Registry:
         return request
 
     def _sort_machines(
+        self, sighting: GroupObservation, registered: frozenset[str]
+    ) -> SortedMachines:
+        """The group's machines; mostly they and the nodes are those of the last time."""
+        name, machines = sighting.group.id, sighting.machines or ()
+        known = self._sorted.get(name)
+        if known is None or known.all is not machines or known.registered is not registered:
+            known = self._sorted[name] = group_machines.sort(machines, registered)
+        return known
+
+    def _sort_unregistered(
         self,
         sighting: GroupObservation,
-        registered: frozenset[str],
+        machines: SortedMachines,
         provision_time: float,
         now: float,
     ) -> tuple[list[GroupMachine], list[GroupMachine]]:
@@ -404,14 +398,7 @@ class Registry:
         name = sighting.group.id
         if sighting.machines is None:
             return [], []
-        known = self._unregistered.get(name, {})
-        without_node = [
-            machine
-            for machine in sighting.machines
-            if not machine.deleting
-            and machine.failure is None
-            and not _is_among(machine, registered)
-        ]
+        known, without_node = self._unregistered.get(name, {}), machines.without_node
         seen = {one.id: min(known.get(one.id, now), now) for one in without_node}
         self._unregistered[name] = seen
         # A machine being created may be only a number until it runs; its time is the request's.
@@ -466,25 +453,11 @@ def restored(state: RegistryState, *, now: float) -> RegistryState:
     )
 
 
-def _marked(
-    group: Group,
-    machines: Sequence[GroupMachine],
-    registered: frozenset[str],
-    *,
-    come: int,
-    marked: int,
-) -> int:
+def _marked(group: Group, machines: SortedMachines, *, come: int, marked: int) -> int:
     """Nodes among those marked for deletion that the provider has yet to be asked to delete.
 
     The target has them, so they are not missing: while they are drained nothing comes in their
     place. Machines beyond the target are on their way out, told so by the provider or not.
     """
-    staying = [machine for machine in machines if not machine.deleting]
-    there = sum(_is_among(machine, registered) for machine in staying)
-    surplus = max(0, len(staying) - group.target)
-    return max(0, min(marked, there - come) - surplus)
-
-
-def _is_among(machine: GroupMachine, registered: frozenset[str]) -> bool:
-    """Whether a node has registered for the machine."""
-    return machine.id in registered or machine.name in registered
+    surplus = max(0, machines.staying - group.target)
+    return max(0, min(marked, machines.there - come) - surplus)

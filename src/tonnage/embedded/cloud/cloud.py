@@ -59,6 +59,8 @@ class SimulatedCloud:
         }
         prices = {name: group.price_per_hour or 0.0 for name, group in self._groups.items()}
         self.machines = CloudMachines(prices)
+        self._seen: dict[str, tuple[int, Group]] = {}
+        """Groups with their machines, as of so many changes of these."""
         self._numbers = dict.fromkeys(self._declared, 0)
         self._began = clock.monotonic()
         self._opening = asyncio.Lock()
@@ -276,6 +278,7 @@ class SimulatedCloud:
         by_name = {node.metadata.name: node for node in listing.items}
         found = node_group_objects.from_objects(self._declared.values(), listing.items)
         self._groups = {group.id: group for group in found}
+        self._seen.clear()
         for group in found:
             for name in group.nodes:
                 node = by_name[name]
@@ -312,11 +315,16 @@ class SimulatedCloud:
 
     def _group(self, name: str) -> Group:
         self._check_group(name)
-        return msgspec.structs.replace(
-            self._groups[name],
-            target=self.machines.target(name),
-            nodes=tuple(machine.node for machine in self.machines.of(name) if machine.node),
-        )
+        changes = self.machines.changes[name]
+        known = self._seen.get(name)
+        if known is None or known[0] != changes:
+            group = msgspec.structs.replace(
+                self._groups[name],
+                target=self.machines.target(name),
+                nodes=tuple(machine.node for machine in self.machines.of(name) if machine.node),
+            )
+            known = self._seen[name] = changes, group
+        return known[1]
 
     def _provider_id(self, group: str, name: str) -> str:
         zone = label(self._declared[group], ZONE)

@@ -1,6 +1,6 @@
 """The machines of a cloud by group, and what they have cost."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import msgspec
@@ -62,16 +62,20 @@ class CloudMachines:
         self._instances: dict[str, dict[str, Instance]] = {group: {} for group in prices}
         self._ended_hours: defaultdict[str, float] = defaultdict(float)
         self._gone: set[tuple[str, str]] = set()
+        self.changes: Counter[str] = Counter()
+        """Of each group: whoever has seen all of them knows its machines as they are."""
 
     def put(self, machine: CloudMachine) -> None:
         """A new machine, or a known one as it is now."""
         self._by_group[machine.group][machine.name] = machine
         self._instances[machine.group][machine.name] = machine.instance
+        self.changes[machine.group] += 1
 
     def end(self, machine: CloudMachine, *, now: float) -> None:
         """It is no longer there; its part of the bill stays."""
         del self._by_group[machine.group][machine.name]
         del self._instances[machine.group][machine.name]
+        self.changes[machine.group] += 1
         self._gone |= {(machine.group, machine.name), (machine.group, machine.id)}
         if machine.fails_with is None:
             self._ended_hours[machine.group] += (now - machine.asked_at) / 3600
