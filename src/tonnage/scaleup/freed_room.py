@@ -81,9 +81,7 @@ def _ending(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
     """Pods that are ending, with the volumes that only they use."""
     snapshot, now = inputs.cluster.snapshot, inputs.now
     attached: dict[tuple[str, VolumeUse], VolumeAttachment] | None = None
-    # Nearly all pods stay.
-    ending = [one for one in snapshot.pods.values() if one.meta.deletion_timestamp is not None]
-    for record in ending:
+    for record in snapshot.ending_pods.values():
         if record.node_name not in snapshot.nodes:
             continue
         if _comes_back(record, inputs.cluster.stateful_set, careful=careful):
@@ -108,12 +106,9 @@ def _detaching(inputs: Inputs, *, careful: bool) -> Iterator[Leaving]:
     """Volumes that no pod of their node uses any more, and that are on their way off it."""
     snapshot, now = inputs.cluster.snapshot, inputs.now
     released = inputs.released
-    # Nearly all volumes stay attached.
-    leaving = [
-        one
-        for one in snapshot.attachments.values()
-        if (meta := one.metadata).deletion_timestamp is not None or meta.name in released
-    ]
+    names = snapshot.leaving_attachments | released.keys()
+    # Nearly always all volumes stay attached.
+    leaving = [one for name, one in snapshot.attachments.items() if name in names] if names else []
     for attachment in leaving:
         meta = attachment.metadata
         since = released.get(meta.name) or timestamps.moment(meta.deletion_timestamp)

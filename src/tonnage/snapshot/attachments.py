@@ -23,6 +23,8 @@ class Attachments:
         self._storage = storage
         self._nodes = nodes
         self.by_name: dict[str, VolumeAttachment] = {}
+        self.leaving: set[str] = set()
+        """Those that are being deleted."""
         self._by_node: dict[str, set[str]] = {}
         self._by_volume: dict[str, tuple[str, ...]] = {}
         self._counted: dict[str, tuple[int, VolumeUse]] = {}
@@ -31,6 +33,8 @@ class Attachments:
         """Take in one whose name is not taken."""
         name, spec = attachment.metadata.name, attachment.spec
         self.by_name[name] = attachment
+        if attachment.metadata.deletion_timestamp is not None:
+            self.leaving.add(name)
         self._by_node.setdefault(spec.node_name, set()).add(name)
         volume = spec.source.persistent_volume_name
         if volume is not None:
@@ -39,6 +43,7 @@ class Attachments:
 
     def remove(self, name: str) -> None:
         self._uncount(name)
+        self.leaving.discard(name)
         spec = self.by_name.pop(name).spec
         names = self._by_node[spec.node_name]
         names.remove(name)

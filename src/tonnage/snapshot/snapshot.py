@@ -104,11 +104,13 @@ class Snapshot:
         self._claim_users = self._occupancy.claim_users
         self.nodes: Arrivals[NodeRecord] = Arrivals()
         self.pods: Arrivals[PodRecord] = Arrivals()
+        self.ending_pods: dict[str, PodRecord] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.namespace_index = NamespaceIndex(self.namespaces)
         self.csinodes: dict[str, CSINode] = {}
         self._attachments = Attachments(self.slots, self.storage, self.nodes)
         self.attachments = self._attachments.by_name
+        self.leaving_attachments = self._attachments.leaving
         self.nominated_pods: dict[str, dict[str, PodRecord]] = {}
         self.migrated_plugins = self.table.column(np.int32)
         self.plugin_sets: Interner[frozenset[str]] = Interner()
@@ -324,6 +326,7 @@ class Snapshot:
             self._withdraw(record)
             self._classes.release(record.pod_class)
             del self.pods[record.key]
+            self.ending_pods.pop(record.key, None)
 
     def place(self, record: PodRecord, node_name: str) -> PodRecord:
         """Put a pod on a node, as if it had been bound; gives the record as it is there."""
@@ -379,6 +382,10 @@ class Snapshot:
             pod_class = self._classes.adopt(pod_class)
             self._classes.use(pod_class)
         record.pod_class = pod_class
+        if record.terminating:
+            self.ending_pods[record.key] = record
+        elif self.ending_pods:
+            self.ending_pods.pop(record.key, None)
         if record.node_name:
             self._pods_by_node.setdefault(record.node_name, {})[record.key] = record
             node = self.nodes.get(record.node_name)
