@@ -54,6 +54,9 @@ _SLICE = 1.0
 _LOOK_AGAIN = 1.0
 """Seconds between looks at caches that are not to be trusted, and at the configuration file."""
 
+_NOBODY_WAITS = 10.0
+"""The same while no pod waits: whoever comes wakes the loop, and all is looked at before that."""
+
 
 class Scheduler:
     """Every pod of ours without a node is in the queue, or assumed on one and being bound."""
@@ -241,7 +244,8 @@ class Scheduler:
     async def _pause(self) -> None:
         """Until something happens, a backoff ends, or it is time to look at the caches again."""
         wait = self.queue.next_in(self._clock.monotonic())
-        bound = _LOOK_AGAIN if wait is None else min(wait, _LOOK_AGAIN)
+        look = _LOOK_AGAIN if len(self.queue) else _NOBODY_WAITS
+        bound = look if wait is None else min(wait, look)
         with suppress(TimeoutError):
             async with self._clock.timeout(bound):
                 await self._woken.wait()
