@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from tonnage.autoscaler.scaledown.removals import NodeRemoval, Stage
 from tonnage.autoscaler.scaledown.report import ScaleDownDocument, ScaleDownReport, document
-from tonnage.cli import decision_files
+from tonnage.cli import running_autoscaler
 from tonnage.cli.app import program
 from tonnage.scaledown.plan import Action, Move, NodeDecision, ScaleDownPlan, Utilisation
 
@@ -48,7 +48,7 @@ def answered(monkeypatch: pytest.MonkeyPatch):
 
     def answer(told: ScaleDownDocument) -> None:
         data = msgspec.json.encode(told)
-        monkeypatch.setattr(decision_files, "get", lambda *_: data)
+        monkeypatch.setattr(running_autoscaler, "get", lambda *_: data)
 
     answer(document(ROUND, time="2026-01-01T12:00:00Z"))
     return answer

@@ -13,7 +13,7 @@ from tonnage.autoscaler.room_report import (
     RequestReport,
     RoomDocument,
 )
-from tonnage.cli import decision_files
+from tonnage.cli import running_autoscaler
 from tonnage.cli.app import program
 from tonnage.objects.provisioning_requests import ATOMIC_SCALE_UP
 from tonnage.scaleup.plan import ChunksOnNode, GangOutcome, GroupReason, KeptRoomPlan
@@ -69,7 +69,7 @@ DOCUMENT = RoomDocument(
 @pytest.fixture(autouse=True)
 def answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """An autoscaler that answers with the document."""
-    monkeypatch.setattr(decision_files, "get", lambda *_: msgspec.json.encode(DOCUMENT))
+    monkeypatch.setattr(running_autoscaler, "get", lambda *_: msgspec.json.encode(DOCUMENT))
 
 
 def run(*arguments: str) -> Result:

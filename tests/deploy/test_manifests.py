@@ -11,7 +11,7 @@ import yaml
 
 from tests.deploy.manifests import DEPLOY, container, deployment, documents, of_kind, pod_spec
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.cli import decision_files
+from tonnage.cli import running_autoscaler
 from tonnage.cli.app import COMMANDS
 from tonnage.objects import codec, kinds
 from tonnage.objects.meta import ObjectMeta
@@ -100,7 +100,7 @@ def test_what_is_inside_is_told_on_the_loopback_of_the_pod_and_at_no_declared_po
     address = given.partition("=")[2]
     ports = [one["containerPort"] for one in container()["ports"]]
     assert (addresses.is_loopback(address), addresses.split(address)[1] in ports) == (True, False)
-    assert f"http://{address}" == decision_files.DEFAULT_URL
+    assert f"http://{address}" == running_autoscaler.DEFAULT_URL
 
 
 @pytest.mark.parametrize("overlay", ["kwok", "cluster-api"])

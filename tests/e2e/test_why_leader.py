@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.e2e import deployed, manifests, port_forward
 from tests.e2e.controlplane import NO_KUBELET
 from tests.e2e.scale_up import Stage, group
-from tonnage.cli import installation
+from tonnage.cli import running_autoscaler
 
 LEADER = socket.gethostname()
 """A pod has its name as host name; here the machine plays the pod."""
@@ -42,7 +42,10 @@ def test_the_leader_is_asked_from_a_context_alone(stage: Stage) -> None:
     port, asked = stage.background.run(
         kubelets.enter_async_context(
             port_forward.forwarding(
-                installation.DEBUG_PORT, to=leader.debug_port, certificate=certificate, key=key
+                running_autoscaler.DEBUG_PORT,
+                to=leader.debug_port,
+                certificate=certificate,
+                key=key,
             )
         )
     )

@@ -6,12 +6,12 @@ parts of one command; `scale_down` and `consolidation` are `plan` with another q
 how plans are shown.
 
     which cluster    cluster_source, cluster_access, live, watch
-    which objects    selection, group_files, group_discovery, decision_files, podlists
+    which objects    selection, group_files, group_discovery, podlists
     what is printed  console, documents, output_types (the documents as types), progress_line,
-                     help_sections, report_origin, report_advice
+                     help_sections, report_files
     what is given    durations, upstream_flags, plan_settings, services (options of all that run)
     many at once     batches, engines, progress_bar
-    where it runs    installation
+    where it runs    running_autoscaler
 
 Answers are those of `api`; a command that computes something has it in the wrong place.
 """

@@ -12,6 +12,7 @@ from tonnage.cli import (
     durations,
     group_discovery,
     progress_line,
+    report_files,
     run_providers,
 )
 from tonnage.errors import InputError
@@ -42,13 +43,7 @@ _SHOWN = 15
     show_default=True,
     help="How long to look for the best mix of types.",
 )
-@click.option(
-    "--html",
-    "html_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the tables as a page, too.",
-)
+@console.file_option("--html", "html_file", help="Write the tables as a page, too.")
 @console.output_option
 def advise(
     cluster: "Cluster",
@@ -72,8 +67,7 @@ def advise(
     """
     from tonnage.consolidation.right_size import NOTHING
 
-    if html_file is not None and not html_file.absolute().parent.is_dir():
-        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    report_files.check_folder(html_file)
     given = _prices(cluster, prices, wanted)
     with progress_line.shown("deciding"):
         found = cluster.right_size(given, now=time.time(), seconds=seconds)
@@ -91,17 +85,11 @@ def advise(
 
 
 def _write_page(found: "SizeAdvice", path: Path) -> None:
-    from tonnage.cli import report_origin
     from tonnage.report import page
 
-    try:
-        text = page.advice_page(
-            "What this cluster would cost on other nodes", found, origin=report_origin.origin()
-        )
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--html {path}: {error.strerror or error}") from None
-    console.echo(f"The report is in {path}.", err=True)
+    title = "What this cluster would cost on other nodes"
+    text = page.advice_page(title, found, origin=report_files.origin())
+    report_files.write(path, text, what="The report")
 
 
 def _prices(

@@ -7,24 +7,25 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tonnage.cli import (
     board_certificates,
+    cluster_access,
     cluster_source,
     console,
     group_discovery,
     plan_settings,
     services,
 )
-from tonnage.errors import InputError
 
 if TYPE_CHECKING:
     from tonnage.api import Cluster
     from tonnage.board.answers import BoardAnswers
     from tonnage.board.feed import Feed
+    from tonnage.cluster.config import Access
     from tonnage.objects.nodes import Node
     from tonnage.objects.scenarios import NodeGroup
     from tonnage.service.certificates import Certificates
@@ -117,8 +118,7 @@ def board(
         asyncio.run(lifecycle.until_signalled(lambda: page.of_files(cluster, title)))
         return
     live = _Live(
-        kubeconfig=kubeconfig,
-        context=context,
+        access=cluster_access.find(kubeconfig=kubeconfig, context=context),
         groups=_groups(node_groups, discover or bool(group_label), group_label, lenient=lenient),
         version=kubernetes_version,
         gates=feature_gates,
@@ -127,34 +127,14 @@ def board(
     asyncio.run(lifecycle.until_signalled(lambda: page.of_cluster(live)))
 
 
-class _Live:
+class _Live(NamedTuple):
     """A live cluster to be watched, and how it is understood."""
 
-    def __init__(
-        self,
-        *,
-        kubeconfig: str | None,
-        context: str | None,
-        groups: "_Groups",
-        version: str,
-        gates: dict[str, bool],
-        settings: dict[str, object],
-    ) -> None:
-        from tonnage.cluster import config
-
-        try:
-            self.access = config.find(
-                environ=os.environ, kubeconfig_file=kubeconfig, context=context
-            )
-        except InputError as error:
-            if kubeconfig or context:
-                raise
-            hint = "give manifests with -f, a cluster with --kubeconfig, or --demo"
-            raise InputError(f"{error}; {hint}") from error
-        self.groups = groups
-        self.version = version
-        self.gates = gates
-        self.settings = settings
+    access: "Access"
+    groups: "_Groups"
+    version: str
+    gates: dict[str, bool]
+    settings: dict[str, object]
 
 
 class _Groups:
@@ -210,7 +190,6 @@ class _Page:
     async def of_cluster(self, live: _Live) -> None:
         from tonnage.board.answers import BoardAnswers
         from tonnage.board.sources import WatchedCluster
-        from tonnage.cli import cluster_access
         from tonnage.errors import ClusterError
         from tonnage.rules import features
         from tonnage.service import connections

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _INSTEAD = {
     "-f": "files with -f FILE",
     "--url": "the debug address with --url URL",
+    "--demo": "--demo",
 }
 """What some commands take instead of a cluster, by the option that takes it."""
 

@@ -234,9 +234,7 @@ def read(
     from tonnage import api
     from tonnage.cli import group_files
 
-    if filenames and (kubeconfig or context):
-        option = "--kubeconfig" if kubeconfig else "--context"
-        raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
+    refuse_both(filenames, kubeconfig, context)
     # An inspection takes other kinds beside the groups.
     for path in beside if not documents else ():
         group_files.check(path, lenient=lenient)
@@ -255,6 +253,13 @@ def read(
 
         _warn_of(features.without_effect(loaded.scenario.feature_gates))
     return loaded
+
+
+def refuse_both(filenames: tuple[str, ...], kubeconfig: str | None, context: str | None) -> None:
+    """Refuse files beside a live cluster: it would not be clear which is meant."""
+    if filenames and (kubeconfig or context):
+        option = "--kubeconfig" if kubeconfig else "--context"
+        raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
 
 
 def tell(loaded: "Loaded") -> None:

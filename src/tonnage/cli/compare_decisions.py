@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import cluster_access, cluster_source, console, decision_files
+from tonnage.cli import cluster_access, cluster_source, console, running_autoscaler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
 @click.option(
     "--url",
     metavar="URL",
-    default=decision_files.DEFAULT_URL,
+    default=running_autoscaler.DEFAULT_URL,
     show_default=True,
     help="The --debug-address of the Tonnage that runs in dry-run.",
 )
@@ -79,13 +79,11 @@ def compare_decisions(
     """
     from tonnage.migration import comparison
 
-    if filenames and (kubeconfig or context):
-        option = "--kubeconfig" if kubeconfig else "--context"
-        raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
+    cluster_source.refuse_both(filenames, kubeconfig, context)
     decisions = (
-        [one for file in files for one in decision_files.read(file)]
+        [one for file in files for one in running_autoscaler.read(file)]
         if files
-        else decision_files.ask(url)
+        else running_autoscaler.ask(url)
     )
     if filenames:
         from tonnage.files.plain import load_plain

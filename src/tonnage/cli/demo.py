@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import console
+from tonnage.cli import console, report_files
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -48,14 +48,11 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
     """
     import asyncio
 
-    from tonnage.cli import report_origin
-    from tonnage.errors import InputError
     from tonnage.report.page import page
     from tonnage.simulation import demo_story
 
-    if not html_file.absolute().parent.is_dir():
-        # Said now: afterwards the audience would have waited for nothing.
-        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    # Now: afterwards the audience would have waited for nothing.
+    report_files.check_folder(html_file)
     # What the parts log is for those who operate them; the audience sees what comes of it.
     logging.disable(logging.CRITICAL)
     chosen = demo_story.acts()
@@ -63,10 +60,7 @@ def demo(html_file: Path, keep: bool, plain: bool) -> None:
     for number, act in enumerate(chosen, start=1):
         runs.append(asyncio.run(_played(act, number=number, of=len(chosen), plain=plain)))
     _print_summary(runs)
-    try:
-        html_file.write_text(page(runs, origin=report_origin.origin()), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--html {html_file}: {error.strerror or error}") from error
+    report_files.write(html_file, page(runs, origin=report_files.origin()))
     console.echo()
     console.echo(f"Charts of both: {html_file}")
     if keep:
@@ -84,8 +78,6 @@ async def _played(act: "Act", *, number: int, of: int, plain: bool) -> "Timeline
 
 
 def _print_summary(runs: "list[Timeline]") -> None:
-    from tonnage.cli import console
-
     console.echo()
     rows = [
         ["pods running", *(str(run.samples[-1].pods.running) for run in runs)],

@@ -113,11 +113,7 @@ def explain(code: str | None, form: console.Format) -> None:
 
     chosen = [codes.explained(code)] if code else list(codes.ALL.values())
     if form in ("json", "yaml"):
-        rows = [
-            {"code": one.code, "title": one.title, "meaning": one.meaning, "fix": one.fix}
-            for one in chosen
-        ]
-        console.print_document("FindingCodeList", form=form, codes=rows)
+        console.print_document("FindingCodeList", form=form, codes=chosen)
     elif code is None:
         console.print_table(["CODE", "TITLE"], [[one.code, one.title] for one in chosen])
     else:
@@ -210,9 +206,8 @@ def _print_preview(found: "OptInPreview", form: console.Format) -> None:
         f"{len(found.nodes)} of {found.nodes_in_all} nodes lack {found.driver} and would take no"
         " pod with its volumes" + _named(found.nodes)
     )
-    console.echo(
-        f"{len(found.waiting)} waiting pods would fit on fewer nodes" + _end(found.waiting)
-    )
+    end = ":" if found.waiting else "."
+    console.echo(f"{len(found.waiting)} waiting pods would fit on fewer nodes{end}")
     if found.waiting:
         rows = [[one.pod, str(one.fits_now), str(one.fits_then)] for one in found.waiting]
         console.print_table(["POD", "FITS NOW", "FITS THEN"], rows)
@@ -228,7 +223,3 @@ def _named(names: tuple[str, ...], *, most: int = 10) -> str:
         return "."
     rest = f", and {len(names) - most:,} more" if len(names) > most else ""
     return f": {', '.join(names[:most])}{rest}."
-
-
-def _end(rows: tuple[object, ...]) -> str:
-    return ":" if rows else "."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 import msgspec
 
-from tonnage.cli import cluster_access, cluster_source, console, installation
+from tonnage.cli import cluster_access, cluster_source, console, running_autoscaler
 from tonnage.errors import InputError
 from tonnage.groups import catalogue
 from tonnage.objects import limit_keys, resources
@@ -172,12 +172,14 @@ def _refuse_too_many_enis(instance_type: str, enis: int) -> None:
 
 
 def _print(
-    kind: str, headings: Sequence[str], rows: list[Row], *, form: console.PlainFormat
+    kind: str, headings: Sequence[str], rows: list[Row], *, form: console.Format, empty: str = ""
 ) -> None:
-    if form != "table":
+    if form in ("json", "yaml"):
         console.print_document(kind, form=form, items=rows)
     elif rows:
         console.print_table(headings, [[_cell(value) for value in row.values()] for row in rows])
+    elif empty:
+        console.echo(empty)
 
 
 def _cell(value: str | int | bool) -> str:
@@ -231,36 +233,24 @@ def learned(
         lessons = cluster_access.talk(
             lambda client: _stored(client, namespace), kubeconfig=kubeconfig, context=context
         )
-    if form in ("json", "yaml"):
-        rows = [
-            {
-                "instanceType": one.instance_type,
-                "driver": one.driver,
-                "kind": one.kind,
-                "count": one.count,
-                "node": one.node,
-                "seen": rfc3339(one.seen),
-            }
-            for one in lessons
-        ]
-        console.print_document("LearnedLimitList", form=form, items=rows)
-    elif lessons:
-        console.print_table(
-            ["TYPE", "DRIVER", "KIND", "COUNT", "NODE", "LAST SEEN"],
-            [
-                [
-                    one.instance_type,
-                    one.driver,
-                    one.kind,
-                    str(one.count),
-                    one.node,
-                    rfc3339(one.seen),
-                ]
-                for one in lessons
-            ],
-        )
-    else:
-        console.echo("Nothing was learned so far.")
+    rows: list[Row] = [
+        {
+            "instanceType": one.instance_type,
+            "driver": one.driver,
+            "kind": one.kind,
+            "count": one.count,
+            "node": one.node,
+            "seen": rfc3339(one.seen),
+        }
+        for one in lessons
+    ]
+    _print(
+        "LearnedLimitList",
+        ("TYPE", "DRIVER", "KIND", "COUNT", "NODE", "LAST SEEN"),
+        rows,
+        form=form,
+        empty="Nothing was learned so far.",
+    )
 
 
 @limits.command()
@@ -320,7 +310,7 @@ async def _where(client: "Client", namespace: str | None) -> str:
     from tonnage.autoscaler import state
     from tonnage.cluster.records import ConfigMap
 
-    place, _ = await installation.find(client, ConfigMap, state.NAME, namespace=namespace)
+    place, _ = await running_autoscaler.find(client, ConfigMap, state.NAME, namespace=namespace)
     return place
 
 
@@ -333,8 +323,6 @@ async def _stored(client: "Client", given: str | None) -> "tuple[Lesson, ...]":
 
 async def _forgotten(client: "Client", given: str | None, instance_type: str, driver: str) -> int:
     """How many were dropped; the autoscaler may write at the same time, and never loses by it."""
-    import msgspec
-
     from tonnage.autoscaler.state import StateStore
     from tonnage.cluster import errors
     from tonnage.groups import limit_lessons as learning

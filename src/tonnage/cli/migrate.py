@@ -68,9 +68,7 @@ def migrate(
       tonnage migrate --from karpenter --instance-types types.json --write moving/
       kubectl -n kube-system get deployment cluster-autoscaler -o yaml | tonnage migrate -f -
     """
-    if filenames and (kubeconfig or context):
-        option = "--kubeconfig" if kubeconfig else "--context"
-        raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
+    cluster_source.refuse_both(filenames, kubeconfig, context)
     if filenames:
         documents, nodes = _from_files(filenames)
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli import cluster_source, console, durations, simulate
-from tonnage.cli.report_advice import ReportAdvice
+from tonnage.cli.report_files import ReportAdvice
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_access, cluster_source, console
+from tonnage.cli import cluster_access, cluster_source, console, durations
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @cluster_source.context_option
 @click.option(
     "--after",
-    metavar="DURATION",
+    type=durations.Duration(),
     default="2m",
     show_default=True,
     help="How long a pod may take to start before it counts as stuck.",
@@ -38,7 +38,7 @@ def rescue(
     filenames: tuple[str, ...],
     kubeconfig: str | None,
     context: str | None,
-    after: str,
+    after: float,
     evict: bool,
     budget: int,
     form: console.Format,
@@ -57,15 +57,11 @@ def rescue(
     """
     from tonnage.cli.doctor import gathered
     from tonnage.doctor import rescue as rescuing
-    from tonnage.objects import durations
 
     if evict and filenames:
         raise InputError("--evict needs a live cluster; -f reads files")
-    seconds = durations.seconds(after)
-    if seconds is None:
-        raise InputError(f"--after {after}: expected a duration such as 2m or 90s")
     evidence = gathered(filenames, kubeconfig=kubeconfig, context=context)
-    stuck = rescuing.find(evidence, after=seconds)
+    stuck = rescuing.find(evidence, after=after)
     _print(stuck, form)
     if evict and any(one.surplus for one in stuck):
         _evict(evidence, stuck, kubeconfig=kubeconfig, context=context, budget=budget)

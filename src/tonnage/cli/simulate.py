@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tonnage.cli import cluster_source, console, engines
+from tonnage.cli import cluster_source, console, engines, report_files
 from tonnage.cli.console import Command
-from tonnage.cli.report_advice import ReportAdvice
+from tonnage.cli.report_files import ReportAdvice
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ def prepare(html_file: Path | None) -> None:
     # What the components log is of no use here: their times are not the reader's.
     logging.getLogger("tonnage").addHandler(logging.NullHandler())
     logging.getLogger("tonnage").propagate = False
-    if html_file is not None and not html_file.absolute().parent.is_dir():
-        raise InputError(f"--html {html_file}: no such folder; expected one that exists")
+    report_files.check_folder(html_file)
 
 
 @click.command()
@@ -177,17 +176,12 @@ def _runs(
 def report(
     runs: "tuple[Timeline, ...]", form: str, html_file: Path | None, advice: ReportAdvice
 ) -> None:
-    from tonnage.cli import report_origin
     from tonnage.report import csvtext, figures, page, timeline
     from tonnage.report import text as tables
 
     if html_file is not None:
-        try:
-            text = page.page(runs, origin=report_origin.origin(), advice=advice.found)
-            html_file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"--html {html_file}: {error.strerror or error}") from None
-        console.echo(f"The report is in {html_file}.", err=True)
+        text = page.page(runs, origin=report_files.origin(), advice=advice.found)
+        report_files.write(html_file, text, what="The report")
     if form == "json":
         document: Any = runs[0] if len(runs) == 1 else figures.compared(runs)
         console.print_json(timeline.encoded(document))

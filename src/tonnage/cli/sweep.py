@@ -155,8 +155,8 @@ def sweep(ctx: click.Context, /, **given: Any) -> None:
       tonnage sweep -f cluster/ --vary seed=0..9999 --render-job --parts 20 | kubectl apply -f -
       kubectl logs -l app.kubernetes.io/instance=tonnage-sweep --tail=-1 | tonnage sweep --gather -
     """
-    from tonnage.cli import sweep_run
+    from tonnage.cli import sweep_input, sweep_run
 
-    code = sweep_run.run(sweep_run.SweepOptions(**given))
+    code = sweep_run.run(sweep_input.SweepOptions(**given))
     if code:
         ctx.exit(code)

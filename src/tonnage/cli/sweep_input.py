@@ -8,6 +8,7 @@ import msgspec
 
 from tonnage import files
 from tonnage.cli import cluster_source
+from tonnage.cli.engines import EngineChoice
 from tonnage.errors import InputError
 from tonnage.files import Loaded, ScenarioOptions
 from tonnage.objects.kinds import KubeObject
@@ -20,51 +21,68 @@ from tonnage.sweep.variants import ListedVariant
 _UNNAMED = "cluster"
 
 
-class SweepRequest(NamedTuple):
-    """What the command line says of what is asked."""
+class SweepOptions(NamedTuple):
+    """The command line."""
 
-    sweep: str | None
+    sweep_file: str | None
     filenames: tuple[str, ...]
-    node_groups: tuple[str, ...]
     batch: str | None
+    node_groups: tuple[str, ...]
     kubeconfig: str | None
     context: str | None
+    lenient: bool
     ask: Ask | None
     vary: tuple[str, ...]
     settings: dict[str, object]
     now: float | None
-    lenient: bool
+    results_file: Path | None
+    resume: bool
+    html_file: Path | None
+    parquet_file: str | None
     whole_answers: bool
-    resumed: Path | None
+    form: str
+    chosen: EngineChoice
+    render_job: bool
+    gathered: tuple[str, ...]
+    image: str | None
+    parts: int | None
+    parallelism: int | None
+    job_name: str
+    namespace: str
+    claim: str
+    write_bundle: Path | None
+    bundle: str | None
+    part: int | None
 
 
-def bundle_of(request: SweepRequest) -> SweepBundle:
+def bundle_of(given: SweepOptions) -> SweepBundle:
     """Read all that the sweep names; nothing is read after this."""
-    read = definition.read(request.sweep) if request.sweep is not None else None
+    read = definition.read(given.sweep_file) if given.sweep_file is not None else None
     spec = read.spec if read is not None else SweepSpec()
-    ask: Ask = request.ask or spec.ask
-    named = _clusters(request, read, ask)
-    settings = {**spec.options, **request.settings}
+    ask: Ask = given.ask or spec.ask
+    named = _clusters(given, read, ask)
+    settings = {**spec.options, **given.settings}
     clusters = tuple(_with_settings(one, settings) for _, one in named)
     listed = tuple(ListedVariant(one.name, one.changes) for one in spec.variants)
     made = Definition(
         name=read.name if read is not None else _name(named),
         ask=ask,
         clusters=tuple(name for name, _ in named),
-        grid=(*spec.grid, *request.vary),
+        grid=(*spec.grid, *given.vary),
         listed=listed,
-        now=_now(request),
-        whole_answers=request.whole_answers,
+        now=_now(given),
+        whole_answers=given.whole_answers,
     )
     folder = read.folder if read is not None else Path()
-    return SweepBundle(made, clusters, _added(made, folder, lenient=request.lenient))
+    return SweepBundle(made, clusters, _added(made, folder, lenient=given.lenient))
 
 
-def _now(request: SweepRequest) -> float:
+def _now(given: SweepOptions) -> float:
     """Results that are taken up again are about the moment they began with."""
-    before = results.now_of(request.resumed) if request.resumed is not None else None
-    if request.now is not None:
-        return request.now
+    resumed = given.results_file if given.resume else None
+    before = results.now_of(resumed) if resumed is not None else None
+    if given.now is not None:
+        return given.now
     return time.time() if before is None else before
 
 
@@ -73,43 +91,43 @@ def _name(named: list[tuple[str, SweptCluster]]) -> str:
 
 
 def _clusters(
-    request: SweepRequest, read: ReadSweep | None, ask: Ask
+    given: SweepOptions, read: ReadSweep | None, ask: Ask
 ) -> list[tuple[str, SweptCluster]]:
     if ask == "explore":
         return [("explorer", None)]
-    given = read.spec.clusters if read is not None else ()
+    listed = read.spec.clusters if read is not None else ()
     if ask == "simulate":
         from tonnage.simulation import scenario_files
 
-        paths = [str(read.folder / path) for one in given for path in one.files] if read else []
-        found = [scenario_files.read(path) for path in (*paths, *request.filenames)]
+        paths = [str(read.folder / path) for one in listed for path in one.files] if read else []
+        found = [scenario_files.read(path) for path in (*paths, *given.filenames)]
         if not found:
             raise InputError("expected files with a Simulation: -f FILE")
         return _uniquely([(one.name, one) for one in found])
     named: list[tuple[str, SweptCluster]] = []
     if read is not None:
-        for one in given:
+        for one in listed:
             paths = [str(read.folder / path) for path in one.files]
-            loaded = _read(request, tuple(paths))
+            loaded = _read(given, tuple(paths))
             named.append((one.name or loaded.name or Path(paths[0]).name, loaded))
-    if request.batch is not None:
-        for number, line in files.read_lines(request.batch):
-            loaded = files.decode_scenario(line, where=f"{request.batch}: line {number}")
+    if given.batch is not None:
+        for number, line in files.read_lines(given.batch):
+            loaded = files.decode_scenario(line, where=f"{given.batch}: line {number}")
             named.append((loaded.name or f"line {number}", _checked(loaded)))
-    if request.filenames or not named:
-        loaded = _read(request, request.filenames)
-        default = Path(request.filenames[0]).name if request.filenames else request.context
+    if given.filenames or not named:
+        loaded = _read(given, given.filenames)
+        default = Path(given.filenames[0]).name if given.filenames else given.context
         named.append((loaded.name or default or _UNNAMED, loaded))
     return _uniquely(named)
 
 
-def _read(request: SweepRequest, filenames: tuple[str, ...]) -> Loaded:
+def _read(given: SweepOptions, filenames: tuple[str, ...]) -> Loaded:
     loaded = cluster_source.read(
         filenames,
-        lenient=request.lenient,
-        kubeconfig=request.kubeconfig if not filenames else None,
-        context=request.context if not filenames else None,
-        beside=request.node_groups,
+        lenient=given.lenient,
+        kubeconfig=given.kubeconfig if not filenames else None,
+        context=given.context if not filenames else None,
+        beside=given.node_groups,
         workloads=True,
     )
     return _checked(loaded)
@@ -139,8 +157,8 @@ def _with_settings(cluster: SweptCluster, settings: dict[str, Any]) -> SweptClus
         return cluster
     if isinstance(cluster, Loaded):
         scenario = cluster.scenario or ScenarioOptions()
-        given = msgspec.structs.replace(scenario, options={**scenario.options, **settings})
-        return msgspec.structs.replace(cluster, scenario=given)
+        changed = msgspec.structs.replace(scenario, options={**scenario.options, **settings})
+        return msgspec.structs.replace(cluster, scenario=changed)
     from tonnage.simulation import comparison
 
     return comparison.with_options(cluster, settings)

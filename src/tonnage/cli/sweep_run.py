@@ -5,15 +5,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import yaml
 
-from tonnage.cli import console, progress_line, report_origin, sweep_input
-from tonnage.cli.engines import EngineChoice
+from tonnage.cli import console, progress_line, report_files, sweep_input
 from tonnage.cli.progress_bar import Progress
-from tonnage.cli.sweep_input import SweepRequest
+from tonnage.cli.sweep_input import SweepOptions
 from tonnage.engine import tasks
 from tonnage.errors import InputError
 from tonnage.files import sources
@@ -22,7 +20,6 @@ from tonnage.sweep import bundle as bundles
 from tonnage.sweep import job, page, results, summary, work
 from tonnage.sweep.answers import PreparedSweep
 from tonnage.sweep.bundle import SweepBundle
-from tonnage.sweep.definition import Ask
 from tonnage.sweep.page import number, shown
 from tonnage.sweep.results import KnownResults, Result, ResultFile, ResultHead
 from tonnage.sweep.summary import SHOWN, SweepSummary
@@ -33,48 +30,12 @@ EXIT_FAILED_VARIANTS = 3
 _PARTS = 8
 
 
-class SweepOptions(NamedTuple):
-    """The command line."""
-
-    sweep_file: str | None
-    filenames: tuple[str, ...]
-    batch: str | None
-    node_groups: tuple[str, ...]
-    kubeconfig: str | None
-    context: str | None
-    lenient: bool
-    ask: Ask | None
-    vary: tuple[str, ...]
-    settings: dict[str, object]
-    now: float | None
-    results_file: Path | None
-    resume: bool
-    html_file: Path | None
-    parquet_file: str | None
-    whole_answers: bool
-    form: str
-    chosen: EngineChoice
-    render_job: bool
-    gathered: tuple[str, ...]
-    image: str | None
-    parts: int | None
-    parallelism: int | None
-    job_name: str
-    namespace: str
-    claim: str
-    write_bundle: Path | None
-    bundle: str | None
-    part: int | None
-
-
 def run(given: SweepOptions) -> int:
     """Do what was asked for; the exit code."""
     if given.parquet_file is not None:
         results.available()
-    for option, path in (("--html", given.html_file), ("--results", given.results_file)):
-        if path is not None and not path.absolute().parent.is_dir():
-            # Said before the work, which may take hours.
-            raise InputError(f"{option} {path}: no such folder; expected one that exists")
+    report_files.check_folder(given.html_file)
+    report_files.check_folder(given.results_file, "--results")
     if given.gathered:
         return _gather(given)
     if given.resume and given.results_file is None:
@@ -99,23 +60,8 @@ def _bundle(given: SweepOptions) -> SweepBundle:
         name = "standard input" if given.bundle == sources.STDIN else given.bundle
         path = None if given.bundle == sources.STDIN else Path(given.bundle)
         return bundles.unpacked(_read(name, path), name=name)
-    request = SweepRequest(
-        sweep=given.sweep_file,
-        filenames=given.filenames,
-        node_groups=given.node_groups,
-        batch=given.batch,
-        kubeconfig=given.kubeconfig,
-        context=given.context,
-        ask=given.ask,
-        vary=given.vary,
-        settings=given.settings,
-        now=given.now,
-        lenient=given.lenient,
-        whole_answers=given.whole_answers,
-        resumed=given.results_file if given.resume else None,
-    )
     with progress_line.shown("reading"):
-        return sweep_input.bundle_of(request)
+        return sweep_input.bundle_of(given)
 
 
 def _run(given: SweepOptions, bundle: SweepBundle, *, digest: str, version: str) -> int:
@@ -194,12 +140,8 @@ def _told(given: SweepOptions, known: KnownResults) -> int:
     if given.parquet_file is not None:
         results.write(given.parquet_file, known.head, ordered)
     if given.html_file is not None:
-        text = page.page(made, origin=report_origin.origin())
-        try:
-            given.html_file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"--html {given.html_file}: {error.strerror or error}") from None
-        console.echo(f"The summary is in {given.html_file}.", err=True)
+        text = page.page(made, origin=report_files.origin())
+        report_files.write(given.html_file, text, what="The summary")
     if given.form == "json":
         console.print_record(msgspec.to_builtins(made), form="json")
     elif given.form == "table":

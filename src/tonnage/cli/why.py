@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import cluster_source, console, decision_files, why_node, why_replay, why_room
-from tonnage.cli.decision_files import DEFAULT_URL
-from tonnage.cli.why_source import RunningAutoscaler
+from tonnage.cli import cluster_source, console, running_autoscaler, why_node, why_replay, why_room
+from tonnage.cli.running_autoscaler import DEFAULT_URL, RunningAutoscaler
 from tonnage.errors import InputError
 from tonnage.objects.phrases import alternatives
 
@@ -114,10 +113,10 @@ def why(
             raise InputError("node/NAME: only the running autoscaler knows: expected no -f")
         why_node.why(node, asked, form=form)
         return
-    path = _RECORDED_PATH if replay else decision_files.PATH
+    path = _RECORDED_PATH if replay else running_autoscaler.PATH
     if files:
         where = ", ".join(files)
-        decisions = [one for file in files for one in decision_files.read(file)]
+        decisions = [one for file in files for one in running_autoscaler.read(file)]
     else:
         where, decisions = asked.decisions(path)
     key = _find(pod, decisions, namespace=namespace, where=where)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tonnage.cli import console
-from tonnage.cli.why_source import RunningAutoscaler
+from tonnage.cli.running_autoscaler import RunningAutoscaler
 from tonnage.errors import InputError
 from tonnage.objects.phrases import alternatives
 

@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
 from tonnage.cli import console
-from tonnage.cli.why_source import RunningAutoscaler, refuse_follower
+from tonnage.cli.running_autoscaler import RunningAutoscaler, contents, refuse_follower
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,7 +106,7 @@ def replay_node(
 
     decisions: list[RecordedConsolidation] = []
     for file in files:
-        decisions += _decoded(_read(file), file)
+        decisions += _decoded(contents(file), file)
     if not files:
         where, data = asked.document(PATH)
         decisions = _decoded(data, where)
@@ -158,15 +156,6 @@ def _again(newest: "RecordedConsolidation") -> DecisionReplay:
         doubts.append("the plan of then is partial: time ran out")
     now = recordings.replayed(newest.recording)
     return DecisionReplay(newest.time, newest.plan, now, tuple(doubts))
-
-
-def _read(file: str) -> bytes:
-    try:
-        with click.open_file(file, "rb") as stream:
-            data: bytes = stream.read()
-            return data
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from None
 
 
 def _decoded(data: bytes, where: str) -> "list[RecordedConsolidation]":

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tonnage.cli import console
-from tonnage.cli.why_source import RunningAutoscaler
+from tonnage.cli.running_autoscaler import RunningAutoscaler
 from tonnage.errors import InputError
 from tonnage.objects.phrases import counted, near_keys
 
