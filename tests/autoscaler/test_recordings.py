@@ -25,6 +25,7 @@ from tonnage.autoscaler.decisions import RECORDED, DecisionLog
 from tonnage.autoscaler.report import Done, LoggedDecision
 from tonnage.cli.app import program as tonnage
 from tonnage.errors import InputError
+from tonnage.groups.inputs import WrittenInputs
 from tonnage.scaleup.plan import Plan
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -64,7 +65,7 @@ async def test_every_recorded_decision_gives_the_same_plan_again(
     assert decisions
     assert decisions[0].plan.scale_ups
     for one in decisions:
-        assert recordings.replayed(recordings.unpacked(one.recording)) == one.plan
+        assert recordings.replayed(*recordings.unpack(one.recording, WrittenInputs)) == one.plan
 
 
 async def test_why_replays_what_was_written(clock: VirtualClock, tmp_path: Path) -> None:
@@ -121,4 +122,4 @@ def test_only_the_newest_decisions_in_memory_keep_their_recording() -> None:
 
 def test_what_is_no_recording_is_refused() -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        recordings.unpacked(b"nonsense")
+        recordings.unpack(b"nonsense", WrittenInputs)

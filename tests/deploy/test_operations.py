@@ -10,7 +10,7 @@ import tonnage.autoscaler
 from tests.autoscaler.harness import Cloud, a_program
 from tests.cluster.apiserver import ApiServer
 from tests.deploy.manifests import DEPLOY
-from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.testing.clock import VirtualClock
 
 DOCUMENT = (DEPLOY.parent / "docs" / "operations.md").read_text()

@@ -14,7 +14,7 @@ from tests.e2e.controlplane import API_SERVER, FEATURE_GATES, ControlPlane
 from tests.e2e.manifests import Manifest
 from tests.e2e.scale_up import Stage
 from tests.e2e.test_scale_down import begun, deployment, giving_back, nodes_of
-from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.actuator import EventReason
 
 GATES = {**FEATURE_GATES, "EvictionRequestAPI": True}
 SERVED = {"runtime-config": "lifecycle.k8s.io/v1alpha1=true"}

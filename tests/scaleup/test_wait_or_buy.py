@@ -16,8 +16,7 @@ from tests.scaleup.asking import (
     running,
     stateful,
 )
-from tonnage.groups.memory import TemplateMemory
-from tonnage.groups.observed_times import KEPT, ObservedTimes
+from tonnage.groups.memory import KEPT, ObservedTimes, TemplateMemory
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import OwnerReference
 from tonnage.objects.pods import Pod

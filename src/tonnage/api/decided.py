@@ -3,8 +3,8 @@
 import math
 import time
 
-from tonnage.autoscaler import grpc_choice
 from tonnage.groups.inputs import Inputs
+from tonnage.providers import grpc_expander
 from tonnage.scaleup import decision
 from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.decision import Decision
@@ -13,7 +13,7 @@ from tonnage.scaleup.decision import Decision
 def decided(inputs: Inputs) -> Decision:
     """The decision on these inputs."""
     end = time.monotonic() + (inputs.options.time_budget or math.inf)
-    with grpc_choice.expanders(inputs.options) as asked:
+    with grpc_expander.expanders(inputs.options) as asked:
         return decision.decide(
             inputs,
             out_of_time=lambda: time.monotonic() >= end,

@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.provider_state import ProviderReader
 from tonnage.autoscaler.report import Deed, Done
 from tonnage.cluster.errors import Forbidden
@@ -13,6 +13,39 @@ from tonnage.cluster.resources import Named
 from tonnage.errors import ClusterError, ProviderError
 
 _log = logging.getLogger(__name__)
+
+
+class EventReason(StrEnum):
+    TRIGGERED_SCALE_UP = "TriggeredScaleUp"
+    NOT_TRIGGER_SCALE_UP = "NotTriggerScaleUp"
+    SCALED_UP_GROUP = "ScaledUpGroup"
+    FAILED_TO_SCALE_UP_GROUP = "FailedToScaleUpGroup"
+    FAILED_TO_REVERT_SCALE_UP = "FailedToRevertScaleUp"
+    SCALE_UP_FAILED = "ScaleUpFailed"
+    SCALE_UP_TIMED_OUT = "ScaleUpTimedOut"
+    MAX_NODES_TOTAL_REACHED = "MaxNodesTotalReached"
+    SET_APART = "SetApart"
+    BAD_CAPACITY_BUFFER = "BadCapacityBuffer"
+    PROVISIONING_REQUEST = "ProvisioningRequest"
+    WAITS_FOR_FREED_ROOM = "WaitsForFreedRoom"
+    SCALE_DOWN = "ScaleDown"
+    EVICTION_REQUESTED = "EvictionRequested"
+    SCALE_DOWN_EMPTY = "ScaleDownEmpty"
+    SCALE_DOWN_FAILED = "ScaleDownFailed"
+    SCALE_DOWN_CANCELLED = "ScaleDownCancelled"
+    CONSOLIDATION = "Consolidation"
+    CONSOLIDATION_GIVEN_UP = "ConsolidationGivenUp"
+    VOLUMES_STILL_ATTACHED = "VolumesStillAttached"
+    DELETE_UNREGISTERED = "DeleteUnregistered"
+    DELETE_UNREGISTERED_FAILED = "DeleteUnregisteredFailed"
+    REPLACE_UNREADY = "ReplaceUnready"
+    REPLACE_UNREADY_FAILED = "ReplaceUnreadyFailed"
+    NODE_GROUP_PROBLEM = "NodeGroupProblem"
+    CLUSTER_UNHEALTHY = "ClusterUnhealthy"
+    CSI_DRIVER_NOT_REGISTERED = "CSIDriverNotRegistered"
+    CSI_DRIVER_OUTAGE = "CSIDriverOutage"
+    CSI_DRIVER_BACK = "CSIDriverBack"
+    STARTUP_TAINT_REMOVED = "StartupTaintRemoved"
 
 
 class NotLeadingError(ClusterError):

@@ -4,24 +4,17 @@ What a buffer refers to is watched from the moment that one does. Who keeps no r
 rights to any of these kinds.
 """
 
-import asyncio
 import logging
-import random
 from collections.abc import Iterator
-from typing import Any, Self
 
 import msgspec
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.actuator import Actuator, EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.look_ahead import LookAhead
-from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
-from tonnage.cluster.mirror import Mirror
 from tonnage.errors import ClusterError
 from tonnage.groups import capacity_buffers
 from tonnage.groups.capacity_buffers import SCALABLE, BufferReading
@@ -36,6 +29,7 @@ from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Condition
 from tonnage.objects.timestamps import rfc3339
 from tonnage.scaleup.plan import KeptRoomPlan, Plan
+from tonnage.service.wanted_kinds import WantedKinds
 
 READY = "ReadyForProvisioning"
 PROVISIONING = "Provisioning"
@@ -47,36 +41,24 @@ _log = logging.getLogger(__name__)
 
 
 class BufferWatch:
-    """Caches of buffers and of what they refer to, as good as their watch while it is wanted."""
+    """Buffers and what they refer to, as of the last look, and what became of them."""
 
     def __init__(
         self,
         client: Client,
-        world: ClusterView,
+        kinds: WantedKinds,
         actuator: Actuator,
         *,
         clock: Clock,
         ahead: LookAhead,
     ) -> None:
         self._client = client
-        self._world = world
+        self._kinds = kinds
         self._actuator = actuator
         self._clock = clock
         self._ahead = ahead
-        self._caches: dict[type, Cache[Any]] = {}
-        self._watches: dict[type, asyncio.Task[None]] = {}
         self._readings: tuple[BufferReading, ...] = ()
         self._told: dict[str, str] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._watches.values():
-            task.cancel()
-        await asyncio.gather(*self._watches.values(), return_exceptions=True)
-        self._watches = {}
-        self._caches = {}
 
     async def ready(self, config: AutoscalerConfig) -> None:
         """Wait until all is known that a decision needs, for who decides only once."""
@@ -90,7 +72,9 @@ class BufferWatch:
         ahead = self._ahead.rooms(config, now=now)
         if not config.capacity_buffers:
             return ahead
-        buffers = [one for one in self._cache(CapacityBuffer) if self._is_known(_referred(one))]
+        buffers = [
+            one for one in self._kinds.cache(CapacityBuffer) if self._is_known(_referred(one))
+        ]
         self._readings = capacity_buffers.read(buffers, self._find, now=now)
         return (*(one.room for one in self._readings if one.room is not None), *ahead)
 
@@ -100,12 +84,12 @@ class BufferWatch:
         if unknown or not config.capacity_buffers:
             return unknown
         kinds: dict[type[KubeObject], None] = {CapacityBuffer: None}
-        for buffer in self._cache(CapacityBuffer):
+        for buffer in self._kinds.cache(CapacityBuffer):
             referred = _referred(buffer)
             if referred is not None:
                 kinds[referred] = None
         for kind in kinds:
-            cache = self._cache(kind)
+            cache = self._kinds.cache(kind)
             obstacle = cache.obstacle
             if obstacle is not None and obstacle.forbidden:
                 return obstacle.right
@@ -174,21 +158,10 @@ class BufferWatch:
 
     def _is_known(self, kind: type[KubeObject] | None) -> bool:
         """Whether it can be said that an object of the kind is not there."""
-        return kind is None or self._cache(kind).synced
+        return kind is None or self._kinds.cache(kind).synced
 
     def _find(self, kind: type[KubeObject], namespace: str, name: str) -> KubeObject | None:
-        found: KubeObject | None = self._cache(kind).get(name, namespace=namespace)
-        return found
-
-    def _cache(self, kind: type[Any]) -> Cache[Any]:
-        """The cache of a kind; from the first time that it is asked for it is kept by a watch."""
-        known = self._caches.get(kind)
-        if known is None:
-            mirror = Mirror(self._client, clock=self._clock, rng=random.Random(0))
-            known = self._caches[kind] = mirror.add(kind)
-            known.subscribe(lambda _: self._world.batch.call())
-            self._watches[kind] = asyncio.ensure_future(mirror.run())
-        return known
+        return self._kinds.cache(kind).get(name, namespace=namespace)
 
 
 def _referred(buffer: CapacityBuffer) -> type[KubeObject] | None:

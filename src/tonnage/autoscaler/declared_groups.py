@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from tonnage.autoscaler.world import ClusterView
-from tonnage.objects.meta import LabelSelector
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import NodeGroup
+from tonnage.providers import kwok_objects
 from tonnage.providers.declarations import Declarations, LastGood
 from tonnage.providers.declarative import DeclarativeProvider
 
@@ -36,20 +36,14 @@ class DeclaredGroups(DeclarativeProvider):
 
     async def refresh(self) -> None:
         self._good.take(await self._source())
-        declared = tuple(_labelled(group, self._label) for group in self._good.groups.values())
+        declared = tuple(self._good.groups.values())
+        if self._label:
+            declared = tuple(kwok_objects.by_label(group, self._label) for group in declared)
         if [one.metadata.name for one in declared] != list(self._groups):
             # Only with the nodes there are does a group without a target know its own.
             self._groups = {}
         self._declared = declared
         self.observe(list(self._world.cache(Node)))
-
-
-def _labelled(group: NodeGroup, label: str) -> NodeGroup:
-    if not label:
-        return group
-    selector = LabelSelector(match_labels={label: group.metadata.name})
-    spec = msgspec.structs.replace(group.spec, nodes=(), node_selector=selector)
-    return msgspec.structs.replace(group, spec=spec)
 
 
 def resized(told: Declarations, sizes: Mapping[str, tuple[int, int]]) -> Declarations:

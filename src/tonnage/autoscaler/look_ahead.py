@@ -1,7 +1,6 @@
 """Looking ahead in the live cluster: controllers and quotas, watched while it is wanted."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.world import ClusterView
@@ -32,9 +31,9 @@ class LookAhead:
             return ()
         claims = self._world.cache(PersistentVolumeClaim)
         return look_ahead.rooms(
-            [one for kind in look_ahead.CONTROLLERS for one in self._cache(kind)],
+            [one for kind in look_ahead.CONTROLLERS for one in self._kinds.cache(kind)],
             self._controlled_pods(),
-            quotas=self._cache(ResourceQuota),
+            quotas=self._kinds.cache(ResourceQuota),
             has_claim=lambda namespace, name: claims.get(name, namespace=namespace) is not None,
             now=now,
             within=config.look_ahead_time,
@@ -43,7 +42,7 @@ class LookAhead:
     def hold(self, config: AutoscalerConfig) -> str:
         """Why no node may go: it is not known yet which pods are to come. Empty if it is."""
         for kind in look_ahead.KINDS if config.look_ahead else ():
-            cache = self._cache(kind)
+            cache = self._kinds.cache(kind)
             if cache.obstacle is None and not cache.synced:
                 return f"{kind.__name__} objects are not all known yet"
         return ""
@@ -51,12 +50,9 @@ class LookAhead:
     def problems(self, config: AutoscalerConfig) -> Iterator[str]:
         """Rights that are missing: without one of them nothing is looked ahead at."""
         for kind in look_ahead.KINDS if config.look_ahead else ():
-            obstacle = self._cache(kind).obstacle
+            obstacle = self._kinds.cache(kind).obstacle
             if obstacle is not None:
                 yield f"lookAhead: {obstacle.right}"
-
-    def _cache(self, kind: type[Any]) -> Any:
-        return self._kinds.cache(kind)
 
     def _controlled_pods(self) -> ControlledPods:
         if self._pods is None:

@@ -11,18 +11,15 @@ from typing import Any
 
 import msgspec
 
-from tonnage.autoscaler.actuator import Actuator, NotLeadingError
+from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
 from tonnage.autoscaler.assessor import Assessor
 from tonnage.autoscaler.capacity_buffers import BufferWatch
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.decision_recorder import DecisionRecorder
-from tonnage.autoscaler.decisions import DecisionLog
-from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.decisions import DecisionLog, DecisionRecorder
 from tonnage.autoscaler.look_ahead import LookAhead
-from tonnage.autoscaler.lost_nodes import LostNodes
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.planner import Planner
-from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
+from tonnage.autoscaler.provider_state import LostNodes, ProviderReader, ProviderState
 from tonnage.autoscaler.provisioning_requests import ProvisioningRequests
 from tonnage.autoscaler.remediation import Remediator
 from tonnage.autoscaler.report import RoundReport
@@ -30,9 +27,8 @@ from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
 from tonnage.autoscaler.scaledown.scale_down import ScaleDown
 from tonnage.autoscaler.scaledown.situation import Situation
 from tonnage.autoscaler.startup_taints import StartupTaintRemover
-from tonnage.autoscaler.state import State
-from tonnage.autoscaler.state_writer import StateWriter
-from tonnage.autoscaler.status_writer import StatusWriter
+from tonnage.autoscaler.state import State, StateWriter
+from tonnage.autoscaler.status import StatusWriter
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors
@@ -132,7 +128,7 @@ class Autoscaler:
         )
         self.requests = ProvisioningRequests(client, world, self._kinds, self._actuator)
         ahead = LookAhead(world, self._kinds)
-        self.buffers = BufferWatch(client, world, self._actuator, clock=clock, ahead=ahead)
+        self.buffers = BufferWatch(client, self._kinds, self._actuator, clock=clock, ahead=ahead)
         self._problems: list[str] = []
         self.active_at = self.succeeded_at = clock.monotonic()
         self.failure: Exception | None = None
@@ -163,7 +159,7 @@ class Autoscaler:
         """Loop until cancelled; to be called whenever we become leader."""
         self.active_at = self.succeeded_at = self._clock.monotonic()
         await self._load()
-        async with self._scale_down, self.buffers, self._kinds:
+        async with self._scale_down, self._kinds:
             await self._go_round()
 
     async def _go_round(self) -> None:
@@ -179,7 +175,7 @@ class Autoscaler:
     async def once(self) -> None:
         """A single round, as somebody who looks in would want it; what goes wrong is raised."""
         await self._load()
-        async with self._scale_down, self.buffers, self._kinds:
+        async with self._scale_down, self._kinds:
             await self.buffers.ready(self._config.current)
             await self._scale_down.ready(self._config.current)
             await self.guarded_round()

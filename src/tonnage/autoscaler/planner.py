@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from tonnage.autoscaler import grpc_choice, volume_causes
+from tonnage.autoscaler import volume_causes
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.volume_causes import Blame
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.errors import InputError
+from tonnage.providers import grpc_expander
 from tonnage.rules.features import Features
 from tonnage.scaleup import decision, headroom
 from tonnage.scaleup.assessment import Assessment
@@ -47,7 +48,7 @@ class Planner:
             if _same_question(before, found) and _same_templates(before, found):
                 return Decision(plan, found.templates, found.readiness, found.inputs), []
         # Leases are renewed and watches read meanwhile; what the plan is made from stands still.
-        with grpc_choice.expanders(found.inputs.options) as asked, self._world.frozen():
+        with grpc_expander.expanders(found.inputs.options) as asked, self._world.frozen():
             worker = self._worker if asked is None else workers.in_thread
             made, left_out = await worker(lambda: self._decided(found, asked))
         if idle:

@@ -9,8 +9,8 @@ from typing import Any
 
 from tonnage.autoscaler import room_report
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.consolidation import report as consolidation
 from tonnage.autoscaler.consolidation.recordings import RecordedConsolidation
+from tonnage.autoscaler.consolidation.report import ConsolidationDocument
 from tonnage.autoscaler.loop import NO_GROUPS, Autoscaler
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.room_report import RoomDocument
@@ -201,19 +201,15 @@ class AutoscalerProgram:
         """How the cluster's scheduler behaves by the settings in force."""
         return self._features(self._config.current)
 
-    def consolidation(self) -> consolidation.ConsolidationDocument:
+    def consolidation(self) -> ConsolidationDocument:
         """The last decision about replacing nodes."""
         last = self.autoscaler.report
-        return consolidation.document(
-            last.scale_down.consolidation
-            if last is not None
-            else consolidation.ConsolidationReport()
-        )
+        return last.scale_down.consolidation if last is not None else ConsolidationDocument()
 
     def recorded_consolidations(self) -> list[RecordedConsolidation]:
         """The newest decisions about replacing nodes, with what they came from."""
         last = self.autoscaler.report
-        return list(last.scale_down.consolidation.recorded) if last is not None else []
+        return list(last.scale_down.recorded) if last is not None else []
 
     def scale_down(self) -> ScaleDownDocument:
         """What was last decided about each node, for `tonnage why`."""

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.actuator import Actuator, EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.world import ClusterView
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client

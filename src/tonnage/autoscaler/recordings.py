@@ -32,23 +32,6 @@ _FAST = 1
 """The level of compression: twice the size of the best, in a tenth of the time."""
 
 
-class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision's inputs and objects, as they were when it was made."""
-
-    inputs: WrittenInputs
-    objects: Sequence[KubeObject]
-
-    async def packed(self, *, max_bytes: int, breathe: Callable[[], Awaitable[None]]) -> bytes:
-        """All of it in at most so many bytes, or nothing if it takes more."""
-        return await pack(
-            self.inputs,
-            self.objects,
-            features=self.inputs.features,
-            max_bytes=max_bytes,
-            breathe=breathe,
-        )
-
-
 async def pack(
     head: msgspec.Struct,
     objects: Sequence[KubeObject],
@@ -92,16 +75,9 @@ def unpack(data: bytes, head: type[T]) -> tuple[T, list[KubeObject]]:
         return found, list(decoded(scenario.spec.objects))
 
 
-def unpacked(data: bytes) -> Recording:
-    """What was packed; `InputError` if it was not by us."""
-    inputs, objects = unpack(data, WrittenInputs)
-    return Recording(inputs=inputs, objects=objects)
-
-
-def replayed(recording: Recording) -> Plan:
+def replayed(inputs: WrittenInputs, objects: Sequence[KubeObject]) -> Plan:
     """The plan that the same inputs give now."""
-    inputs = recording.inputs
-    cluster = ClusterState.of(recording.objects, inputs.features, inputs.options)
+    cluster = ClusterState.of(objects, inputs.features, inputs.options)
     return decision.decide(inputs.on(cluster)).plan
 
 

@@ -5,9 +5,8 @@ No failure here ends the round: it is told and tried again.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.actuator import Actuator, EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.world import ClusterView
@@ -33,17 +32,13 @@ class Remediator:
         self._world = world
         self._actuator = actuator
         self._registry = registry
-        self._status = about
+        self._about = about
         self._metrics = metrics
         self._told_unready: dict[str, tuple[str, ...]] = {}
         self._told_problems: set[str] = set()
         self._told_outages: set[str] = set()
         self._leaving: set[str] = set()
         """Nodes we had deleted that are still there, also if their provider has yet to say so."""
-
-    @property
-    def _about(self) -> InvolvedObject:
-        return self._status()
 
     def tell(self, observation: Observation) -> None:
         """Say what did not come."""
@@ -63,13 +58,15 @@ class Remediator:
                     f"source errors: {one.failure.message}"
                 )
                 self._metrics.failed_creations(one.failure.code or "other", one.nodes)
-            self._actuator.tell(self._about, reason, message, warning=True)
+            self._actuator.tell(self._about(), reason, message, warning=True)
 
     def tell_problems(self, provided: ProviderState) -> None:
         """Say what somebody has to mend about groups, each thing once."""
         now = set(provided.to_mend)
         for problem in sorted(now - self._told_problems):
-            self._actuator.tell(self._about, EventReason.NODE_GROUP_PROBLEM, problem, warning=True)
+            self._actuator.tell(
+                self._about(), EventReason.NODE_GROUP_PROBLEM, problem, warning=True
+            )
         self._told_problems = now
 
     async def clear(self, observation: Observation, provided: ProviderState) -> bool:
@@ -122,10 +119,10 @@ class Remediator:
         outages = {outage.driver: outage for outage in readiness.outages if outage.proven}
         for name in sorted(self._told_outages - outages.keys()):
             message = f"Driver {name} is no longer missing on most nodes"
-            self._actuator.tell(self._about, EventReason.CSI_DRIVER_BACK, message)
+            self._actuator.tell(self._about(), EventReason.CSI_DRIVER_BACK, message)
         for name in sorted(outages.keys() - self._told_outages):
             message = f"{outages[name]}: it is the driver, not the nodes; none is replaced for it"
-            self._actuator.tell(self._about, EventReason.CSI_DRIVER_OUTAGE, message, warning=True)
+            self._actuator.tell(self._about(), EventReason.CSI_DRIVER_OUTAGE, message, warning=True)
         self._told_outages = set(outages)
 
     async def replace_unready(
@@ -208,13 +205,15 @@ class Remediator:
         except ProviderError as error:
             message = f"Failed to replace node {node}: {error}"
             self._actuator.tell(
-                self._about, EventReason.REPLACE_UNREADY_FAILED, message, warning=True
+                self._about(), EventReason.REPLACE_UNREADY_FAILED, message, warning=True
             )
             return False
         if not self._actuator.dry_run:
             self._leaving.add(node)
             self._actuator.tell(
-                self._about, EventReason.REPLACE_UNREADY, f"Removed node {node} without its drivers"
+                self._about(),
+                EventReason.REPLACE_UNREADY,
+                f"Removed node {node} without its drivers",
             )
         return not self._actuator.dry_run
 
@@ -237,7 +236,7 @@ class Remediator:
             for name in going:
                 message = f"Failed to remove node {name}: {error}"
                 self._actuator.tell(
-                    self._about, EventReason.DELETE_UNREGISTERED_FAILED, message, warning=True
+                    self._about(), EventReason.DELETE_UNREGISTERED_FAILED, message, warning=True
                 )
             return False
         if self._actuator.dry_run:
@@ -247,7 +246,7 @@ class Remediator:
         self._metrics.unregistered_removed(len(going))
         for name in going:
             message = f"Removed unregistered node {name}"
-            self._actuator.tell(self._about, EventReason.DELETE_UNREGISTERED, message)
+            self._actuator.tell(self._about(), EventReason.DELETE_UNREGISTERED, message)
         return True
 
     async def _give_back(self, group: Group, nodes: int) -> bool:
@@ -258,7 +257,7 @@ class Remediator:
         except ProviderError as error:
             message = f"Failed to take back {nodes} nodes of group {group.id}: {error}"
             self._actuator.tell(
-                self._about, EventReason.FAILED_TO_REVERT_SCALE_UP, message, warning=True
+                self._about(), EventReason.FAILED_TO_REVERT_SCALE_UP, message, warning=True
             )
             return False
         return not self._actuator.dry_run

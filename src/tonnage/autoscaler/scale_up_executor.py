@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.actuator import Actuator, EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
 from tonnage.autoscaler.world import ClusterView
@@ -45,7 +44,7 @@ class ScaleUpExecutor:
         self._reader = provider_reader
         self._actuator = actuator
         self._registry = registry
-        self._status = about
+        self._about = about
         self._metrics = metrics
         self._clock = clock
         self._write_down = write_down
@@ -55,10 +54,6 @@ class ScaleUpExecutor:
         self._resting: dict[str, float] = {}
         self._full = False
         """Whether it was told that the cluster has all the nodes it may have."""
-
-    @property
-    def _about(self) -> InvolvedObject:
-        return self._status()
 
     def skipped(self, provided: ProviderState, observation: Observation) -> dict[str, str]:
         """Groups that may not be scaled up, and why.
@@ -162,7 +157,7 @@ class ScaleUpExecutor:
         if reached and not self._full:
             message = "Max total nodes in cluster reached, pods are left out for it"
             self._actuator.tell(
-                self._about, EventReason.MAX_NODES_TOTAL_REACHED, message, warning=True
+                self._about(), EventReason.MAX_NODES_TOTAL_REACHED, message, warning=True
             )
         self._full = reached
 
@@ -276,14 +271,14 @@ class ScaleUpExecutor:
         size = f"{group.target + delta} instead of {group.target} (max: {group.max_size})"
         if not self._actuator.dry_run:
             message = f"Scale-up: setting group {group.id} size to {size}"
-            self._actuator.tell(self._about, EventReason.SCALED_UP_GROUP, message)
+            self._actuator.tell(self._about(), EventReason.SCALED_UP_GROUP, message)
         try:
             await self._actuator.increase(group.id, delta, reason=reason)
         except ProviderError as error:
             self._registry.gave_up(group.id, delta, pods=frozenset(pods))
             seconds = self._leave_alone(group, error, config, now=now)
             self._actuator.tell(
-                self._about,
+                self._about(),
                 EventReason.FAILED_TO_SCALE_UP_GROUP,
                 f"Scale-up failed for group {group.id}: {error}; not tried again for {seconds:g}s",
                 warning=True,
@@ -292,7 +287,7 @@ class ScaleUpExecutor:
         if not self._actuator.dry_run:
             self._metrics.scaled_up(delta)
             message = f"Scale-up: group {group.id} size set to {size}"
-            self._actuator.tell(self._about, EventReason.SCALED_UP_GROUP, message)
+            self._actuator.tell(self._about(), EventReason.SCALED_UP_GROUP, message)
         return True
 
     def _leave_alone(

@@ -9,9 +9,8 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.actuator import Actuator, EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.world import ClusterView
 from tonnage.clock import Clock
 from tonnage.cluster import errors

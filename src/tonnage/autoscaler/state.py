@@ -6,10 +6,13 @@ like, what instance types taught, which nodes are going and since when others co
 patience, never a second purchase.
 """
 
+import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 
+from tonnage.autoscaler.actuator import NotLeadingError
 from tonnage.autoscaler.scaledown.removals import RemovalMemory
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
@@ -128,6 +131,65 @@ class StateStore:
         return stored
 
 
+class StateWriter:
+    """`state` is what is to be written; `recall` is told what another leader wrote meanwhile.
+
+    `refused` is the right that was missing at the last write, if one was.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        state: Callable[[], State],
+        recall: Callable[[State], None],
+    ) -> None:
+        self._store = StateStore(client, namespace=namespace)
+        self._state = state
+        self._recall = recall
+        # Removals write down where they are, too.
+        self._writing = asyncio.Lock()
+        self.refused: errors.Forbidden | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why what is stored could not be used or written over, until it is."""
+        return self._store.problem
+
+    async def load(self) -> State | None:
+        """What was last written; `None` if that cannot be read."""
+        try:
+            return await self._store.load()
+        except ClusterError as error:
+            _log.warning("stored state not read", extra={"error": str(error)})
+            return None
+
+    async def save(self) -> str:
+        """Write, and say why that failed, if it did for a reason that is new."""
+        try:
+            async with self._writing:
+                await self._store.save(self._state())
+        except errors.Conflict as error:
+            stored = await self._store.forget()
+            if stored is not None:
+                self._recall(stored)
+            raise NotLeadingError(
+                f"the stored state was changed by somebody else: {error}"
+            ) from error
+        except ClusterError as error:
+            _log.warning("state not stored", extra={"error": str(error)})
+            self.refused = error if isinstance(error, errors.Forbidden) else None
+            problem = f"state not stored, a restart would lose it: {error}"
+            if problem == self._store.problem:
+                return ""
+            self._store.problem = problem
+            return problem
+        self.refused = None
+        self._store.problem = ""
+        return ""
+
+
 def _slim(state: State) -> State:
     """The state without what can be had elsewhere, and within what an object can hold."""
     groups = {
@@ -139,10 +201,9 @@ def _slim(state: State) -> State:
     }
     newest_first = sorted(groups.items(), key=lambda item: (-item[1].seen, item[0]))
     kept: dict[str, RememberedGroup] = {}
-    lessons = state.memory.lessons
     absences = _longest(state.memory.absences)
     registry = _bounded(state.registry)
-    kept_first = (registry, state.scale_down, lessons, absences)
+    kept_first = (registry, state.scale_down, state.memory.lessons, absences)
     room = _LARGEST - len(msgspec.json.encode(kept_first))
     for name, one in newest_first:
         room -= len(msgspec.json.encode(one))
@@ -150,11 +211,8 @@ def _slim(state: State) -> State:
             _log.warning("too many groups to remember", extra={"kept": len(kept)})
             break
         kept[name] = one
-    memory = TemplateMemory(
-        groups=dict(sorted(kept.items())),
-        lessons=lessons,
-        absences=absences,
-        times=state.memory.times,
+    memory = msgspec.structs.replace(
+        state.memory, groups=dict(sorted(kept.items())), absences=absences
     )
     return State(registry=registry, memory=memory, scale_down=state.scale_down)
 

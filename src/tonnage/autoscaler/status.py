@@ -1,21 +1,31 @@
-"""The status ConfigMap: the format tools know of cluster-autoscaler, and a part of ours."""
+"""The status ConfigMap: the format tools know of cluster-autoscaler, and a part of ours.
 
+What a round came to is told by it, by metrics, and to who asks us.
+"""
+
+import logging
 from collections import Counter, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.report import consolidation_status
+from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.report import Done, RoundReport
-from tonnage.autoscaler.scaledown.report import ScaleDownReport
-from tonnage.autoscaler.scaledown.status import scale_down_status
+from tonnage.autoscaler.scaledown.report import ScaleDownReport, scale_down_status
+from tonnage.cluster import errors
 from tonnage.cluster.cache import Obstacle
+from tonnage.cluster.client import Client
 from tonnage.cluster.errors import Forbidden
+from tonnage.cluster.records import ConfigMap, InvolvedObject
+from tonnage.errors import ClusterError
 from tonnage.groups.model import UNKNOWN
 from tonnage.groups.readiness import COMING_UP, UNREADY, GroupReadiness
 from tonnage.groups.registry import GroupHealth
+from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.timestamps import rfc3339
 from tonnage.service import plain_yaml
 
@@ -154,6 +164,90 @@ class StatusConfigMap:
                 }
             )
         return found
+
+
+_log = logging.getLogger(__name__)
+
+
+class StatusWriter:
+    """`report` is the last round, `document` what operators read of it.
+
+    `refused` is the right that was missing at the last write, if one was.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        metrics: AutoscalerMetrics | None,
+        namespace: str,
+        mode: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._client = client
+        self._metrics = metrics
+        self._namespace = namespace
+        self._mode = mode
+        self._status = StatusConfigMap()
+        self.report: RoundReport | None = None
+        self.refused: errors.Forbidden | None = None
+        self._written = ObjectMeta()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return self._status.document(mode=self._mode())
+
+    def about(self, config: AutoscalerConfig) -> InvolvedObject:
+        """The status ConfigMap, as what concerns no single pod or node is said of.
+
+        With its UID once it is known: `kubectl describe` finds events by it.
+        """
+        name = config.status_config_map_name
+        return InvolvedObject(
+            api_version="v1",
+            kind="ConfigMap",
+            namespace=self._namespace,
+            name=name,
+            uid=self._written.uid if self._written.name == name else "",
+        )
+
+    def take(self, report: RoundReport) -> None:
+        """Tell those who ask us."""
+        if report.held and (self.report is None or self.report.held != report.held):
+            _log.warning("nothing is decided", extra={"why": report.held})
+        self.report = report
+        if self._metrics is not None:
+            self._metrics.take(report)
+        self._status.take(report)
+
+    async def write(self, config: AutoscalerConfig) -> None:
+        """Tell those who look into the cluster. What goes wrong with it costs nothing else."""
+        assert self.report is not None
+        noted = {LAST_UPDATED: go_time(self.report.now)}
+        change = {"metadata": {"annotations": noted}, "data": {"status": text(self.document)}}
+        await self._put(config, change, noted=noted)
+
+    async def begin(self, config: AutoscalerConfig) -> None:
+        """Learn what the status is kept in, before anything is said of it; nothing is changed."""
+        await self._put(config, {}, noted={})
+
+    async def _put(
+        self, config: AutoscalerConfig, change: Mapping[str, object], *, noted: dict[str, str]
+    ) -> None:
+        name = config.status_config_map_name
+        try:
+            try:
+                # A patch even where nothing changes: to read it would be one more right.
+                put = await self._client.patch(ConfigMap, name, change, namespace=self._namespace)
+            except errors.NotFound:
+                meta = ObjectMeta(name=name, namespace=self._namespace, annotations=noted)
+                data = {"status": text(self.document)}
+                put = await self._client.create(ConfigMap, ConfigMap(metadata=meta, data=data))
+        except ClusterError as error:
+            self.refused = error if isinstance(error, errors.Forbidden) else None
+            _log.warning("status not written", extra={"error": str(error)})
+        else:
+            self.refused = None
+            self._written = put.metadata
 
 
 def text(document: Mapping[str, Any]) -> str:

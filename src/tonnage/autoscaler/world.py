@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tonnage.autoscaler.change_filter import ChangeFilter
@@ -181,6 +181,11 @@ class ClusterView(LiveCluster):
             for pod in self.cache(Pod):
                 self._note_waiting(pod)
         self.settle(features, recount=options.expendable_pods_priority_cutoff != before)
+
+    def any_owned_by(self, pods: Iterable[str], uids: Collection[str]) -> bool:
+        """Whether a controller with one of these UIDs has one of the pods."""
+        owners = (pod.metadata.controller for pod in map(self.pod, pods) if pod is not None)
+        return any(owner is not None and owner.uid in uids for owner in owners)
 
     def wants_node(self, key: str) -> bool:
         """Whether the pod waits for us, or has no node and is one of a gang, which waits as one."""

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import msgspec
+
 from tonnage.autoscaler.report import LoggedDecision
 from tonnage.board.moment import Moment
 from tonnage.board.node_rows import NodeTable
@@ -83,12 +85,7 @@ def _sample(moment: Moment, nodes: NodeTable, *, pending: int) -> BoardSample:
 
 
 def _same(one: BoardSample, other: BoardSample) -> bool:
-    return (one.groups, one.pending, one.slots, one.cost) == (
-        other.groups,
-        other.pending,
-        other.slots,
-        other.cost,
-    )
+    return msgspec.structs.replace(one, at=other.at) == other
 
 
 def marks(decisions: Sequence[LoggedDecision]) -> dict[str, DecisionMark]:

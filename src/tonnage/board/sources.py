@@ -34,6 +34,7 @@ from tonnage.rules import opt_in
 from tonnage.rules.features import Features
 from tonnage.scaledown import decision as scale_down
 from tonnage.scaledown.inputs import ScaleDownInputs
+from tonnage.scaledown.plan import ScaleDownPlan
 from tonnage.scaleup import decision
 from tonnage.scaleup.decision import Decision
 from tonnage.scaleup.plan import Plan
@@ -70,14 +71,15 @@ def moment_of(cluster: Cluster, *, now: float) -> Moment:
         inputs=made.inputs,
         plan=made.plan,
         readiness=made.readiness,
-        scale_down=_document([NodeReport(decision=one) for one in plan.nodes], now),
+        scale_down=_document(plan, now),
         decisions=_logged(made.plan, now),
         notes=(*cluster.notes, *cluster.problems, *_about(made.inputs)),
     )
 
 
-def _document(nodes: Iterable[NodeReport], now: float) -> ScaleDownDocument:
-    return ScaleDownDocument(time=rfc3339(now), nodes=tuple(nodes), held="")
+def _document(plan: ScaleDownPlan, now: float) -> ScaleDownDocument:
+    nodes = tuple(NodeReport(decision=one) for one in plan.nodes)
+    return ScaleDownDocument(time=rfc3339(now), nodes=nodes)
 
 
 def _logged(plan: Plan, now: float) -> tuple[LoggedDecision, ...]:
@@ -214,7 +216,7 @@ class WatchedCluster:
         def look() -> ScaleDownDocument:
             asked = ScaleDownInputs.of(asked_from, objects)
             plan = scale_down.decide(asked, out_of_time=lambda: time.monotonic() >= end).plan
-            return _document([NodeReport(decision=one) for one in plan.nodes], inputs.now)
+            return _document(plan, inputs.now)
 
         self._removals = await self._worker(look)
 

@@ -20,12 +20,6 @@ MUCH = Fraction(1, 10)
 """A size that is off by more than this part of it differs much."""
 
 
-class Unmatched(Record, frozen=True, kw_only=True):
-    """An object for imagined nodes that no group's would match."""
-
-    object: CSIStorageCapacity
-
-
 class Uncovered(Record, frozen=True, kw_only=True):
     """A class with capacity of single nodes, and groups whose imagined nodes have none."""
 
@@ -54,14 +48,10 @@ class Unpublished(Record, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def unmatched(world: CapacityInputs) -> list[Unmatched]:
-    """Template objects that match no group: neither its nodes nor its template have the labels."""
+def unmatched(world: CapacityInputs) -> list[CSIStorageCapacity]:
+    """Objects for imagined nodes that match no group's: no node nor template has the labels."""
     index = LabelIndex(_samples(world))
-    return [
-        Unmatched(object=obj)
-        for obj in _of_templates(world.capacities)
-        if not index.matching(obj.node_topology)
-    ]
+    return [obj for obj in _of_templates(world.capacities) if not index.matching(obj.node_topology)]
 
 
 def uncovered(world: CapacityInputs, groupings: Sequence[Grouping]) -> list[Uncovered]:
@@ -116,7 +106,7 @@ def unpublished(world: CapacityInputs) -> list[Unpublished]:
     return found
 
 
-def differing(world: CapacityInputs, *, much: Fraction = MUCH) -> list[Differing]:
+def differing(world: CapacityInputs) -> list[Differing]:
     """Template objects whose size is far from the most that a live node they stand for has.
 
     Nodes in use show less than a new one has: where all of a group are, the published size may
@@ -140,7 +130,7 @@ def differing(world: CapacityInputs, *, much: Fraction = MUCH) -> list[Differing
         best = max(nodes, key=lambda name: quantities.exact(sizes[name].capacity))
         live = sizes[best].capacity
         gap = abs(quantities.exact(published.capacity) - quantities.exact(live))
-        if gap > much * max(quantities.exact(published.capacity), quantities.exact(live)):
+        if gap > MUCH * max(quantities.exact(published.capacity), quantities.exact(live)):
             found.append(Differing(object=obj, published=published.capacity, live=live, node=best))
     return found
 

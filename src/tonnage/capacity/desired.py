@@ -18,8 +18,6 @@ from tonnage.objects.nodes import Node
 from tonnage.objects.phrases import listed
 from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
 
-"""Objects or groups that a message lists; the rest is a number."""
-
 
 class Rules(Record, frozen=True, kw_only=True):
     """What the operator has settled: where objects are, what makes groups, whose names are used."""

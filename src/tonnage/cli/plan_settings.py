@@ -147,6 +147,6 @@ def cluster_of(loaded: "Loaded", settings: Mapping[str, object], **version: Any)
 
 
 def _typed(texts: Mapping[str, str]) -> dict[str, object]:
-    from tonnage.groups import option_texts
+    from tonnage.groups import options
 
-    return option_texts.typed(texts)
+    return options.typed(texts)

@@ -31,6 +31,7 @@ class DecisionReplay(NamedTuple):
 def replay(decisions: "Sequence[LoggedDecision]", *, pod: str) -> DecisionReplay:
     """The newest of the decisions that can be, made again."""
     from tonnage.autoscaler import recordings
+    from tonnage.groups.inputs import WrittenInputs
 
     recorded = [one for one in decisions if one.recording]
     if not recorded:
@@ -39,12 +40,12 @@ def replay(decisions: "Sequence[LoggedDecision]", *, pod: str) -> DecisionReplay
             f"no decision about pod {pod!r} can be replayed{f': {why}' if why else ''}"
         )
     newest = recorded[-1]
-    found = recordings.unpacked(newest.recording)
-    now = recordings.replayed(found)
+    inputs, objects = recordings.unpack(newest.recording, WrittenInputs)
+    now = recordings.replayed(inputs, objects)
     doubts = []
     if newest.plan.partial:
         doubts.append("the plan of then is partial: time ran out")
-    if "grpc" in found.inputs.options.expander:
+    if "grpc" in inputs.options.expander:
         doubts.append("an expander outside chose then, which is not asked now")
     return DecisionReplay(newest.time, newest.plan, now, tuple(doubts))
 

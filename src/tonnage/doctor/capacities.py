@@ -38,7 +38,7 @@ def matching_nothing(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code="TON702",
             severity="warning",
-            object=_named(one.object),
+            object=_named(one),
             message="meant for new nodes, and matches those of no group",
         )
 

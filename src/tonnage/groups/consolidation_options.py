@@ -103,8 +103,7 @@ class ConsolidationOptions(Record, frozen=True, kw_only=True, forbid_unknown_fie
         for name in _POSITIVE:
             value = getattr(self, name)
             if value is not None and value < 0:
-                told = next(one for one in _ENCODED if one[0] == name)[1]
-                raise InputError(f"`{field}.{told}`: {value:g}: expected 0 or more")
+                raise InputError(f"`{field}.{_ENCODED[name]}`: {value:g}: expected 0 or more")
         if self.horizon <= 0:
             raise InputError(f"`{field}.horizon`: {self.horizon:g}: expected more than 0")
         for driver, seconds in self.driver_seconds.items():
@@ -148,7 +147,7 @@ _POSITIVE = (
     "settle_time",
 )
 
-_ENCODED = tuple(
+_ENCODED = dict(
     zip(
         ConsolidationOptions.__struct_fields__,
         ConsolidationOptions.__struct_encode_fields__,

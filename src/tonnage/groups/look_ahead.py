@@ -21,7 +21,7 @@ from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.objects.workloads import Job, ReplicaSet, StatefulSet
 
 Controller: TypeAlias = StatefulSet | ReplicaSet | Job
-CONTROLLERS: tuple[type[KubeObject], ...] = (StatefulSet, ReplicaSet, Job)
+CONTROLLERS: tuple[type[Controller], ...] = (StatefulSet, ReplicaSet, Job)
 """Kinds that are looked ahead at; a Deployment has its ReplicaSets."""
 
 KINDS: tuple[type[KubeObject], ...] = (*CONTROLLERS, ResourceQuota)
@@ -49,7 +49,7 @@ class ControlledPods:
             return
         made = self._made.setdefault(owner.uid, {})
         if pod.metadata.name not in made:
-            made[pod.metadata.name] = _time(pod.metadata.creation_timestamp)
+            made[pod.metadata.name] = timestamps.moment(pod.metadata.creation_timestamp) or 0.0
 
     def drop(self, pod: Pod) -> None:
         owner = pod.metadata.controller
@@ -106,7 +106,7 @@ def rooms(
         ahead = _ahead(one, made, has_claim)
         if ahead <= 0:
             continue
-        last = max((_time(meta.creation_timestamp), *made.values()))
+        last = max((timestamps.moment(meta.creation_timestamp) or 0.0, *made.values()))
         if now - last > within:
             continue
         claims = one.spec.volume_claim_templates if isinstance(one, StatefulSet) else ()
@@ -227,10 +227,3 @@ def _size(claim: PersistentVolumeClaim) -> Fraction:
         return Fraction(quantities.exact(claim.spec.resources.requests.get("storage", 0)))
     except quantities.QuantityError:
         return Fraction(0)
-
-
-def _time(text: str | None) -> float:
-    try:
-        return timestamps.parse(text) if text else 0.0
-    except timestamps.TimestampError:
-        return 0.0

@@ -5,14 +5,14 @@ that is not ready, rather than nothing. Then, unless upstream is followed to the
 letter, `template_completion` adds what is known of drivers, their limits and their labels.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from tonnage.groups import (
     daemons,
     drivers,
-    enforced_limits,
     limit_votes,
     limits,
     node_sanitiser,
@@ -25,7 +25,9 @@ from tonnage.groups.inputs import Inputs
 from tonnage.groups.limit_votes import Vote
 from tonnage.groups.memory import RememberedGroup, TemplateMemory
 from tonnage.groups.model import (
+    CATALOGUE,
     LIVE,
+    OVERRIDE,
     PROVIDER,
     REMEMBERED,
     UNKNOWN,
@@ -37,7 +39,9 @@ from tonnage.groups.policy import GroupPolicy
 from tonnage.groups.template_completion import CompletionContext
 from tonnage.objects import limit_keys
 from tonnage.objects.meta import Record
+from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import GroupTemplate
+from tonnage.objects.storage import CSINode
 
 
 class Templates(Record, frozen=True, kw_only=True):
@@ -81,7 +85,7 @@ def build(inputs: Inputs, *, wanted: Iterable[str] = ()) -> Templates:
     by_group = {name: one.template for name, one in made.items() if one.template is not None}
     if snapshot.reads_keys:
         by_group = {
-            name: enforced_limits.stated(
+            name: _enforced(
                 template, plugins=plugins, own=snapshot.own_keys, read=snapshot.limits_on
             )
             for name, template in by_group.items()
@@ -90,13 +94,11 @@ def build(inputs: Inputs, *, wanted: Iterable[str] = ()) -> Templates:
         by_group=by_group,
         problems={name: found for name, found in problems.items() if found},
         warnings=tuple(_warnings(inputs, made)),
-        memory=TemplateMemory(
+        memory=msgspec.structs.replace(
+            memory,
             groups={
                 name: one.remembered for name, one in made.items() if one.remembered is not None
             },
-            lessons=memory.lessons,
-            absences=memory.absences,
-            times=memory.times,
         ),
     )
 
@@ -121,6 +123,42 @@ def _without(template: Template, names: frozenset[str]) -> Template:
         for limit in template.limits
     )
     return msgspec.structs.replace(template, csinode=csinode, limits=found)
+
+
+_ReadLimits: TypeAlias = Callable[[Node, CSINode | None], Mapping[str, int]]
+"""The limits that hold on a node, by driver and by in-tree plugin."""
+
+
+def _enforced(
+    template: Template, *, plugins: Iterable[str], own: Mapping[str, str], read: _ReadLimits
+) -> Template:
+    """The template, saying of its limits what holds on its node; `plugins` are wanted too."""
+    numbers = read(template.node, template.csinode)
+    drivers = [limit.driver for limit in template.limits]
+    told = limit_keys.published(template.node.status.allocatable, drivers, own)
+    found = [
+        msgspec.structs.replace(
+            limit,
+            count=numbers[limit.driver],
+            source=template.source,
+            key=told[limit.driver].key,
+        )
+        if limit.count is None and limit.driver in numbers and limit.driver in told
+        else limit
+        for limit in template.limits
+    ]
+    found += _of_plugins(template.node, plugins, numbers)
+    return msgspec.structs.replace(template, limits=tuple(found))
+
+
+def _of_plugins(node: Node, plugins: Iterable[str], numbers: Mapping[str, int]) -> Iterator[Limit]:
+    """What the scheduler says of in-tree volumes: the operator by its environment, else a table."""
+    kind = limits.instance_type(node)
+    for plugin in sorted(plugins):
+        if plugin in numbers:
+            by_table = limit_keys.intree_default(plugin, kind, None) == numbers[plugin]
+            source = CATALOGUE if by_table else OVERRIDE
+            yield Limit(driver=plugin, count=numbers[plugin], source=source)
 
 
 def _registered(inputs: Inputs) -> Iterator[limits.Registered]:

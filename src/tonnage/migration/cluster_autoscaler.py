@@ -122,7 +122,7 @@ class _Migrating:
     def take_defaults(self) -> None:
         """What upstream does without a word and we do not: giving nodes back."""
         field = "scaleDownEnabled"
-        if field in _FIELDS and field not in self.config:
+        if field not in self.config:
             self.config[field] = True
             self._note("scale-down-enabled", "true", SETTING, target=field, note="by default there")
 
@@ -182,7 +182,7 @@ class _Migrating:
                     raise self._wrong(flag, text, config_file.DURATION)
                 value = 0 if text == "0" else text
             case "range":
-                value, note = self._range(flag, text)
+                self._check_range(flag, text)
             case "gates":
                 value = self._gates(flag, text)
             case "list":
@@ -244,15 +244,10 @@ class _Migrating:
         if parts is None or int(parts[1]) > int(parts[2]):
             raise self._wrong(flag, text, "MIN:MAX:NAME")
 
-    def _range(self, flag: Flag, text: str) -> tuple[object, str]:
+    def _check_range(self, flag: Flag, text: str) -> None:
         parts = re.fullmatch(r"([0-9]{1,15}):([0-9]{1,15})", text)
         if parts is None or int(parts[1]) > int(parts[2]):
             raise self._wrong(flag, text, "MIN:MAX")
-        if _takes_text(flag.target):
-            return text, ""
-        least = int(parts[1])
-        note = f"the least of {least} only matters to scale-down, and is not kept" if least else ""
-        return int(parts[2]), note
 
     def _gates(self, flag: Flag, text: str) -> dict[str, bool]:
         gates: dict[str, bool] = dict(self.config.get(flag.target, {}))
@@ -287,11 +282,6 @@ class _Migrating:
 def check(config: Mapping[str, Any], *, source: str) -> None:
     """An `InputError` if `tonnage run` would not take the settings."""
     config_file.parse(plain_yaml.dump(config).encode(), AutoscalerConfig, where=source, given={})
-
-
-def _takes_text(field: str) -> bool:
-    kind = _FIELDS[field].type
-    return kind is str or str in getattr(kind, "__args__", ())
 
 
 def _is_program(word: str) -> bool:

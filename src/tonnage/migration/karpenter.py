@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tonnage.autoscaler.config import KIND as CONFIG_KIND
-from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.errors import InputError
 from tonnage.migration.cluster_autoscaler import check
 from tonnage.migration.documents import Followed, Migration, text_of
@@ -35,7 +34,6 @@ DEFAULT_SIZE = 100
 """The largest size of a group whose pool has no limits."""
 
 _DURATION_FIELD = "scaleDownUnneededTime"
-_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(AutoscalerConfig))
 _AWS = "karpenter.k8s.aws/instance-"
 _PODS = 110
 _WHERE_TYPES = (
@@ -112,9 +110,9 @@ def migrate(
     elif any("pricePerHour" in group["spec"] for group in groups):
         config["expander"] = "price,least-waste"
     waits = {one.consolidate_after for one in made if one.consolidate_after}
-    if waits and "scaleDownEnabled" in _FIELDS:
+    if waits:
         config["scaleDownEnabled"] = True
-    if _DURATION_FIELD in _FIELDS and len(waits) == 1:
+    if len(waits) == 1:
         config[_DURATION_FIELD] = waits.pop()
     names = ", ".join(one.name for one in made)
     check(config, source=f"{KIND} {names}")
@@ -316,14 +314,9 @@ class _Pool:
                 "disruption.consolidateAfter", after, NOT_NEEDED, "",
                 "annotate the nodes cluster-autoscaler.kubernetes.io/scale-down-disabled=true",
             )  # fmt: skip
-        elif after and _DURATION_FIELD in _FIELDS:
+        elif after:
             self.consolidate_after = after
             self._note("disruption.consolidateAfter", after, SETTING, _DURATION_FIELD)
-        elif after:
-            self._note(
-                "disruption.consolidateAfter", after, NOT_SUPPORTED, "",
-                "nodes that are not needed are not removed yet",
-            )  # fmt: skip
         if policy := disruption.get("consolidationPolicy"):
             self._note(
                 "disruption.consolidationPolicy", policy, NOT_SUPPORTED, "",

@@ -2,37 +2,32 @@
 
 from collections.abc import Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-
 from tonnage.nodeagent.limit_drift import Drift, View
 from tonnage.nodeagent.provenance import ProvenanceEntry
+from tonnage.service.metric_factory import MetricFactory
 
 
 class NodeAgentMetrics:
     """What is published and what everybody else says; set anew by every round."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._limit = self._gauge(
-            "tonnage_node_attach_limit", "The published attach limit.", "driver", "source"
-        )
-        self._views = self._gauge(
-            "tonnage_node_attach_limit_view",
+        make = MetricFactory("tonnage_node")
+        self.registry = make.registry
+        self._limit = make.gauge("attach_limit", "The published attach limit.", "driver", "source")
+        self._views = make.gauge(
+            "attach_limit_view",
             "Who says what: driver, believed, catalogue, kubelet; and how many are attached.",
             "driver",
             "view",
         )
-        self._drift = self._gauge(
-            "tonnage_node_attach_limit_drift", "1 for every disagreement.", "driver", "kind"
+        self._drift = make.gauge(
+            "attach_limit_drift", "1 for every disagreement.", "driver", "kind"
         )
-        self._answering = self._gauge(
-            "tonnage_node_driver_answering", "Whether a registered driver answers.", "driver"
+        self._answering = make.gauge(
+            "driver_answering", "Whether a registered driver answers.", "driver"
         )
-        self._writes = Counter(
-            "tonnage_node_publications",
-            "Writes of limits, by kind of object and result.",
-            ("kind", "result"),
-            registry=self.registry,
+        self._writes = make.counter(
+            "publications", "Writes of limits, by kind of object and result.", "kind", "result"
         )
 
     def seen(
@@ -66,6 +61,3 @@ class NodeAgentMetrics:
 
     def wrote(self, kind: str, *, succeeded: bool) -> None:
         self._writes.labels(kind, "written" if succeeded else "failed").inc()
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(name, text, labels, registry=self.registry)

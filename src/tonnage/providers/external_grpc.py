@@ -70,9 +70,8 @@ class ExternalGrpcProvider:
     # Looking.
 
     async def refresh(self) -> None:
-        wire = self._wire
-        await self._call("Refresh", wire.RefreshRequest(), wire.RefreshResponse)
-        told = await self._call("NodeGroups", wire.NodeGroupsRequest(), wire.NodeGroupsResponse)
+        await self._call("Refresh")
+        told = await self._call("NodeGroups")
         nodes = list(self._nodes())
         described = _distinct(told.nodeGroups)
         states = await asyncio.gather(*(self._state(one.id) for one in described))
@@ -103,27 +102,20 @@ class ExternalGrpcProvider:
 
     async def template(self, group: str) -> GroupTemplate | None:
         self._group(group)
-        wire = self._wire
-        answer = await self._optional(
-            "NodeGroupTemplateNodeInfo",
-            wire.NodeGroupTemplateNodeInfoRequest(id=group),
-            wire.NodeGroupTemplateNodeInfoResponse,
-        )
+        answer = await self._optional("NodeGroupTemplateNodeInfo", id=group)
         if answer is None or not answer.nodeBytes:
             return None
         return _template(group, answer)
 
     async def price(self, group: str) -> float | None:
         """What the server says an hour of the template's node costs."""
-        template = await self.template(group)
-        wire = self._wire
-        request = wire.PricingNodePriceRequest()
-        if template is not None:
-            request.node.CopyFrom(self._named(template.node))
-        now = self._clock.now()
-        request.startTimestamp.FromDatetime(now)
-        request.endTimestamp.FromDatetime(now + timedelta(hours=1))
-        answer = await self._optional("PricingNodePrice", request, wire.PricingNodePriceResponse)
+        template, now = await self.template(group), self._clock.now()
+        answer = await self._optional(
+            "PricingNodePrice",
+            node=self._named(template.node) if template is not None else None,
+            startTimestamp=now,
+            endTimestamp=now + timedelta(hours=1),
+        )
         # A server that knows no prices leaves the field out, which on the wire is 0.
         return None if answer is None or answer.price == 0 else float(answer.price)
 
@@ -136,9 +128,7 @@ class ExternalGrpcProvider:
     async def increase(self, group: str, delta: int) -> None:
         known = self._group(group)
         sizes.check_increase(known, delta)
-        wire = self._wire
-        request = wire.NodeGroupIncreaseSizeRequest(id=group, delta=delta)
-        await self._change("NodeGroupIncreaseSize", request, wire.NodeGroupIncreaseSizeResponse)
+        await self._call("NodeGroupIncreaseSize", change=True, id=group, delta=delta)
         self._retarget(known, known.target + delta)
 
     async def delete(self, group: str, nodes: Sequence[str]) -> None:
@@ -152,35 +142,23 @@ class ExternalGrpcProvider:
         sizes.check_deletion(known, going)
         if not going:
             return
-        wire = self._wire
-        request = wire.NodeGroupDeleteNodesRequest(id=group)
-        request.nodes.extend(self._meant(name) for name in going)
-        await self._change("NodeGroupDeleteNodes", request, wire.NodeGroupDeleteNodesResponse)
+        meant = [self._meant(name) for name in going]
+        await self._call("NodeGroupDeleteNodes", change=True, id=group, nodes=meant)
         self._retarget(known, known.target - len(going), leaving=set(going))
 
     async def decrease_target(self, group: str, delta: int) -> None:
         known = self._group(group)
         there = sum(instance.state == "running" for instance in self._known[group].instances)
         sizes.check_decrease(known, delta, there=there)
-        wire = self._wire
-        await self._change(
-            "NodeGroupDecreaseTargetSize",
-            wire.NodeGroupDecreaseTargetSizeRequest(id=group, delta=-delta),
-            wire.NodeGroupDecreaseTargetSizeResponse,
-        )
+        await self._call("NodeGroupDecreaseTargetSize", change=True, id=group, delta=-delta)
         self._retarget(known, known.target - delta)
 
     # Parts of looking.
 
     async def _state(self, group: str) -> "_State":
         """The changing facts of a group; what could not be learned is a problem."""
-        wire = self._wire
         try:
-            size = await self._call(
-                "NodeGroupTargetSize",
-                wire.NodeGroupTargetSizeRequest(id=group),
-                wire.NodeGroupTargetSizeResponse,
-            )
+            size = await self._call("NodeGroupTargetSize", id=group)
             instances = await self._instances(group)
             options = await self._options(group)
         except ProviderError as error:
@@ -191,19 +169,13 @@ class ExternalGrpcProvider:
         return _State(size.targetSize, instances, options, "")
 
     async def _instances(self, group: str) -> tuple[Instance, ...]:
-        wire = self._wire
-        answer = await self._call(
-            "NodeGroupNodes", wire.NodeGroupNodesRequest(id=group), wire.NodeGroupNodesResponse
-        )
+        answer = await self._call("NodeGroupNodes", id=group)
         by_id = {node.spec.provider_id: node.metadata.name for node in self._nodes()}
         return tuple(_instance(one, by_id.get(one.id, "")) for one in _distinct(answer.instances))
 
     async def _options(self, group: str) -> "wire.NodeGroupAutoscalingOptions | None":
-        wire = self._wire
-        request = wire.NodeGroupAutoscalingOptionsRequest(id=group, defaults=_defaults(wire))
-        answer = await self._optional(
-            "NodeGroupGetOptions", request, wire.NodeGroupAutoscalingOptionsResponse
-        )
+        defaults = _defaults(self._wire)
+        answer = await self._optional("NodeGroupGetOptions", id=group, defaults=defaults)
         if answer is None or not answer.HasField("nodeGroupAutoscalingOptions"):
             return None
         return answer.nodeGroupAutoscalingOptions
@@ -222,10 +194,9 @@ class ExternalGrpcProvider:
 
     async def _group_of(self, node: Node, problems: list[str]) -> str:
         """What the server says; if it cannot say it of this node, what it said last."""
-        wire, name = self._wire, node.metadata.name
-        request = wire.NodeGroupForNodeRequest(node=self._named(node))
+        name = node.metadata.name
         try:
-            answer = await self._call("NodeGroupForNode", request, wire.NodeGroupForNodeResponse)
+            answer = await self._call("NodeGroupForNode", node=self._named(node))
         except ProviderError as error:
             if error.retryable:
                 raise
@@ -279,29 +250,29 @@ class ExternalGrpcProvider:
         trusted = grpc.ssl_channel_credentials(secrets.ca, secrets.key, secrets.certificate)
         return grpc.aio.secure_channel(config.address, trusted, limits)
 
-    async def _call(self, method: str, request: Any, answer: Any, *, change: bool = False) -> Any:
+    async def _call(self, method: str, *, change: bool = False, **fields: Any) -> Any:
+        """What the server answers to a request with these fields."""
+        told = self._wire.DESCRIPTOR.services_by_name["CloudProvider"].methods_by_name[method]
+        request = getattr(self._wire, told.input_type.name)
         ask = self._channel.unary_unary(
             f"/{SERVICE}/{method}",
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=answer.FromString,
+            request_serializer=request.SerializeToString,
+            response_deserializer=getattr(self._wire, told.output_type.name).FromString,
         )
         async with self._limit:
             try:
-                return await ask(request, timeout=self._config.grpc_timeout)
+                return await ask(request(**fields), timeout=self._config.grpc_timeout)
             except self._grpc.RpcError as error:
                 text = f"{self._config.address}: {method}: {error.code().name}: {error.details()}"
                 cause = _cause(error.code().name, change=change)
                 raise _RpcError(text, cause=cause, status=error.code().name) from error
 
-    async def _change(self, method: str, request: Any, answer: Any) -> None:
-        await self._call(method, request, answer, change=True)
-
-    async def _optional(self, method: str, request: Any, answer: Any) -> Any:
+    async def _optional(self, method: str, **fields: Any) -> Any:
         """The answer, or `None` from a server that does not have the method."""
         if method in self._without:
             return None
         try:
-            return await self._call(method, request, answer)
+            return await self._call(method, **fields)
         except _RpcError as error:
             if error.status != "UNIMPLEMENTED":
                 raise

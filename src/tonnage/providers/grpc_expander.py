@@ -4,14 +4,17 @@ It asks over the network, so it is not among the expanders of the core; it is ha
 `expanders.chain` ready made, one for each decision, over a connection that lasts.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tonnage.errors import InputError, ProviderError
+from tonnage.groups.options import Options
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
+from tonnage.scaleup.decision import OutsideExpanders
 from tonnage.scaleup.expanders import Notice, Option
 
 if TYPE_CHECKING:
@@ -20,6 +23,20 @@ if TYPE_CHECKING:
 METHOD = "/grpcplugin.Expander/BestOptions"
 TIMEOUT = 5.0
 LARGEST_ANSWER = 128 << 20
+
+
+@contextmanager
+def expanders(options: Options) -> Iterator[OutsideExpanders | None]:
+    """Expanders that ask somebody else, if there is an address; the connection lasts one decision.
+
+    They wait for the answer, so whoever decides with them does it in a thread of its own.
+    """
+    if not options.grpc_expander_url:
+        yield None
+        return
+    certificate = options.grpc_expander_cert or None
+    with ExpanderConnection(options.grpc_expander_url, ca_file=certificate) as connection:
+        yield lambda nodes, pods: {"grpc": GrpcExpander(connection, nodes=nodes, pods=pods)}
 
 
 class ExpanderConnection:

@@ -25,7 +25,6 @@ from tonnage.cluster.client import Client, Selection
 from tonnage.errors import ClusterError, InputError, ProviderError
 from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
-from tonnage.objects.meta import LabelSelector
 from tonnage.objects.nodes import Node, Taint
 from tonnage.objects.scenarios import GroupTemplate, NodeGroup
 from tonnage.objects.storage import CSINode
@@ -101,7 +100,7 @@ class KwokProvider:
                 await self._settle(self._declared)
 
     async def groups(self) -> Sequence[Group]:
-        declared = map(_by_label, self._declared.values())
+        declared = map(kwok_objects.by_label, self._declared.values())
         return [
             self._sized(obj)
             for obj in node_group_objects.from_objects(declared, self._nodes.values())
@@ -326,12 +325,14 @@ class KwokProvider:
 
     def _group(self, name: str) -> Group:
         """One group, for its sizes and price alone: a cluster has many nodes to go through."""
-        (found,) = node_group_objects.from_objects([_by_label(self._known(name))], ())
+        (found,) = node_group_objects.from_objects([kwok_objects.by_label(self._known(name))], ())
         return self._sized(found)
 
     def _at(self, group: str, machines: LedgerMachines) -> Group:
         """The group as the ledger has it this moment, for its sizes alone."""
-        (sized,) = node_group_objects.from_objects([_by_label(self._declared[group])], ())
+        (sized,) = node_group_objects.from_objects(
+            [kwok_objects.by_label(self._declared[group])], ()
+        )
         return msgspec.structs.replace(sized, target=len(machines.wanted))
 
     def _sized(self, group: Group) -> Group:
@@ -408,12 +409,6 @@ class KwokProvider:
             if name not in taken:
                 names[name] = None
         return tuple(names)
-
-
-def _by_label(group: NodeGroup) -> NodeGroup:
-    selector = LabelSelector(match_labels={GROUP_LABEL: group.metadata.name})
-    spec = msgspec.structs.replace(group.spec, nodes=(), node_selector=selector)
-    return msgspec.structs.replace(group, spec=spec)
 
 
 async def _create_if_absent(creation: Awaitable[object]) -> None:

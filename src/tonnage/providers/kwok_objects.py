@@ -8,7 +8,7 @@ import msgspec
 from tonnage.errors import InputError
 from tonnage.groups.passing_taints import NOT_READY
 from tonnage.objects.labels import HOSTNAME
-from tonnage.objects.meta import Condition, ObjectMeta, OwnerReference
+from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, OwnerReference
 from tonnage.objects.nodes import Node, NodeSpec, Taint
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.objects.storage import CSINode, CSINodeSpec
@@ -50,6 +50,13 @@ def check(group: NodeGroup) -> NodeGroup:
             f" {', '.join(CSI_NODE_STATES)}, found {told!r}"
         )
     return group
+
+
+def by_label(group: NodeGroup, label: str = GROUP_LABEL) -> NodeGroup:
+    """The group with the nodes that carry its name under the label, whatever it declares."""
+    selector = LabelSelector(match_labels={label: group.metadata.name})
+    spec = msgspec.structs.replace(group.spec, nodes=(), node_selector=selector)
+    return msgspec.structs.replace(group, spec=spec)
 
 
 def stock(group: NodeGroup) -> int | None:

@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Literal, NamedTuple, TypeAlias
 
-from tonnage.report.timeline import Difference, Summary, Timeline, TimelineComparison
+from tonnage.report.timeline import (
+    Decided,
+    Difference,
+    NodeState,
+    Summary,
+    Timeline,
+    TimelineComparison,
+)
 
 Unit: TypeAlias = Literal["count", "seconds", "hours", "cost"]
 
@@ -145,3 +152,22 @@ def moment(seconds: float) -> str:
 def run_name(run: Timeline) -> str:
     """How a run is called beside others."""
     return run.label or run.name
+
+
+STATES: dict[NodeState, str] = {
+    "ready": "ready",
+    "comingUp": "Ready, driver missing",
+    "starting": "starting",
+    "requested": "requested",
+    "notReady": "not ready",
+}
+
+
+def decision(one: Decided) -> str:
+    """What was asked for, as a sentence that a reason can follow."""
+    nodes = f"{one.nodes:,} node{'s' if one.nodes != 1 else ''}"
+    sentences = {
+        "increase": f"add {nodes} to {one.group}",
+        "delete": f"remove {nodes} from {one.group}",
+    }
+    return sentences.get(one.deed, f"ask for {nodes} fewer in {one.group}")

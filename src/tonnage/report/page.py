@@ -8,7 +8,7 @@ from html import escape
 from typing import NamedTuple
 
 from tonnage.consolidation.right_size import SizeAdvice
-from tonnage.report import figures, interactive, panels, size_advice, tables
+from tonnage.report import figures, interactive, panels, tables
 from tonnage.report.figures import FIGURES, run_name
 from tonnage.report.timeline import Timeline, drivers
 
@@ -51,7 +51,7 @@ def page(
         *(
             line
             for label, one in advice
-            for line in size_advice.section(
+            for line in tables.size_advice(
                 one, "Right-sizing" + (f": {label}" if len(runs) > 1 else ""), shown=_TYPES
             )
         ),
@@ -64,7 +64,7 @@ def page(
 def advice_page(name: str, advice: SizeAdvice, *, origin: Origin | None = None) -> str:
     """A page of nothing but what instance types would come to."""
     head = f"<header><h1>{escape(name)}</h1></header>"
-    return _document(name, (head, *size_advice.section(advice)), origin)
+    return _document(name, (head, *tables.size_advice(advice)), origin)
 
 
 def _document(title: str, parts: Iterable[str], origin: Origin | None) -> str:

@@ -5,7 +5,7 @@ from html import escape
 from itertools import count
 from typing import NamedTuple
 
-from tonnage.report import charts, interactive, phrases
+from tonnage.report import charts, figures, interactive
 from tonnage.report.charts import Chart, ChartSeries, Marker
 from tonnage.report.figures import GIB, run_name
 from tonnage.report.timeline import (
@@ -99,7 +99,7 @@ def _described(series: Sequence[ChartSeries]) -> str:
 def _markers(run: Timeline, *, decided: bool) -> list[Marker]:
     done = [Marker(mark.at, mark.text) for mark in run.marks]
     chosen = [
-        Marker(decision.at, phrases.decision(decision), "decided") for decision in run.decisions
+        Marker(decision.at, figures.decision(decision), "decided") for decision in run.decisions
     ]
     groups = (done, chosen if decided else [])
     return [marker for group in groups if len(group) <= _MARKERS for marker in group]
@@ -137,7 +137,7 @@ def _nodes(runs: Sequence[Timeline]) -> _Topic:
 
 def _state(run: Timeline, state: NodeState) -> ChartSeries:
     values = _over(run, lambda s: s.nodes.get(state, 0))
-    return ChartSeries(phrases.STATES[state], f"c-{state.lower()}", values, "area")
+    return ChartSeries(figures.STATES[state], f"c-{state.lower()}", values, "area")
 
 
 def _slots(runs: Sequence[Timeline]) -> Iterator[_Topic]:

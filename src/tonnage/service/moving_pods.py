@@ -121,8 +121,7 @@ class _Move(NamedTuple):
 
     @property
     def controller(self) -> tuple[str, str]:
-        controller = self.pod.metadata.controller
-        return (self.pod.metadata.namespace, controller.uid if controller is not None else "")
+        return _controller(self.pod)
 
     @property
     def name(self) -> str:
@@ -359,7 +358,8 @@ class MovingPods:
                 _controller(pod) == move.controller
                 and pod.metadata.uid not in (move.pod.metadata.uid, *self._come)
                 and self._suits(pod, move)
-                and _born(pod) >= move.since - _SKEW
+                and (timestamps.moment(pod.metadata.creation_timestamp) or 0.0)
+                >= move.since - _SKEW
             ):
                 self._come.add(pod.metadata.uid)
                 if not pod.spec.node_name:
@@ -395,10 +395,3 @@ def _controller(pod: Pod) -> tuple[str, str]:
 def _nominated(pod: Pod, node: str) -> Pod:
     status = msgspec.structs.replace(pod.status, nominated_node_name=node)
     return msgspec.structs.replace(pod, status=status)
-
-
-def _born(pod: Pod) -> float:
-    try:
-        return timestamps.parse(pod.metadata.creation_timestamp or "")
-    except timestamps.TimestampError:
-        return 0.0

@@ -14,9 +14,10 @@ from tonnage.api import Cluster, plan_documents
 from tonnage.api.decided import decided
 from tonnage.errors import InputError
 from tonnage.files import Loaded
-from tonnage.groups import node_group_objects, option_texts
+from tonnage.groups import node_group_objects
 from tonnage.groups.inputs import Inputs
 from tonnage.groups.memory import TemplateMemory
+from tonnage.groups.options import typed
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.scenarios import NodeGroup
 from tonnage.scaledown import suppositions
@@ -101,7 +102,7 @@ class _PlannedCluster:
             objects = whatif.apply(objects, [change]).objects
         suppositions.check(objects, supposed)
         plan = self._cluster.with_objects(objects).scale_down(
-            option_texts.typed(dict(asked.options)),
+            typed(dict(asked.options)),
             now=self._now,
             ignored_budgets=supposed.ignored_budgets,
             wanted=supposed.wanted,
@@ -127,7 +128,7 @@ class _PlannedCluster:
         return found
 
     def _built(self, changes: tuple[str, ...], options: tuple[tuple[str, str], ...]) -> Inputs:
-        given = option_texts.typed(dict(options))
+        given = typed(dict(options))
         cluster = self._cluster.with_objects(self._changed(changes)) if changes else self._cluster
         memory: TemplateMemory | None = None
         if any(one.startswith("remove-node=") for one in changes):

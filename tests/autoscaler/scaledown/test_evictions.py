@@ -3,7 +3,8 @@
 from typing import Any, cast
 from unittest.mock import Mock
 
-from tonnage.autoscaler.scaledown.evictions import EvictionPatience, Evictor
+from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.objects.meta import OwnerReference
 from tonnage.testing import builders
 from tonnage.testing.clock import VirtualClock
@@ -16,5 +17,6 @@ async def test_the_lock_of_a_set_goes_with_the_last_who_waits_for_it(clock: Virt
     gone.wants.side_effect = lambda _: held.append(len(cast(Any, evictor)._sets))
     of_set = OwnerReference(kind="StatefulSet", name="db", uid="s", controller=True)
     pods = [builders.pod(f"db-{number}", owner=of_set) for number in range(3)]
-    await evictor.evict(pods, grace=30, patience=EvictionPatience(eviction=60.0, replica=60.0))
+    config = AutoscalerConfig(max_pod_eviction_time=60.0, replica_ready_timeout=60.0)
+    await evictor.evict(pods, grace=30, config=config)
     assert (held, len(cast(Any, evictor)._sets)) == ([1, 1, 1], 0)

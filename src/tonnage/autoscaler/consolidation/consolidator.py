@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.actuator import Actuator, EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation import preparation
 from tonnage.autoscaler.consolidation.memory import (
@@ -22,11 +22,13 @@ from tonnage.autoscaler.consolidation.memory import (
 )
 from tonnage.autoscaler.consolidation.metrics import ConsolidationMetrics
 from tonnage.autoscaler.consolidation.preparation import StepPreparation
-from tonnage.autoscaler.consolidation.recordings import ConsolidationRecorder
-from tonnage.autoscaler.consolidation.relocator import RelocationContext, Relocator
-from tonnage.autoscaler.consolidation.report import ConsolidationReport
+from tonnage.autoscaler.consolidation.recordings import (
+    ConsolidationRecorder,
+    RecordedConsolidation,
+)
+from tonnage.autoscaler.consolidation.relocator import Relocator
+from tonnage.autoscaler.consolidation.report import ConsolidationDocument
 from tonnage.autoscaler.consolidation.volume_times import VolumeTimes
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.scaledown.coming_pods import ComingPod
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.scaledown.windows import Reason
@@ -106,7 +108,7 @@ class Consolidator:
         self._idle_basis = 0
         self._idle_until = 0.0
         """What nothing was worth replacing for, and until when that is believed."""
-        self.report = ConsolidationReport()
+        self.report = ConsolidationDocument()
 
     @property
     def memory(self) -> ConsolidationMemory:
@@ -117,6 +119,11 @@ class Consolidator:
             pays_back=dict(sorted(self._pays_back.items())),
             volume_seconds=self._times.seconds,
         )
+
+    @property
+    def recorded(self) -> Collection[RecordedConsolidation]:
+        """The newest decisions with what they came from."""
+        return self._recorder.last if self.report.plan is not None else ()
 
     def restore(self, memory: ConsolidationMemory) -> None:
         self._under_way = memory.under_way
@@ -130,7 +137,7 @@ class Consolidator:
             await self._relocator.stop()
         await self._relocator.attend()
         self._under_way, self._worth_since = None, {}
-        self.report = ConsolidationReport()
+        self.report = ConsolidationDocument()
 
     async def round(self, asked: ConsolidationRound, config: AutoscalerConfig) -> list[NodeRemoval]:
         """The nodes that go now, each with the places of its pods."""
@@ -143,7 +150,7 @@ class Consolidator:
             # What is under way stays so; the next round decides anew.
             _log.exception("consolidation not decided")
             failed = f"consolidation not decided: {type(error).__name__}: {error}"
-            self.report = self.report._replace(enabled=True, held=failed)
+            self.report = msgspec.structs.replace(self.report, enabled=True, held=failed)
             return []
 
     async def _decided(
@@ -151,13 +158,17 @@ class Consolidator:
     ) -> list[NodeRemoval]:
         held = "pods wait for nodes, or nodes are on their way" if asked.busy else ""
         if self._under_way is not None:
-            self.report = self.report._replace(enabled=True, under_way=self._under_way, held=held)
+            self.report = msgspec.structs.replace(
+                self.report, enabled=True, under_way=self._under_way, held=held
+            )
             return [] if held or now < self._next else await self._go_on(asked, config, now)
         upcoming = asked.inputs.inputs.upcoming or {}
         if not held and any(upcoming.values()):
             held = "nodes are on their way"
         if held or now < self._next:
-            self.report = self.report._replace(enabled=True, held=held, under_way=None)
+            self.report = msgspec.structs.replace(
+                self.report, enabled=True, held=held, under_way=None
+            )
             return []
         self._next = now + config.consolidation.interval
         basis = self._basis(config)
@@ -169,7 +180,7 @@ class Consolidator:
         self._metrics.take(plan)
         going = {node.node for node in plan.going}
         self._worth_since = {name: self._worth_since.get(name, now) for name in sorted(going)}
-        self.report = ConsolidationReport(True, "", plan, recorded=self._recorder.last)
+        self.report = ConsolidationDocument(enabled=True, plan=plan)
         return await self._begin(plan, asked, config, now)
 
     def _basis(self, config: AutoscalerConfig) -> int:
@@ -192,7 +203,7 @@ class Consolidator:
             why = self._why_not_yet(step, asked, config, now)
             first = preparation.of(plan, number, self._world.pod)
             if why:
-                self.report = self.report._replace(held=why)
+                self.report = msgspec.structs.replace(self.report, held=why)
             elif first is not None:
                 preparing.append(first)
             else:
@@ -236,7 +247,7 @@ class Consolidator:
             node = self._world.cache(Node).get(one.node)
             if one.node not in nodes or begins != 1 or node is None or one.group is None:
                 continue
-            if self._waits_for_replicas(own, asked.unsettled):
+            if self._world.any_owned_by((move.pod for move in own), asked.unsettled):
                 continue
             found.append(
                 NodeRemoval(
@@ -254,11 +265,6 @@ class Consolidator:
                 )
             )
         return found
-
-    def _waits_for_replicas(self, moves: Collection[PodMove], unsettled: frozenset[str]) -> bool:
-        pods = (self._world.pod(move.pod) for move in moves)
-        owners = (pod.metadata.controller for pod in pods if pod is not None)
-        return any(owner is not None and owner.uid in unsettled for owner in owners)
 
     def _start(
         self,
@@ -310,7 +316,7 @@ class Consolidator:
             planned=first.planned,
             spares=first.spares,
         )
-        self.report = self.report._replace(under_way=self._under_way)
+        self.report = msgspec.structs.replace(self.report, under_way=self._under_way)
 
     async def _buy(
         self, step: ConsolidationStep, bought: Mapping[str, int], asked: ConsolidationRound
@@ -409,8 +415,7 @@ class Consolidator:
             until = step.since + step.pays_back_in
             if move.to not in step.going:
                 self._pays_back[move.to] = max(self._pays_back.get(move.to, 0.0), until)
-        context = RelocationContext(config, asked.inputs.features)
-        self._relocator.start(moves, context, self._made_room)
+        self._relocator.start(moves, config, asked.inputs.features, self._made_room)
 
     def _made_room(self, made: Sequence[PodRelocation]) -> None:
         step = self._under_way
@@ -449,7 +454,7 @@ class Consolidator:
 
     def _end(self) -> None:
         self._under_way = None
-        self.report = self.report._replace(under_way=None)
+        self.report = msgspec.structs.replace(self.report, under_way=None)
 
     def _tell(self, message: str) -> None:
         self._actuator.tell(self._about(), EventReason.CONSOLIDATION, message)

@@ -1,9 +1,8 @@
 """Metrics of consolidation: what is saved, what is not, and why."""
 
-from collections.abc import Mapping
-
 from prometheus_client import CollectorRegistry
 
+from tonnage.autoscaler.scaledown.metrics import replaced
 from tonnage.consolidation.plan import ConsolidationPlan
 from tonnage.service.metric_factory import MetricFactory
 
@@ -33,14 +32,7 @@ class ConsolidationMetrics:
         missed: dict[str, float] = {}
         for one in plan.missed:
             missed[one.reason] = missed.get(one.reason, 0.0) + float(one.saves_per_hour)
-        self._set_missed(missed)
-
-    def _set_missed(self, missed: Mapping[str, float]) -> None:
-        for reason in self._reasons - missed.keys():
-            self._missed.labels(reason).set(0)
-        for reason, amount in missed.items():
-            self._missed.labels(reason).set(amount)
-        self._reasons |= missed.keys()
+        self._reasons = replaced(self._missed, self._reasons, missed)
 
     def begun(self, saves_per_hour: float, *, removed: int, bought: int = 0) -> None:
         self._saved.inc(max(saves_per_hour, 0.0))

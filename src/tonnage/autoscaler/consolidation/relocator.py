@@ -8,16 +8,14 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.autoscaler.actuator import Actuator, NotLeadingError
+from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.memory import PodRelocation
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.scaledown import taints
-from tonnage.autoscaler.scaledown.evictions import EvictionPatience, Evictor
+from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.taints import NodeChanger
 from tonnage.autoscaler.world import ClusterView
@@ -35,13 +33,6 @@ _LOOK = 1.0
 """Seconds between two looks at a snapshot that somebody plans with."""
 
 _log = logging.getLogger(__name__)
-
-
-class RelocationContext(NamedTuple):
-    """What holds while pods make room: settings, and what rules go by."""
-
-    config: AutoscalerConfig
-    features: Features
 
 
 class Relocator:
@@ -79,12 +70,13 @@ class Relocator:
     def start(
         self,
         moves: Sequence[PodRelocation],
-        context: RelocationContext,
+        config: AutoscalerConfig,
+        features: Features,
         done: Callable[[Sequence[PodRelocation]], None],
     ) -> None:
         """Begin to make these moves; `done` is told of each that is made."""
         self.error = ""
-        self._task = asyncio.ensure_future(self._guarded(moves, context, done))
+        self._task = asyncio.ensure_future(self._guarded(moves, config, features, done))
 
     async def attend(self) -> None:
         """Once a round: take the mark off nodes that nobody leaves any more."""
@@ -105,7 +97,8 @@ class Relocator:
     async def _guarded(
         self,
         moves: Sequence[PodRelocation],
-        context: RelocationContext,
+        config: AutoscalerConfig,
+        features: Features,
         done: Callable[[Sequence[PodRelocation]], None],
     ) -> None:
         try:
@@ -113,7 +106,7 @@ class Relocator:
                 sorted(moves, key=_wave_and_source), key=_wave_and_source
             ):
                 leaving = list(some)
-                await self._relieve(source, leaving, context)
+                await self._relieve(source, leaving, config, features)
                 done(leaving)
                 await self._write_down()
         except NotLeadingError as error:
@@ -125,7 +118,11 @@ class Relocator:
             self.error = f"{type(error).__name__}: {error}"
 
     async def _relieve(
-        self, source: str, moves: Sequence[PodRelocation], context: RelocationContext
+        self,
+        source: str,
+        moves: Sequence[PodRelocation],
+        config: AutoscalerConfig,
+        features: Features,
     ) -> None:
         """Let pods leave a node, and wait until they are ready elsewhere."""
         found = [(move, self._pod(move)) for move in moves]
@@ -138,8 +135,8 @@ class Relocator:
             self._actuator.check(f"making room on node {source}")
             await self._changer.change(source, taints.making_room)
             for move, pod in leaving:
-                await self._check(pod, move.to, context.features)
-            await self._leave(leaving, context.config)
+                await self._check(pod, move.to, features)
+            await self._leave(leaving, config)
         finally:
             self._source = ""
             await self._release(source)
@@ -165,11 +162,7 @@ class Relocator:
         await self._evictor.evict(
             [pod for _, pod in leaving],
             grace=config.max_graceful_termination_sec,
-            patience=EvictionPatience(
-                eviction=config.max_pod_eviction_time,
-                replica=config.replica_ready_timeout,
-                request=config.eviction_request_timeout,
-            ),
+            config=config,
             before=hold,
         )
         for controller in before:

@@ -1,10 +1,8 @@
 """What a round of consolidation came to, for status and whoever asks about a node."""
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 from tonnage.autoscaler.consolidation.memory import StepUnderWay
-from tonnage.autoscaler.consolidation.recordings import RecordedConsolidation
 from tonnage.consolidation.plan import ConsolidatedNode, ConsolidationPlan
 from tonnage.objects.meta import Record
 from tonnage.objects.timestamps import rfc3339
@@ -13,19 +11,11 @@ _MOST = 50
 """Entries of a list in the status; the rest is counted."""
 
 
-class ConsolidationReport(NamedTuple):
-    """`held` says why nothing was begun."""
-
-    enabled: bool = False
-    held: str = ""
-    plan: ConsolidationPlan | None = None
-    under_way: StepUnderWay | None = None
-    recorded: Collection[RecordedConsolidation] = ()
-    """The newest decisions with what they came from."""
-
-
 class ConsolidationDocument(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """The last decision, for who asks; without a plan there was none yet."""
+    """The last decision, for who asks; without a plan there was none yet.
+
+    `held` says why nothing was begun.
+    """
 
     enabled: bool = False
     held: str = ""
@@ -38,13 +28,7 @@ class ConsolidationDocument(Record, frozen=True, kw_only=True, omit_defaults=Fal
         return next((node for node in nodes if node.node == name), None)
 
 
-def document(given: ConsolidationReport) -> ConsolidationDocument:
-    return ConsolidationDocument(
-        enabled=given.enabled, held=given.held, under_way=given.under_way, plan=given.plan
-    )
-
-
-def consolidation_status(given: ConsolidationReport) -> dict[str, Any]:
+def consolidation_status(given: ConsolidationDocument) -> dict[str, Any]:
     """Our part of the status that is about consolidation."""
     told: dict[str, Any] = {"held": given.held}
     step = given.under_way

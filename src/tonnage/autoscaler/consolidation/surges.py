@@ -11,9 +11,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 
-from tonnage.autoscaler.actuator import Actuator, NotLeadingError
+from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
 from tonnage.autoscaler.consolidation.memory import Surge
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.workloads import Workloads

@@ -2,7 +2,7 @@
 
 scale_down  a round: decide, taint softly, begin removals
 situation   what a round of the loop hands over
-decision    what may go, decided on the live cluster
+decision    what may go, decided on the live cluster; nodes that go together
 windows     when nodes may be given back
 workloads   disruption budgets and controllers, watched while scale-down is on
 soft_taints the scheduler's preference for nodes that stay
@@ -15,9 +15,7 @@ deletion_batch  deletions of a group in one call
 places      places of evicted pods, held for those that come in their stead
 coming_pods pods that are to come in these places
 drain_priority  who is evicted first
-removal_units   nodes that go together
 removals    what is under way, as it is written down
-report      a round as data
-status      what operators read
+report      a round as data, and what operators read of it
 metrics     what monitoring reads
 """

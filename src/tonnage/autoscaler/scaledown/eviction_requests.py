@@ -9,8 +9,7 @@ other.
 import logging
 from collections.abc import Callable
 
-from tonnage.autoscaler.actuator import Actuator
-from tonnage.autoscaler.event_reasons import EventReason
+from tonnage.autoscaler.actuator import Actuator, EventReason
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client

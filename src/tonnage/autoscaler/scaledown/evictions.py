@@ -3,12 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.surges import Surges
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.scaledown import node_pods
 from tonnage.autoscaler.scaledown.eviction_requests import EvictionRequester
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
@@ -34,15 +33,6 @@ _AT_ONCE = 20
 _ONE_AT_A_TIME = "StatefulSet"
 
 _log = logging.getLogger(__name__)
-
-
-class EvictionPatience(NamedTuple):
-    """Seconds: for evictions that are refused, for a replica to be ready again, and for operators
-    that are asked to move their pods."""
-
-    eviction: float
-    replica: float
-    request: float = 0.0
 
 
 class Evictor:
@@ -78,7 +68,7 @@ class Evictor:
         pods: Sequence[Pod],
         *,
         grace: int,
-        patience: EvictionPatience,
+        config: AutoscalerConfig,
         before: Callable[[Pod], object] = lambda _: None,
     ) -> None:
         """Evict the pods and wait until they are gone; `before` is called for each, in time.
@@ -88,7 +78,7 @@ class Evictor:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for pod in pods:
-                    tasks.create_task(self._gone(pod, grace, patience, before))
+                    tasks.create_task(self._gone(pod, grace, config, before))
         except* TonnageError as failures:
             failed = failures.exceptions[0]
         else:
@@ -110,28 +100,30 @@ class Evictor:
             await self._is_gone(pod, within=min(node_pods.grace(pod), grace))
 
     async def _gone(
-        self, pod: Pod, grace: int, patience: EvictionPatience, before: Callable[[Pod], object]
+        self, pod: Pod, grace: int, config: AutoscalerConfig, before: Callable[[Pod], object]
     ) -> None:
-        controller = pod.metadata.controller
+        controller, within = pod.metadata.controller, config.replica_ready_timeout
         if controller is None or controller.kind != _ONE_AT_A_TIME:
-            async with self._surges.beside(pod, within=patience.replica, before=before):
-                await self._evicted(pod, grace, patience, before)
+            async with self._surges.beside(pod, within=within, before=before):
+                await self._evicted(pod, grace, config, before)
             return
         async with self._sets.setdefault(controller.uid, asyncio.Lock()):
-            await self._others_ready(pod, within=patience.replica)
-            await self._evicted(pod, grace, patience, before)
-            await self._back(pod, within=patience.replica)
+            await self._others_ready(pod, within=within)
+            await self._evicted(pod, grace, config, before)
+            await self._back(pod, within=within)
 
     async def _evicted(
-        self, pod: Pod, grace: int, patience: EvictionPatience, before: Callable[[Pod], object]
+        self, pod: Pod, grace: int, config: AutoscalerConfig, before: Callable[[Pod], object]
     ) -> None:
         name = pod.metadata.key
         if pod.spec.eviction_responders:
             before(pod)
             await self._requester.moved(
-                pod, within=patience.request, is_leaving=lambda: self._is_leaving(pod)
+                pod,
+                within=config.eviction_request_timeout,
+                is_leaving=lambda: self._is_leaving(pod),
             )
-        end = self._clock.monotonic() + patience.eviction
+        end = self._clock.monotonic() + config.max_pod_eviction_time
         while not self._is_leaving(pod):
             self._actuator.check(f"evicting pod {name}")
             before(pod)

@@ -97,11 +97,12 @@ class RemovalMetrics:
         self._bound.set(plan.bounds.nodes)
         reasons = Tally(node.reason for node in plan.nodes if not node.goes and node.reason)
         codes = Tally(node.code for node in plan.nodes if not node.goes and node.code)
-        self._reasons = _replaced(self._unremovable, self._reasons, reasons)
-        self._codes = _replaced(self._blocked, self._codes, codes)
+        self._reasons = replaced(self._unremovable, self._reasons, reasons)
+        self._codes = replaced(self._blocked, self._codes, codes)
 
 
-def _replaced(gauge: Gauge, before: set[str], values: Mapping[str, int]) -> set[str]:
+def replaced(gauge: Gauge, before: set[str], values: Mapping[str, float]) -> set[str]:
+    """Set these, and what was set before to nothing; all labels that were ever set."""
     for label in before - values.keys():
         gauge.labels(label).set(0)
     for label, value in values.items():

@@ -11,13 +11,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from tonnage.autoscaler.actuator import Actuator, NotLeadingError
+from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import detachment, drain_priority, node_pods, taints
 from tonnage.autoscaler.scaledown.deletion_batch import DeletionBatches
-from tonnage.autoscaler.scaledown.evictions import EvictionPatience, Evictor
+from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import (
     NodeRemoval,
@@ -281,11 +280,6 @@ class NodeRemover:
         self._reached(removal, Stage.DRAINING)
         await self._write_down()
         config = self._config
-        patience = EvictionPatience(
-            eviction=config.max_pod_eviction_time,
-            replica=config.replica_ready_timeout,
-            request=config.eviction_request_timeout,
-        )
         among = drain_priority.rounds(
             config.drain_priority_config, grace=config.max_graceful_termination_sec
         )
@@ -294,7 +288,7 @@ class NodeRemover:
                 await self._evictor.evict(
                     wave,
                     grace=one.grace,
-                    patience=patience,
+                    config=config,
                     before=lambda pod: self._before(removal, pod),
                 )
 

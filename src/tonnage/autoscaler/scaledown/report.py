@@ -1,13 +1,15 @@
 """What a round of scale-down came to, for status, metrics and whoever asks about a node."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tonnage.autoscaler.consolidation import report as consolidation
-from tonnage.autoscaler.consolidation.report import ConsolidationDocument, ConsolidationReport
+from tonnage.autoscaler.consolidation.recordings import RecordedConsolidation
+from tonnage.autoscaler.consolidation.report import ConsolidationDocument
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.objects.meta import Record
+from tonnage.objects.timestamps import rfc3339
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 
 
@@ -23,7 +25,9 @@ class ScaleDownReport(NamedTuple):
     """Reasons for which nodes may not go now, because no window is open."""
     last_failure: str = ""
     problems: tuple[str, ...] = ()
-    consolidation: ConsolidationReport = ConsolidationReport()
+    consolidation: ConsolidationDocument = ConsolidationDocument()
+    recorded: Collection[RecordedConsolidation] = ()
+    """The newest decisions of consolidation with what they came from."""
 
 
 class NodeReport(Record, frozen=True, kw_only=True):
@@ -58,12 +62,50 @@ def document(given: ScaleDownReport, *, time: str) -> ScaleDownDocument:
         enabled=given.enabled,
         held=given.held,
         cool_down=plan.cool_down,
-        consolidation=consolidation.document(given.consolidation)
-        if given.consolidation.enabled
-        else None,
+        consolidation=given.consolidation if given.consolidation.enabled else None,
         outside_windows=given.closed,
         nodes=tuple(
             NodeReport(decision=one, removal=given.removals.get(name))
             for name, one in decided.items()
         ),
     )
+
+
+_MOST = 50
+"""Entries of a list; the rest is counted."""
+
+
+def scale_down_status(given: ScaleDownReport) -> dict[str, Any]:
+    """Our part of the status that is about scale-down."""
+    told: dict[str, Any] = {
+        "held": given.held,
+        "removing": [_going(removal) for removal in given.removals.values()][:_MOST],
+        "unneeded": [
+            {"node": node, "since": rfc3339(since)} for node, since in given.unneeded.items()
+        ][:_MOST],
+        "unneededCount": len(given.unneeded),
+        "outsideWindows": list(given.closed),
+        "lastFailure": given.last_failure,
+    }
+    plan = given.plan
+    if plan is not None:
+        codes = Counter(node.code for node in plan.nodes if not node.goes and node.code)
+        told["coolDown"] = plan.cool_down or ""
+        told["nodesNeededAtLeast"] = plan.bounds.nodes
+        told["blocked"] = dict(sorted(codes.items()))
+        told["blockedNodes"] = [
+            {"node": node.node, "code": node.code, "reason": node.reason, "frees": node.frees}
+            for node in plan.nodes
+            if not node.goes and node.frees
+        ][:_MOST]
+    return told
+
+
+def _going(one: NodeRemoval) -> dict[str, Any]:
+    return {
+        "node": one.node,
+        "group": one.group,
+        "reason": one.reason,
+        "stage": one.stage.value,
+        "since": rfc3339(one.started),
+    }

@@ -9,14 +9,13 @@ from typing import Self
 
 from prometheus_client import CollectorRegistry
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.actuator import Actuator, EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.consolidator import ConsolidationRound, Consolidator
 from tonnage.autoscaler.consolidation.relocator import Relocator
 from tonnage.autoscaler.consolidation.surges import Surges
-from tonnage.autoscaler.event_reasons import EventReason
 from tonnage.autoscaler.report import Done
-from tonnage.autoscaler.scaledown import removal_units, windows
+from tonnage.autoscaler.scaledown import decision, windows
 from tonnage.autoscaler.scaledown.decision import Decider
 from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.autoscaler.scaledown.metrics import NO_DELAY, RemovalMetrics
@@ -286,6 +285,7 @@ class ScaleDown:
             closed=tuple(reason for reason in REASONS if reason not in allowed),
             problems=tuple(filter(None, (problem, self._places.problem))),
             consolidation=self._consolidator.report,
+            recorded=self._consolidator.recorded,
         )
 
     async def _consolidate(
@@ -363,15 +363,15 @@ class ScaleDown:
         going = [one for one in plan.going if one.group in groups and there.get(one.node)]
         if not going:
             return
-        first = min(map(removal_units.begins, going))
+        first = min(map(decision.begins, going))
         running = self._remover.removals.values()
         room = config.max_scale_down_parallelism - len(running)
         drains = config.max_drain_parallelism - sum(one.drain for one in running)
         if self._soft_taints.unfinished:
             drains = 0
         unsettled = self._workloads.unsettled()
-        beginning = [one for one in going if removal_units.begins(one) == first]
-        for unit in removal_units.units(beginning, groups):
+        beginning = [one for one in going if decision.begins(one) == first]
+        for unit in decision.units(beginning, groups):
             removals = [self._removal(one, assessed, groups, now=now) for one in unit]
             draining = sum(removal.drain for removal in removals)
             # Where all have to go or none, the first may go beyond what is allowed at once.
@@ -380,7 +380,8 @@ class ScaleDown:
                 continue
             if any(removal.reason not in allowed for removal in removals):
                 continue
-            if any(self._waits_for_replicas(removal, unsettled) for removal in removals):
+            # Others of its StatefulSet are not ready: a pod may not be evicted yet.
+            if any(self._world.any_owned_by(removal.moves, unsettled) for removal in removals):
                 continue
             room -= len(unit)
             drains -= draining
@@ -389,12 +390,6 @@ class ScaleDown:
                 _log.info("would remove nodes", extra={"nodes": [one.node for one in unit]})
             else:
                 self._remover.start(removals, config)
-
-    def _waits_for_replicas(self, removal: NodeRemoval, unsettled: frozenset[str]) -> bool:
-        """Whether a pod may not be evicted yet, because others of its StatefulSet are not ready."""
-        pods = (self._world.pod(key) for key in removal.moves)
-        owners = (pod.metadata.controller for pod in pods if pod is not None)
-        return any(owner is not None and owner.uid in unsettled for owner in owners)
 
     def _removal(
         self, one: NodeDecision, assessed: Assessment, groups: dict[str, Group], *, now: float
@@ -425,7 +420,7 @@ class ScaleDown:
         for one in unit:
             empty = one.action is Action.DELETE
             reason = EventReason.SCALE_DOWN_EMPTY if empty else EventReason.SCALE_DOWN
-            self._actuator.tell(self._about(), reason, removal_units.beginning(one))
+            self._actuator.tell(self._about(), reason, decision.beginning(one))
 
     def _note(self, plan: ScaleDownPlan, state: ScaleDownState, *, now: float) -> None:
         """Remember what was decided, and why what could have gone stays meanwhile."""
