@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tonnage.capacity import sync, wishes
 from tonnage.capacity.desired import ProblemReason
-from tonnage.capacity.metrics import CapacityMetrics
+from tonnage.capacity.report import CapacityMetrics
 
 TEXT = (Path(__file__).parents[2] / "docs" / "capacity-templates.md").read_text()
 

@@ -14,7 +14,7 @@ import yaml
 from tests.autoscaler.harness import Cloud, a_program
 from tests.chart.helm import CHART, REPOSITORY
 from tests.cluster.apiserver import ApiServer
-from tonnage.capacity.metrics import CapacityMetrics as CapacityMetrics
+from tonnage.capacity.report import CapacityMetrics as CapacityMetrics
 from tonnage.nodeagent.metrics import NodeAgentMetrics as AgentMetrics
 from tonnage.scheduler.extender.metrics import ExtenderMetrics as ExtenderMetrics
 from tonnage.scheduler.metrics import SchedulerMetrics as SchedulerMetrics

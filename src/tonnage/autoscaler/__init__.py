@@ -10,8 +10,7 @@ assessor           the look: anew only where something has changed
 room_observer      how long room takes to be freed, and nodes to start
 scan_trigger       when to look again: a burst of pods is one decision
 capacity_buffers, provisioning_requests
-                   room that is asked for by objects
-look_ahead         room for pods that controllers make next
+                   room that is asked for by objects, or by looking ahead at controllers
 planner            from a look to a plan
 remediation        what is put right before anything is bought
 scale_up_executor  from a plan to requests

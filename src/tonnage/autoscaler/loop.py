@@ -13,10 +13,9 @@ import msgspec
 
 from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
 from tonnage.autoscaler.assessor import Assessor
-from tonnage.autoscaler.capacity_buffers import BufferWatch
+from tonnage.autoscaler.capacity_buffers import BufferWatch, LookAhead
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.decisions import DecisionLog, DecisionRecorder
-from tonnage.autoscaler.look_ahead import LookAhead
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.planner import Planner
 from tonnage.autoscaler.provider_state import LostNodes, ProviderReader, ProviderState

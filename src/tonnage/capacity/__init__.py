@@ -12,7 +12,7 @@ imagined nodes and no others, one for each opted-in StorageClass and node group.
     changes         from what there is to what there should be
     checks          the same facts as findings, for whoever inspects a cluster
     step_writer     requests: paced, each on its own, tried again
-    report          what a look found and did; `metrics` has the same as figures
+    report          what a look found and did, also as figures
     sync            one look after another, and which news calls for one
     sources         node groups from files and from a ConfigMap
     program         one replica: lease, HTTP, signals; and the clean-up of everything

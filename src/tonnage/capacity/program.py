@@ -10,7 +10,7 @@ import msgspec
 from tonnage.capacity import sources
 from tonnage.capacity.changes import removals
 from tonnage.capacity.desired import Rules
-from tonnage.capacity.metrics import CapacityMetrics
+from tonnage.capacity.report import CapacityMetrics
 from tonnage.capacity.sources import FileGroups, GroupSource
 from tonnage.capacity.step_writer import Rate, StepOutcome, StepWriter
 from tonnage.capacity.sync import Caches, Syncer, SyncPace

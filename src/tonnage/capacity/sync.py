@@ -20,8 +20,7 @@ from tonnage.capacity.desired import (
     is_ours,
     opted_in,
 )
-from tonnage.capacity.metrics import CapacityMetrics
-from tonnage.capacity.report import ReportedProblem, SyncReport, published, told
+from tonnage.capacity.report import CapacityMetrics, ReportedProblem, SyncReport, published, told
 from tonnage.capacity.sources import GroupSource
 from tonnage.capacity.step_writer import Rate, StepOutcome, StepWriter
 from tonnage.clock import Clock

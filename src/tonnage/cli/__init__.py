@@ -1,9 +1,9 @@
 """The `tonnage` command: arguments and printing, nothing else.
 
 Each command has a module of its name (`plan`, `why`, `slots`, ...); `app` knows their names and
-loads the one that was asked for (`lazy`). `plan_*`, `why_*`, `board_*`, `sweep_*` and `run_*` are
-parts of one command; `scale_down` and `consolidation` are `plan` with another question, `*_table`
-how plans are shown.
+loads the one that was asked for (`lazy`). `plan_*`, `why_*`, `sweep_*` and `run_*` are parts of
+one command; `scale_down` and `consolidation` are `plan` with another question, `*_table` how plans
+are shown.
 
     which cluster    cluster_source, cluster_access, live, watch
     which objects    selection, group_files, group_discovery, podlists

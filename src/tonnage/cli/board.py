@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tonnage.cli import (
-    board_certificates,
     cluster_access,
     cluster_source,
     console,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where the page is served; port 0 takes any that is free.",
 )
-@board_certificates.options("--")
+@services.board_certificate_options("--")
 @cluster_source.lenient_option
 @cluster_source.version_option
 @cluster_source.gates_option

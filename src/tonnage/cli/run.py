@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import board_certificates, run_providers, services, upstream_flags
+from tonnage.cli import run_providers, services, upstream_flags
 from tonnage.cli.capacity_templates import BesideTheLoop, compatibility_option, label_option
 from tonnage.cli.cluster_source import gates_of, node_groups_option
 from tonnage.cli.run_providers import ProviderOptions
@@ -93,7 +93,7 @@ def _sizes(
     help="Where the board is served, such as 127.0.0.1:8087; anywhere but on loopback with the "
     "certificates below.  [default: nowhere]",
 )
-@board_certificates.options("--board-")
+@services.board_certificate_options("--board-")
 @click.option("--dry-run", is_flag=True, help="Decide and report, and change nothing at all.")
 @click.option("--once", is_flag=True, help="Look and decide once, and end.")
 @services.leader_options("cluster-autoscaler")

@@ -7,38 +7,23 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.backoff import Backoff
-from tonnage.cluster.transport import HttpRequest, Pairs, Transport
+from tonnage.cluster.transport import HttpRequest, Transport
 from tonnage.errors import ClusterError
 from tonnage.objects.codec import UNDECODABLE
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the server, in the words of RBAC, with what goes over the wire."""
+class Call(HttpRequest, frozen=True, kw_only=True):
+    """What is asked of the server: a request, with what it is in the words of RBAC."""
 
     verb: str
     kind: str
     group: str
     what: str
     """`volumeattachments.storage.k8s.io/status default/name`, for people."""
-    method: str
-    path: str
-    query: Pairs = ()
-    headers: Pairs = ()
-    body: bytes | None = None
     repeatable: bool
     """Carrying it out twice does no harm, so no answer and a 5xx may be tried again."""
     deferrable: bool = True
     """A 429 means "not now", not "no"; false for evictions, where it is the answer."""
-
-    @property
-    def request(self) -> HttpRequest:
-        return HttpRequest(
-            method=self.method,
-            path=self.path,
-            query=self.query,
-            headers=self.headers,
-            body=self.body,
-        )
 
     def __str__(self) -> str:
         return f"{self.verb} {self.what}"
@@ -90,7 +75,7 @@ class Caller:
         seconds = self.patience.timeout
         try:
             async with self.clock.timeout(seconds):
-                response = await self.transport.send(call.request)
+                response = await self.transport.send(call)
         except TimeoutError as error:
             raise silence(call, seconds) from error
         if 200 <= response.status < 300:

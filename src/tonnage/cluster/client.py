@@ -27,6 +27,7 @@ from tonnage.objects.codec import UNDECODABLE, collector_paused
 from tonnage.objects.pods import Pod
 
 T = TypeVar("T", bound=Named)
+S = TypeVar("S")
 
 PAGE = 500
 FIELD_MANAGER = "tonnage"
@@ -90,20 +91,12 @@ class Client:
 
     async def version(self) -> str:
         """The server's version, such as `v1.37.0`."""
-        call = Call(
-            verb="get", kind="", group="", what="/version", method="GET", path="/version",
-            repeatable=True,
-        )  # fmt: skip
-        return _decode(call, await self._caller.answer(call), _Version).git_version
+        return (await self._told("/version", _Version)).git_version
 
     async def group_versions(self, group: str) -> tuple[str, ...]:
         """The versions an API group is served in, preferred first; none if it is not served."""
-        path = f"/apis/{quote(group, safe='')}"
-        call = Call(
-            verb="get", kind="", group="", what=path, method="GET", path=path, repeatable=True
-        )
         try:
-            found = _decode(call, await self._caller.answer(call), _Group)
+            found = await self._told(f"/apis/{quote(group, safe='')}", _Group)
         except errors.NotFound:
             return ()
         served = [one.version for one in (found.preferred_version, *found.versions) if one.version]
@@ -349,6 +342,13 @@ class Client:
         )
         return _decode(call, await self._caller.answer(call), Scale)
 
+    async def _told(self, path: str, type_: type[S]) -> S:
+        """What the server tells about itself."""
+        call = Call(
+            verb="get", kind="", group="", what=path, method="GET", path=path, repeatable=True
+        )
+        return _decode(call, await self._caller.answer(call), type_)
+
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _JSON_BODY: Pairs = (("Content-Type", "application/json"),)
@@ -417,9 +417,6 @@ def _object(call: Call, resource: Resource[T], body: bytes) -> T:
         if isinstance(error, InputError):
             raise
         raise errors.ServerError(f"{call}: answer not understood: {error}", status=200) from error
-
-
-S = TypeVar("S")
 
 
 def _decode(call: Call, body: bytes, type_: type[S]) -> S:

@@ -96,7 +96,7 @@ async def _pieces(
     async with AsyncExitStack() as stack:
         try:
             async with caller.clock.timeout(patience):
-                answer = caller.transport.stream(call.request)
+                answer = caller.transport.stream(call)
                 stream = await stack.enter_async_context(answer)
                 if stream.status != 200:
                     body = b"".join([chunk async for chunk in stream.chunks])

@@ -8,9 +8,8 @@ workloads   disruption budgets and controllers, watched while scale-down is on
 soft_taints the scheduler's preference for nodes that stay
 remover     a removal step by step, each of which looks anew; what goes wrong is rolled back
 taints      marks of nodes, written so that nobody's change is undone
-node_pods   the pods of a node, by what becomes of them
+node_pods   the pods of a node by what becomes of them, and volumes that have yet to leave it
 evictions   evictions as budgets allow, one replica of a set at a time
-detachment  volumes that have yet to leave
 deletion_batch  deletions of a group in one call
 places      places of evicted pods, held for those that come in their stead
 coming_pods pods that are to come in these places

@@ -1,11 +1,13 @@
-"""The pods of a node that goes, sorted by what becomes of them."""
+"""What is on a node that goes: pods by what becomes of them, and volumes that have yet to leave."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tonnage.autoscaler.world import ClusterView
 from tonnage.groups import daemons
 from tonnage.objects import timestamps
 from tonnage.objects.pods import FINISHED, Pod
+from tonnage.objects.storage import PersistentVolumeClaim, VolumeAttachment
 
 DEFAULT_GRACE = 30
 """Seconds a pod has to end, if it does not say."""
@@ -65,3 +67,30 @@ def may_evict_daemon(pod: Pod, *, default: bool) -> bool:
     """What the pod itself says goes before what is set for all."""
     told = pod.metadata.annotations.get(_DS_EVICTION)
     return told == "true" if told in ("true", "false") else default
+
+
+def attached(world: ClusterView, node: str, *, staying: Iterable[Pod]) -> list[str]:
+    """Attachments of the node that are to go: not those of pods which leave only with it.
+
+    Without them its volumes can be attached elsewhere at once. A node that is deleted before holds
+    them for minutes: nobody can say any more that they were unmounted.
+    """
+    kept = set(_volumes(world, staying))
+    return sorted(
+        attachment.metadata.name
+        for attachment in world.cache(VolumeAttachment)
+        if attachment.spec.node_name == node
+        and attachment.spec.source.persistent_volume_name not in kept
+    )
+
+
+def _volumes(world: ClusterView, pods: Iterable[Pod]) -> Iterable[str]:
+    for pod in pods:
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            claim = world.cache(PersistentVolumeClaim).get(
+                volume.persistent_volume_claim.claim_name, namespace=pod.metadata.namespace
+            )
+            if claim is not None and claim.spec.volume_name:
+                yield claim.spec.volume_name

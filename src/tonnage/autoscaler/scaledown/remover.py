@@ -14,7 +14,7 @@ import msgspec
 from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.report import Done
-from tonnage.autoscaler.scaledown import detachment, drain_priority, node_pods, taints
+from tonnage.autoscaler.scaledown import drain_priority, node_pods, taints
 from tonnage.autoscaler.scaledown.deletion_batch import DeletionBatches
 from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
@@ -307,7 +307,7 @@ class NodeRemover:
 
         def left() -> list[str]:
             pods = self._pods(node)
-            return detachment.attached(self._world, node, staying=(*pods.daemons, *pods.drivers))
+            return node_pods.attached(self._world, node, staying=(*pods.daemons, *pods.drivers))
 
         if not left():
             return
