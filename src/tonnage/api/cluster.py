@@ -4,7 +4,7 @@ import copy
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -226,10 +226,14 @@ class Cluster:
         and its volumes with it, for as long as the question takes.
         """
         record = self._snapshot.pods[self.find(pod)]
-        if not record.node_name:
-            return self._explained(record, node="")
         with self._taken_off(record) as taken:
-            return self._explained(taken, node=record.node_name)
+            verdicts = pipeline.evaluate(self._snapshot, taken, self.features)
+            return Explanation(
+                pod=record.key,
+                node=record.node_name,
+                summary=verdicts.summary(),
+                verdicts=tuple(verdicts),
+            )
 
     def plan(
         self, options: Mapping[str, object] | None = None, *, now: float | None = None
@@ -363,13 +367,11 @@ class Cluster:
 
     def overview(self, pods: Sequence[str]) -> Overview:
         """Of pods that are alike: where they fit, and for which reasons not elsewhere."""
-        snapshot = self._snapshot
-        record = snapshot.pods[self.find(pods[0])]
-        of = partial(overview.overview, snapshot, features=self.features, pods=tuple(pods))
-        if not record.node_name:
-            return of(record, node="")
+        record = self._snapshot.pods[self.find(pods[0])]
         with self._taken_off(record) as taken:
-            return of(taken, node=record.node_name)
+            return overview.overview(
+                self._snapshot, taken, self.features, pods=tuple(pods), node=record.node_name
+            )
 
     @property
     def node_labels(self) -> Mapping[str, Mapping[str, str]]:
@@ -437,15 +439,12 @@ class Cluster:
             raise InputError(f"pod {pod!r}: which of {', '.join(sorted(found))}?")
         raise InputError(self._unknown(key))
 
-    def _explained(self, record: PodRecord, *, node: str) -> Explanation:
-        verdicts = pipeline.evaluate(self._snapshot, record, self.features)
-        return Explanation(
-            pod=record.key, node=node, summary=verdicts.summary(), verdicts=tuple(verdicts)
-        )
-
     @contextmanager
     def _taken_off(self, record: PodRecord) -> Iterator[PodRecord]:
         """The pod as if it were still pending: off its node, and its volumes with it."""
+        if not record.node_name:
+            yield record
+            return
         snapshot = self._snapshot
         with snapshot.trial():
             for attachment in self._attachments_of(record):

@@ -60,19 +60,11 @@ def report(inputs: Inputs, *, by: By) -> StrandingReport:
         drivers = [total.driver for total in counted.totals]
         next_nodes = _limits_of_next(inputs, wanted=drivers)
 
-        def name_of(use: SlotUse) -> str:
+    def name_of(use: SlotUse) -> str:
+        if by == "group":
             group = inputs.group_of.get(use.node)
             return group.id if group is not None else NO_GROUP
-
-    elif by == "type":
-
-        def name_of(use: SlotUse) -> str:
-            return _type(snapshot.nodes[use.node]) or NO_TYPE
-
-    else:
-
-        def name_of(use: SlotUse) -> str:
-            return use.driver
+        return (_type(snapshot.nodes[use.node]) or NO_TYPE) if by == "type" else use.driver
 
     uses: dict[tuple[str, str], list[SlotUse]] = {key: [] for key in next_nodes}
     for use in counted.slots:

@@ -73,12 +73,9 @@ def _group(group: Group, inputs: Inputs, what: Supposition) -> Group:
 
 
 def _has(group: Group, driver: str, inputs: Inputs) -> bool:
-    template = group.provider_template
     csinodes = (inputs.csinodes.get(name) for name in group.nodes)
-    return (
-        driver in group.limits
-        or (template is not None and driver in drivers.by_name(template.csi_node))
-        or any(driver in drivers.by_name(one) for one in csinodes if one is not None)
+    return _declares(group, driver) or any(
+        driver in drivers.by_name(one) for one in csinodes if one is not None
     )
 
 

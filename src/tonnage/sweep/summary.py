@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from math import inf
 from statistics import median
-from typing import NamedTuple
 
 from tonnage.objects.meta import Record
 from tonnage.objects.scenarios import API_VERSION
@@ -84,11 +83,6 @@ class SweepSummary(_Whole, frozen=True, kw_only=True):
     errors: tuple[FailedVariant, ...]
 
 
-class _Rank(NamedTuple):
-    key: tuple[float, ...]
-    position: int
-
-
 def of(head: ResultHead, results: Sequence[Result]) -> SweepSummary:
     """Sum up results, in the order of their variants."""
     good = [one for one in results if not one.error]
@@ -154,9 +148,9 @@ def _spreads(results: Sequence[Result]) -> dict[str, FigureSpread]:
     }
 
 
-def _rank(ask: str, result: Result) -> _Rank:
+def _rank(ask: str, result: Result) -> tuple[float, ...]:
     key = []
     for name, sign in _ORDER.get(ask, ()):
         value = result.figures.get(name)
         key.append(inf if value is None else sign * value)
-    return _Rank(tuple(key), result.position)
+    return (*key, result.position)
