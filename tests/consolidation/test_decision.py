@@ -40,9 +40,9 @@ def two_for_one() -> list[KubeObject]:
     """Two dear nodes whose pods one cheap node can carry, and nobody else."""
     return [
         *group("dear", "a", "b", price="1", cpu="4"),
-        *group("cheap", price="0.5", cpu="4"),
-        web("w1", "a", cpu="1500m"),
-        web("w2", "b", cpu="1500m"),
+        *group("cheap", price="0.5", cpu="8"),
+        web("w1", "a", cpu="2500m"),
+        web("w2", "b", cpu="2500m"),
     ]
 
 
@@ -118,6 +118,23 @@ def test_a_pod_makes_room_for_another() -> None:
     assert going(made) == ["a"]
     assert [move.wave for move in made.moves] == [1, 2]
     assert made.moves[-1].pod == "default/big"
+
+
+def test_a_small_step_is_found_where_a_large_one_saves_too_little_of_its_price() -> None:
+    objects = [
+        *group("large", "a", price="10", cpu="16", most=1),
+        *group("small", "b", price="1", cpu="4", most=1),
+        *group("for-both", price="10.6", cpu="20", most=1),
+        *group("for-b", price="0.7", cpu="4", most=1),
+        web("w1", "a", cpu="15"),
+        web("w2", "b", cpu="3"),
+    ]
+    options: dict[str, Any] = {"priceOfPodHour": 0.001}
+    # Both together save 0.4 of 11, which is more than 0.3 of 1, but not 5 percent.
+    made = plan(*objects, **options)
+    assert (going(made), bought(made)) == (["b"], {"for-b": 1})
+    made = plan(*objects, minSavingPercent=3.0, **options)
+    assert (going(made), bought(made)) == (["a", "b"], {"for-both": 1})
 
 
 @pytest.mark.parametrize(

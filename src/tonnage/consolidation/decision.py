@@ -154,12 +154,8 @@ class _Round:
             problem = problem._replace(
                 templates=tuple(one._replace(room=0) for one in problem.templates)
             )
-        state = search.solve(problem, self._out_of_time)
         self._bound = lower_bound.cost_per_hour(problem)
-        if self._question.only is None:
-            state = joint_replacement.improved(
-                state, bound=self._bound, out_of_time=self._out_of_time
-            )
+        state = self._searched(problem)
         accepted, refused = self._sorted_out(state)
         if not self._zones_allow(accepted):
             return None
@@ -179,6 +175,23 @@ class _Round:
         if not self._holds(state, planned, names):
             return None
         return self._plan(state, accepted, refused, planned, names)
+
+    def _searched(self, problem: Problem) -> Assignment:
+        """The cheapest assignment; or, if too little of prices is saved by it, the best of less."""
+        state = search.solve(problem, self._out_of_time)
+        if self._question.only is not None:
+            return state
+        state = joint_replacement.improved(state, bound=self._bound, out_of_time=self._out_of_time)
+        if all(steps.saves_its_share(step, self._options) for step in steps.drafts(state)):
+            return state
+        share = self._options.min_saving_percent / 100
+        other = search.solve(problem._replace(least_share=share), self._out_of_time)
+        return max(state, other, key=self._saving_of_steps)
+
+    def _saving_of_steps(self, state: Assignment) -> float:
+        """What the steps save that are worth it."""
+        found = steps.drafts(state)
+        return sum(one.saving for one in found if steps.refusal(one, self._options) is None)
 
     def _sorted_out(self, state: Assignment) -> tuple[list[StepDraft], list[tuple[StepDraft, str]]]:
         """Steps that are worth it, and the others with the reason; their pods go back home."""

@@ -57,3 +57,5 @@ class Problem(NamedTuple):
     hours: float
     cluster_room: int
     """Nodes that the cluster may grow by while old and new ones are there together."""
+    least_share: float = 0.0
+    """What is to be saved of the price of nodes that go, each time some are replaced."""

@@ -152,7 +152,7 @@ class _Search:
             )
             if found is not None:
                 found = first_fit.downsized(state, found)
-                if price - found.cost > _LITTLE:
+                if price - found.cost > _LITTLE and self._saves_enough(closed, found):
                     yield Gain(price - found.cost, tuple(closed), found)
 
     def improve_exactly(self, candidates: Sequence[int]) -> None:
@@ -231,11 +231,19 @@ class _Search:
                 with_room=with_room,
             )
             self._steps -= steps
-            if found is not None:
+            if found is not None and self._saves_enough(closed, found):
                 best = Gain(prices[closed] - found.cost, closed, found)
             elif best is None:
                 self._in_vain.add(closed)
         return best
+
+    def _saves_enough(self, closed: Sequence[int], found: Repacking) -> bool:
+        """Whether the share is saved that has to be, of nodes that were there from the start."""
+        state = self._state
+        there = sum(state.price(number) for number in closed if state.template_of[number] < 0)
+        bought = sum(state.problem.templates[one].price for one in found.new)
+        saving = sum(map(state.price, closed)) - bought
+        return saving >= there * state.problem.least_share - _LITTLE
 
     def _least_cost(self, closed: Sequence[int]) -> float:
         """No less than this do the moves cost that bins need to be closed."""

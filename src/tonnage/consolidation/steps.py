@@ -76,11 +76,16 @@ def refusal(step: StepDraft, options: ConsolidationOptions) -> str | None:
     """Why a step is not worth it; `None` if it is."""
     if step.saving <= 0 or step.saving < options.min_saving:
         return SAVES_TOO_LITTLE
-    if step.saving * 100 < step.replaced_price * options.min_saving_percent:
+    if not saves_its_share(step, options):
         return SAVES_TOO_LITTLE
     if step.saving * options.horizon / 3600 < step.cost * options.min_saving_per_disruption:
         return NOT_WORTH_THE_MOVES
     return None
+
+
+def saves_its_share(step: StepDraft, options: ConsolidationOptions) -> bool:
+    """Whether so many percent are saved of the price of the nodes that go."""
+    return step.saving * 100 >= step.replaced_price * options.min_saving_percent
 
 
 class _Parts:
