@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.optimise import whole_model
+from tests.optimise.problems import problem_of
 from tests.seeds import seeds
 from tonnage.optimise import (
     column_generation,
@@ -23,7 +24,6 @@ from tonnage.optimise.master import Master
 from tonnage.optimise.neighbourhood import Neighbourhood
 from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import (
-    BinQuota,
     BinType,
     EvenSpread,
     ItemClass,
@@ -32,37 +32,6 @@ from tonnage.optimise.problem import (
 )
 
 ANY = 10**6
-
-
-def problem_of(seed: int) -> PackingProblem:
-    """Kinds with volumes of two drivers, types with maxima, a quota, a spread over two zones."""
-    rng = random.Random(seed)
-    items = [
-        ItemClass(
-            f"c{n}",
-            rng.randint(1, 4),
-            (rng.randint(1, 5), rng.choice((0, 1, 2)), rng.choice((0, 0, 1))),
-        )
-        for n in range(rng.randint(1, 3))
-    ]
-    bins = [
-        BinType(
-            f"t{n}",
-            (rng.randint(5, 12), rng.randint(2, 5), rng.randint(1, 3)),
-            round(rng.uniform(0.1, 1.0), 3),
-            tuple(rng.choice((1, 2, ANY, ANY, ANY)) for _ in items),
-            rng.choice((1, 2, None, None)),
-        )
-        for n in range(rng.randint(2, 3))
-    ]
-    quotas, spreads = [], []
-    if rng.random() < 0.4:
-        quotas.append(BinQuota(tuple(float(rng.randint(1, 3)) for _ in bins), rng.randint(4, 9)))
-    if rng.random() < 0.4:
-        zones = tuple(n % 2 for n in range(len(bins)))
-        heights = rng.choice(((0, 0), (0, 1), (1, 0), (2, 1)))
-        spreads.append(EvenSpread(0, zones, heights, max_skew=rng.randint(1, 2)))
-    return PackingProblem(items, bins, quotas=quotas, spreads=spreads)
 
 
 @pytest.mark.parametrize("seed", range(seeds(12)))
@@ -122,6 +91,34 @@ def test_the_bound_in_whole_bins_is_between_the_linear_one_and_the_optimum(seed)
         proof.round(effort)
         found = proof.whole.bound(effort)
         assert proof.bound * (1 - 1e-5) <= found <= price + problem.penalty * left + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(seeds(24)))
+def test_ruling_out_whole_bins_raises_the_bound_and_never_above_the_optimum(seed):
+    problem = problem_of(seed)
+    left, price = whole_model.least(problem)
+    effort = Effort(UNITS_PER_SECOND)
+    master, pricing = Master(problem, effort=effort), PricingProblem(problem, effort=effort)
+    proof = Proof(problem, master, pricing, begin=fractional_bins.relax(problem, effort))
+    before = 0.0
+    for _ in range(8):
+        proof.round_in_whole_bins(effort)
+        assert before <= proof.in_whole_bins <= price + problem.penalty * left + 1e-6
+        before = proof.in_whole_bins
+    assert before >= proof.bound * (1 - 1e-5)
+
+
+def test_whole_bins_that_patterns_in_part_do_not_fit_into_are_ruled_out():
+    problem = PackingProblem(
+        [ItemClass("db", 6, (3,))],
+        [BinType("large", (10,), 1.0, (2,)), BinType("small", (4,), 0.6, (1,))],
+    )
+    effort = Effort(UNITS_PER_SECOND)
+    master, pricing = Master(problem, effort=effort), PricingProblem(problem, effort=effort)
+    proof = Proof(problem, master, pricing, begin=None)
+    while not proof.settled:
+        proof.round_in_whole_bins(effort)
+    assert proof.in_whole_bins == pytest.approx(3.0, rel=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(seeds(24)))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tonnage.optimise.effort import Effort
+from tonnage.optimise.given_bins import GivenBins
 from tonnage.optimise.master import Duals, Master, Relaxed
 from tonnage.optimise.pricing_problem import PricingProblem
 from tonnage.optimise.problem import Counts, Numbers, PackingProblem, Pattern
@@ -16,6 +17,9 @@ _CLOSE = 2e-4
 _CAREFUL = 8
 """Rounds of pricing without a proof before each with one."""
 _CHANCE = 0.15
+_RISEN = 1e-5
+_PATIENCE = 3
+"""Rounds in which the bound in whole bins may stay where it is."""
 _STEADY = 0.2
 """How much of the best duals so far is in those that are priced: they swing less."""
 
@@ -79,9 +83,14 @@ class Proof:
         self._pricing = pricing
         self._steady = _STEADY
         self._centre: tuple[Duals, Numbers] | None = None
+        self._given: GivenBins | None = None
+        self._unraised = 0
         self.whole = WholeBins(problem)
         self.bound = 0.0
+        self.in_whole_bins = 0.0
         self.complete = False
+        self.settled = False
+        """Whether the bound in whole bins is not expected to rise either."""
         if begin is not None:
             self._learn(begin, problem.prices + begin.rents + _LITTLE)
 
@@ -112,8 +121,39 @@ class Proof:
         else:
             self.complete = True
 
+    def round_in_whole_bins(self, effort: Effort) -> None:
+        """Rule out the cheapest whole bins there may be, if the items do not fit into them."""
+        least = self.whole.least(effort)
+        risen = least.bound > self.in_whole_bins * (1 + _RISEN)
+        self._unraised = 0 if risen else self._unraised + 1
+        self.in_whole_bins = max(self.in_whole_bins, least.bound)
+        if least.bins is None or self._unraised > _PATIENCE:
+            self.settled = True
+            return
+        if self._given is None:
+            self._given = GivenBins(self._problem, effort=effort)
+        self._given.add(self._master.patterns)
+        self._given.give(least.bins)
+        found = generate(
+            self._problem, self._given, self._pricing, effort, rounds=_CAREFUL, careful=True
+        )
+        if effort.over or not found.feasible:
+            return
+        if found.value <= _CLOSE / 10 * max(least.bound, _LITTLE):
+            self.settled = True
+            return
+        at_most, added = self._priced(found.duals, found.duals)
+        self._given.add(added)
+        self._master.add(added)
+        self.whole.add(found.duals, at_most)
+
     def _price(self, duals: Duals, newest: Duals) -> tuple[bool, int]:
         """Whether the bound has risen, and how many patterns are new."""
+        at_most, added = self._priced(duals, newest)
+        return self._learn(duals, at_most), self._master.add(added)
+
+    def _priced(self, duals: Duals, newest: Duals) -> tuple[Numbers, list[Pattern]]:
+        """What no bin of each type is worth more than, and patterns that are worth their price."""
         at_most = self._pricing.at_most(duals.values)
         added: list[Pattern] = []
         dear = at_most > self._problem.prices + duals.rents
@@ -126,7 +166,7 @@ class Proof:
                 Pattern(bin_type, tuple(found.counts[row].tolist()))
                 for row in np.flatnonzero(worth > price + newest.rents[bin_type] + _WORTH).tolist()
             ]
-        return self._learn(duals, at_most), self._master.add(added)
+        return at_most, added
 
     def _learn(self, duals: Duals, at_most: Numbers) -> bool:
         """Whether the bound has risen."""

@@ -86,7 +86,7 @@ def solve(
     master.add(patterns)
     highs.make_integer(model, range(master.first + len(master.patterns)))
     found = highs.solve(model)
-    effort.spend(5_000 + 60 * found.iterations)
+    effort.spend(5_000 + 80 * found.iterations)
     if not found.feasible:
         return None
     bins = [

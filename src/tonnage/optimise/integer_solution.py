@@ -114,7 +114,7 @@ def _usable(spread: EvenSpread, types: Counts, counts: Counts) -> int:
     levels, elsewhere = _levels(spread, types, counts)
     if not len(levels):
         return elsewhere
-    top = _lowest(spread, levels.tolist()) + spread.max_skew
+    top = spread.lowest_of(levels.tolist()) + spread.max_skew
     heights = np.array(spread.heights, dtype=np.int64)
     return int(np.maximum(np.minimum(levels, top) - heights, 0).sum()) + elsewhere
 
@@ -186,7 +186,7 @@ def levelled(problem: PackingProblem, spread: EvenSpread, bins: Sequence[Pattern
     # Bins with the fewest items give places up first.
     order = sorted(range(len(bins)), key=lambda place: sum(bins[place].counts))
     for _ in range(sum(one.counts[spread.item] for one in bins)):
-        if not levels or (extra <= 0 and max(levels) <= _lowest(spread, levels) + spread.max_skew):
+        if not levels or (extra <= 0 and max(levels) <= spread.lowest_of(levels) + spread.max_skew):
             break
         highest = levels.index(max(levels))
         place = next(
@@ -207,16 +207,6 @@ def levelled(problem: PackingProblem, spread: EvenSpread, bins: Sequence[Pattern
         for one, counts in zip(bins, found, strict=True)
         if any(counts)
     ]
-
-
-def _lowest(spread: EvenSpread, levels: Sequence[int]) -> int:
-    counted = spread.counted or (True,) * len(levels)
-    grown = [
-        level
-        for level, counts, height in zip(levels, counted, spread.heights, strict=True)
-        if counts or level > height
-    ]
-    return min(grown if spread.floor is None else [*grown, spread.floor], default=0)
 
 
 def _cheapest(

@@ -176,7 +176,7 @@ class Master:
     def solve(self) -> Relaxed:
         """The best use of the patterns there are."""
         found = highs.solve(self._highs)
-        self._effort.spend(1_200 + 50 * found.iterations)
+        self._effort.spend(1_000 + (32 + 0.012 * len(self.patterns)) * found.iterations)
         duals = self.duals(found.rows)
         return Relaxed(found.columns[self.first :], found.value, duals, found.feasible)
 

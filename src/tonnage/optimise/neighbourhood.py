@@ -5,16 +5,16 @@ so that whatever solves the rest solves the whole. Patterns of the rest are pric
 worth it, and an integer program puts them together.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
-from tonnage.optimise import column_generation, enumeration
+from tonnage.optimise import column_generation, division, enumeration
+from tonnage.optimise.division import Division
 from tonnage.optimise.effort import Effort
 from tonnage.optimise.master import Duals, Master
 from tonnage.optimise.pricing_problem import PricingProblem
-from tonnage.optimise.problem import BinType, PackingProblem, Pattern
+from tonnage.optimise.problem import PackingProblem, Pattern
 
 _NODES = 30
 _MOST = 150
@@ -28,53 +28,15 @@ class Neighbourhood:
     def __init__(
         self, problem: PackingProblem, kept: Sequence[Pattern], gone: Sequence[Pattern]
     ) -> None:
-        self._whole = problem
         self._kept = list(kept)
         self._gone = gone
-        held: Counter[tuple[int, tuple[int | None, ...]]] = Counter()
-        for one in gone:
-            for item in np.flatnonzero(one.counts).tolist():
-                held[item, problem.home(item, one.bin_type)] += one.counts[item]
-        # A class for every domain that items of a class are in.
-        self._parts = sorted(held, key=str)
-        self._problem = self._residual(held)
-
-    def _residual(self, held: Counter[tuple[int, tuple[int | None, ...]]]) -> PackingProblem:
-        whole = self._whole
-        items = [whole.items[item]._replace(number=held[item, at]) for item, at in self._parts]
-        used = Counter(one.bin_type for one in self._kept)
-        bins = [self._bin(place, one, used[place]) for place, one in enumerate(whole.bins)]
-        quotas = [
-            one._replace(most=one.most - sum(one.amounts[place] * n for place, n in used.items()))
-            for one in whole.quotas
-        ]
-        return PackingProblem(items, bins, quotas=quotas)
-
-    def _bin(self, place: int, one: BinType, used: int) -> BinType:
-        caps = [
-            one.caps[item] if self._whole.home(item, place) == at else 0 for item, at in self._parts
-        ]
-        most = None if one.most is None else one.most - used
-        return one._replace(caps=tuple(caps), most=most)
-
-    def _inside(self, one: Pattern) -> Pattern:
-        counts = [
-            one.counts[item] if self._whole.home(item, one.bin_type) == at else 0
-            for item, at in self._parts
-        ]
-        return Pattern(one.bin_type, tuple(counts))
-
-    def _outside(self, one: Pattern) -> Pattern:
-        counts = [0] * len(self._whole.items)
-        for (item, _), count in zip(self._parts, one.counts, strict=True):
-            counts[item] += count
-        return Pattern(one.bin_type, tuple(counts))
+        self._division = Division(problem, division.as_packed(problem, gone), kept=kept)
 
     def refilled(self, effort: Effort) -> list[Pattern] | None:
         """All bins, with cheaper ones for those that are gone; `None` if none are found."""
-        rest = self._problem
+        rest = self._division.problem
         master = Master(rest, effort=effort)
-        master.add(self._inside(one) for one in self._gone)
+        master.add(self._division.inside(one) for one in self._gone)
         pricing = PricingProblem(rest, effort=effort)
         relaxed = column_generation.generate(rest, master, pricing, effort, patience=2)
         cost = float(sum(rest.prices[one.bin_type] for one in self._gone))
@@ -86,7 +48,7 @@ class Neighbourhood:
         best = [at for at in np.argsort(lost, kind="stable").tolist() if lost[at] < gain][:_MOST]
         patterns = [master.patterns[at] for at in best]
         found = enumeration.solve(rest, patterns, effort, nodes=_NODES, lean=True)
-        return None if found is None else [*self._kept, *map(self._outside, found[0])]
+        return None if found is None else [*self._kept, *map(self._division.outside, found[0])]
 
 
 def _lost(problem: PackingProblem, patterns: Sequence[Pattern], duals: Duals) -> list[float]:

@@ -65,6 +65,16 @@ class EvenSpread(NamedTuple):
         found = [height for height, counts in zip(self.heights, counted, strict=True) if counts]
         return found if self.floor is None else [*found, self.floor]
 
+    def lowest_of(self, levels: Sequence[int]) -> int:
+        """The lowest of domains with these heights, as far as they count."""
+        counted = self.counted or (True,) * len(levels)
+        grown = [
+            level
+            for level, counts, height in zip(levels, counted, self.heights, strict=True)
+            if counts or level > height
+        ]
+        return min(grown if self.floor is None else [*grown, self.floor], default=0)
+
     def least_level(self, number: int) -> int:
         """How high the lowest is at least once so many items are in the domains.
 

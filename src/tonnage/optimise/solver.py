@@ -2,45 +2,36 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
 
-import numpy as np
-
-from tonnage.optimise import (
-    column_generation,
-    enumeration,
-    fractional_bins,
-    integer_solution,
-    local_search,
-)
+from tonnage.optimise import division, enumeration, fractional_bins, integer_solution
 from tonnage.optimise.column_generation import Proof
+from tonnage.optimise.division import Division
 from tonnage.optimise.effort import Effort
-from tonnage.optimise.integer_solution import Dive
-from tonnage.optimise.master import Master
-from tonnage.optimise.neighbourhood import Neighbourhood
+from tonnage.optimise.improvement import Improvement
+from tonnage.optimise.master import Master, Relaxed
 from tonnage.optimise.pricing_problem import PricingProblem
-from tonnage.optimise.problem import Counts, Numbers, PackingProblem, PackingSolution, Pattern
+from tonnage.optimise.problem import Counts, PackingProblem, PackingSolution, Pattern
 
 _FEW_PATTERNS = 1_500
 _FEW_NODES = 3_000
 _FEW_UNITS = 400_000
 """The effort for the bound of items that no packing is looked for."""
-_SMALLEST_PART = 3
-_QUICK = 150_000
-"""The effort for filling a few bins anew with which it may be one more the next time."""
 _IN_VAIN = 120
 """Local searches without a gain after which nothing more is expected."""
+_LONGER = 3
+"""And how many times the effort of the last gain has been spent by then."""
 _PROOF = 0.4
 """What part of the effort is to go into the bound, and into better patterns with it."""
 _WHOLE = 0.05
 """And into the bound in whole bins, before all is priced."""
+_WHOLE_FIRST = 6_000_000
+"""The effort after which that begins."""
 _LOWER = 1e-3
 """How much lower the master has to be for all of it to be put together again."""
 _NEAR = 1e-6
-_SAVED = 0.3
-_IMPROVED = 3.0
-"""What a packing may cost more than the best and yet be improved, in bins of the dearest type."""
+_DIVIDED = 10_000_000
+"""The effort that goes into a search with settled domains first, for each gain."""
 
 
 def solve(
@@ -65,40 +56,19 @@ class _Search:
     def __init__(self, problem: PackingProblem, effort: Effort, *, seed: int) -> None:
         self._problem = problem
         self._effort = effort
-        self._rng = np.random.default_rng(seed)
-        self._best: list[Pattern] = []
-        self._cost = problem.penalty * float(problem.counts.sum())
+        self._seed = seed
+        self._packing = Improvement(problem, effort, seed=seed)
+        self.offer = self._packing.offer
+        self._divided: _Divided | None = None
         self._bound = 0.0
-        self._dearest = float(problem.prices.max(initial=0.0))
+        self._whole_at = _WHOLE_FIRST
+        self._in_vain = 0
+        self._gained_at = 0
         self._proof: Proof | None = None
-        self._size = _SMALLEST_PART + 1.0
-
-    def offer(self, bins: Sequence[Pattern]) -> bool:
-        """Take the bins if they are better than the best so far."""
-        found = integer_solution.trimmed(self._problem, bins)
-        cost = self._cost_of(found)
-        if cost < self._cost + _IMPROVED * self._dearest:
-            found = local_search.improve(self._problem, found)
-            self._effort.spend(20_000 + 1_500 * min(len(found), 100))
-            cost = self._cost_of(found)
-        if cost >= self._cost - _NEAR * abs(self._cost):
-            return False
-        self._best, self._cost = found, cost
-        return True
-
-    def _cost_of(self, bins: Sequence[Pattern]) -> float:
-        left = int(integer_solution.missing(self._problem, bins).sum())
-        prices = sum(float(self._problem.prices[one.bin_type]) for one in bins)
-        return prices + self._problem.penalty * left
-
-    @property
-    def _cutoff(self) -> float:
-        """What a dive may cost: moving things afterwards may make it cheaper than the best."""
-        return self._cost + _SAVED * self._dearest
 
     @property
     def _met(self) -> bool:
-        return self._cost <= self._bound * (1 + _NEAR) + 1e-9
+        return self._packing.cost <= self._bound * (1 + _NEAR) + 1e-9
 
     def run(self) -> None:
         patterns = enumeration.maximal_patterns(self._problem, most=_FEW_PATTERNS)
@@ -111,101 +81,61 @@ class _Search:
             self._search()
 
     def _search(self) -> None:
-        problem, effort = self._problem, self._effort
-        master = Master(problem, effort=effort)
-        pricing = PricingProblem(problem, effort=effort)
-        dive = Dive(problem, master, pricing, effort)
+        problem, effort, packing = self._problem, self._effort, self._packing
         begin = fractional_bins.relax(problem, effort)
-        proof = self._proof = Proof(problem, master, pricing, begin=begin)
+        proof = self._proof = Proof(problem, packing.master, packing.pricing, begin=begin)
         self._raise(proof.bound)
-        master.add(self._best)
-        relaxed = column_generation.generate(problem, master, pricing, effort)
-        dived_at, in_vain, priced, whole = math.inf, 0, 0, 0
+        relaxed = packing.relax()
+        dived_at, priced = math.inf, 0
         began = effort.done
-        ways: dict[Callable[[Numbers], bool], tuple[int, int]] = {
-            self._refill: (0, 1),
-            partial(self._dive_part, dive): (0, 1),
-        }
-        while not effort.over and not self._met and not (in_vain >= _IN_VAIN and proof.complete):
+        while not effort.over and not self._met and not (self._is_in_vain and proof.settled):
             is_due = priced < (effort.done - began) * _PROOF
-            if not proof.complete and (is_due or in_vain >= _IN_VAIN):
+            if not proof.settled and (is_due or self._is_in_vain):
                 before = effort.done
-                proof.round(effort)
-                self._raise(proof.bound)
-                if proof.complete or whole <= effort.done * _WHOLE:
-                    whole -= effort.done
-                    self._raise(proof.whole.bound(effort))
-                    whole += effort.done
-                relaxed = master.solve()
+                self._prove(proof)
+                relaxed = packing.master.solve()
                 priced += effort.done - before
             elif relaxed.feasible and relaxed.value < dived_at * (1 - _LOWER):
                 dived_at = relaxed.value
-                found = dive.run((), cutoff=self._cutoff)
-                in_vain = 0 if found is not None and self.offer(found) else in_vain
+                self._count(self._dive(relaxed))
             else:
-                # The way that has gained more often for its effort.
-                before, step = effort.done, min(ways, key=lambda one: ways[one][0] / ways[one][1])
-                gained = step(relaxed.duals.values)
-                spent, gains = ways[step]
-                ways[step] = spent + effort.done - before, gains + gained
-                in_vain = 0 if gained else in_vain + 1
+                self._count(packing.step(relaxed))
 
-    def _dive_part(self, dive: Dive, values: Numbers) -> bool:
-        """Many small parts, and now and then nearly all of it."""
-        most = max(math.log(max(len(self._best), 1) / _SMALLEST_PART), 0.0)
-        size = int(_SMALLEST_PART * math.exp(self._rng.uniform(0.0, most)))
-        kept, _ = self._parted(values, size)
-        found = dive.run(kept, cutoff=self._cutoff, greed=0.5)
-        return found is not None and self.offer(found)
+    def _count(self, gained: bool) -> None:
+        self._in_vain = 0 if gained else self._in_vain + 1
+        self._gained_at = self._effort.done if gained else self._gained_at
 
-    def _refill(self, values: Numbers) -> bool:
-        """Fill a few bins anew as well as can be; as well as before is another packing to go on."""
-        before = self._effort.done
-        kept, gone = self._parted(values, int(self._size))
-        if not gone:
+    @property
+    def _is_in_vain(self) -> bool:
+        """Whether nothing more is expected of the search for a cheaper packing."""
+        return self._in_vain >= _IN_VAIN and self._effort.done >= _LONGER * self._gained_at
+
+    def _prove(self, proof: Proof) -> None:
+        """A round for the bound: of the linear program, then in whole bins."""
+        effort = self._effort
+        if proof.complete:
+            proof.round_in_whole_bins(effort)
+            self._raise(proof.in_whole_bins)
+            return
+        proof.round(effort)
+        self._raise(proof.bound)
+        if effort.done > self._whole_at:
+            before = effort.done
+            self._raise(proof.whole.bound(effort))
+            self._whole_at = effort.done + int((effort.done - before) / _WHOLE)
+
+    def _dive(self, relaxed: Relaxed) -> bool:
+        if not self._problem.spreads:
+            return self._packing.dive()
+        if self._divided is not None:
             return False
-        found = Neighbourhood(self._problem, kept, gone).refilled(self._effort)
-        # More bins at a time as long as that is quick.
-        quick = self._effort.done - before < _QUICK
-        self._size = max(self._size + (0.1 if quick else -0.5), float(_SMALLEST_PART))
-        if found is None:
-            return False
-        found = integer_solution.trimmed(self._problem, found)
-        cost = self._cost_of(found)
-        if cost < self._cost - _NEAR * abs(self._cost):
-            return self.offer(found)
-        if cost <= self._cost + _NEAR * abs(self._cost):
-            self._best = found
-        return False
+        self._divided = _Divided(self._problem, self._packing, relaxed, self._effort, self._seed)
+        self._packing.prefer(self._step_divided, effort=_DIVIDED)
+        return self.offer(self._divided.bins())
 
-    def _parted(self, values: Numbers, size: int) -> tuple[list[Pattern], list[Pattern]]:
-        """Bins to keep and some to fill anew: mostly those that lose most against their worth."""
-        losses = np.array(
-            [
-                self._problem.prices[one.bin_type] - np.dot(one.counts, values[one.bin_type])
-                for one in self._best
-            ]
-        )
-        chance = self._rng.uniform(0.0, 1.0, size=len(losses))
-        keys = losses / max(float(np.abs(losses).max(initial=0.0)), 1e-9) + chance
-        if len(keys):
-            first = self._best[int(keys.argmax())].bin_type
-            keys += self._alike[first][[one.bin_type for one in self._best]]
-        order = np.argsort(-keys, kind="stable").tolist()
-        chosen, others = order[:size], sorted(order[size:])
-        return [self._best[at] for at in others], [self._best[at] for at in chosen]
-
-    @cached_property
-    def _alike(self) -> Numbers:
-        """By bin types: what part of the items of one may be put into the other."""
-        problem = self._problem
-        takes = problem.caps > 0
-        found = np.zeros((len(problem.bins), len(problem.bins)))
-        for item, number in enumerate(problem.counts.tolist()):
-            homes = [problem.home(item, place) for place in range(len(problem.bins))]
-            at = np.array([homes.index(home) for home in homes])
-            found += number * np.outer(takes[:, item], takes[:, item]) * (at[:, None] == at)
-        return found / np.maximum(np.diag(found), 1.0)[:, None]
+    def _step_divided(self, _: Relaxed) -> bool:
+        assert self._divided is not None
+        return self._divided.step() and self.offer(self._divided.bins())
 
     def _raise(self, bound: float) -> None:
         if len(set(self._problem.prices.tolist())) == 1:
@@ -215,10 +145,10 @@ class _Search:
         self._bound = max(self._bound, float(bound))
 
     def result(self) -> PackingSolution:
-        left = integer_solution.missing(self._problem, self._best)
-        cost = self._cost_of(self._best) - self._problem.penalty * int(left.sum())
+        left = integer_solution.missing(self._problem, self._packing.best)
+        cost = self._packing.cost_of(self._packing.best) - self._problem.penalty * int(left.sum())
         return PackingSolution(
-            patterns=tuple(Counter(self._best).items()),
+            patterns=tuple(Counter(self._packing.best).items()),
             left=tuple(left.tolist()),
             cost=float(cost),
             bound=float(min(self._bound_without(left), cost)),
@@ -233,6 +163,30 @@ class _Search:
         counts = self._problem.counts - left
         known = 0.0 if self._proof is None else self._proof.bound_of(counts)
         return max(known, bound(self._problem.with_counts(counts)))
+
+
+class _Divided:
+    """The same search where it is settled how many items go into which domain."""
+
+    def __init__(
+        self,
+        problem: PackingProblem,
+        whole: Improvement,
+        relaxed: Relaxed,
+        effort: Effort,
+        seed: int,
+    ) -> None:
+        held = division.as_relaxed(problem, whole.master.patterns, relaxed.amounts)
+        self._division = Division(problem, held)
+        self._packing = Improvement(self._division.problem, effort, seed=seed)
+        self._packing.relax(patience=2)
+        self._packing.dive()
+
+    def step(self) -> bool:
+        return self._packing.step(self._packing.master.solve())
+
+    def bins(self) -> list[Pattern]:
+        return [self._division.outside(one) for one in self._packing.best]
 
 
 def bound(problem: PackingProblem) -> float:
