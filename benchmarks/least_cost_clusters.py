@@ -64,7 +64,7 @@ def make(shape: str, pods: int) -> LeastCostCluster:
         builders.storage_class(driver.partition(".")[0], provisioner=driver)
         for driver in (EBS, NVME, EFS)
     ]
-    zones = {one.zone for one in found.groups} - {""}
+    zones = sorted({one.zone for one in found.groups} - {""})
     # Zones that are there before anything is bought, so that a spread knows them.
     objects += [builders.node(f"full-{zone}", cpu="1m", pods=0, zone=zone) for zone in zones]
     for one in found.groups:
