@@ -36,6 +36,8 @@ DEFAULT_SIZE = 100
 _DURATION_FIELD = "scaleDownUnneededTime"
 _AWS = "karpenter.k8s.aws/instance-"
 _PODS = 110
+_REASONS = {"Empty": "empty", "Underutilized": "consolidation"}
+"""What Karpenter's reasons are called in budgets here."""
 _WHERE_TYPES = (
     "give live nodes of the pool, or --instance-types with the answer of"
     " `aws ec2 describe-instance-types`"
@@ -110,10 +112,15 @@ def migrate(
     elif any("pricePerHour" in group["spec"] for group in groups):
         config["expander"] = "price,least-waste"
     waits = {one.consolidate_after for one in made if one.consolidate_after}
-    if waits:
+    consolidates = any(one.consolidates for one in made)
+    if waits or consolidates:
         config["scaleDownEnabled"] = True
     if len(waits) == 1:
         config[_DURATION_FIELD] = waits.pop()
+    if consolidates:
+        config["consolidation"] = {"enabled": True}
+        if budgets := [budget for one in made for budget in one.budgets]:
+            config["consolidation"]["budgets"] = budgets
     names = ", ".join(one.name for one in made)
     check(config, source=f"{KIND} {names}")
     return Migration(
@@ -148,6 +155,8 @@ class _Pool:
         self._machines = machines
         self.weight = int(spec.get("weight") or 0)
         self.consolidate_after = ""
+        self.consolidates = False
+        self.budgets: list[dict[str, Any]] = []
         self.startup_taints = [
             text_of(one.get("key", ""), where=f"{KIND} {self.name}: startupTaints")
             for one in self._template.get("startupTaints") or ()
@@ -318,15 +327,47 @@ class _Pool:
             self.consolidate_after = after
             self._note("disruption.consolidateAfter", after, SETTING, _DURATION_FIELD)
         if policy := disruption.get("consolidationPolicy"):
-            self._note(
-                "disruption.consolidationPolicy", policy, NOT_SUPPORTED, "",
-                "no node is replaced by a cheaper one",
-            )  # fmt: skip
+            self._follow_policy(str(policy), never=after == "Never")
         for budget in disruption.get("budgets") or ():
+            self._follow_budget(budget)
+
+    def _follow_policy(self, policy: str, *, never: bool) -> None:
+        setting = "disruption.consolidationPolicy"
+        if never:
+            self._note(setting, policy, NOT_NEEDED, "", "consolidateAfter is Never")
+            return
+        if policy == "WhenEmpty":
             self._note(
-                "disruption.budgets", " ".join(f"{k}={v}" for k, v in sorted(budget.items())),
-                NOT_SUPPORTED, "", "PodDisruptionBudgets hold, budgets of nodes do not",
+                setting, policy, NOT_SUPPORTED, "",
+                "nodes below scaleDownUtilizationThreshold are drained too; none is replaced",
             )  # fmt: skip
+            return
+        self.consolidates = True
+        self._note(
+            setting, policy, SETTING, "consolidation.enabled",
+            "for the whole cluster; nodes of several pools may be replaced together",
+        )  # fmt: skip
+
+    def _follow_budget(self, budget: Mapping[str, Any]) -> None:
+        setting = "disruption.budgets"
+        value = " ".join(
+            f"{key}={','.join(one) if isinstance(one, list) else one}"
+            for key, one in sorted(budget.items())
+        )
+        reasons = [_REASONS[one] for one in budget.get("reasons") or () if one in _REASONS]
+        if "schedule" in budget:
+            note = "budgets have no schedule here; scaleDownWindows say when nodes may go"
+            self._note(setting, value, NOT_SUPPORTED, "", note)
+        elif budget.get("reasons") and not reasons:
+            note = "no node is replaced for having drifted"
+            self._note(setting, value, NOT_SUPPORTED, "", note)
+        elif self.consolidates:
+            self.budgets.append({"nodes": budget.get("nodes", "10%"), "reasons": reasons})
+            note = "for the whole cluster instead of the pool; the strictest holds"
+            self._note(setting, value, SETTING, "consolidation.budgets", note)
+        else:
+            note = "maxScaleDownParallelism and maxDrainParallelism bound what scale-down takes"
+            self._note(setting, value, NOT_SUPPORTED, "", note)
 
     def _note(
         self, setting: str, value: object, outcome: Outcome, target: str = "", note: str = ""
