@@ -26,6 +26,24 @@ def api() -> Api:
     return Api()
 
 
+# Lists by node, which the store has an index for.
+
+
+def test_a_pod_is_listed_by_the_node_it_is_bound_to_until_it_is_gone(api: Api) -> None:
+    def on(node: str) -> list[str]:
+        return api.names(f"{CORE}/pods", fieldSelector=f"spec.nodeName={node}")
+
+    api.pod("waits")
+    api.pod("placed", spec={"nodeName": "n1"})
+    before = on(""), on("n1")
+    target = {"kind": "Node", "name": "n1"}
+    api.good("POST", f"{PODS}/waits/binding", {"metadata": {"name": "waits"}, "target": target})
+    api.good("DELETE", f"{PODS}/placed", gracePeriodSeconds="0")
+
+    assert before == (["waits"], ["placed"])
+    assert (on(""), on("n1"), on("n2")) == ([], ["waits"], [])
+
+
 # Kinds and documents.
 
 

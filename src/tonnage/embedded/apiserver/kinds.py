@@ -39,6 +39,8 @@ class ServedKind(msgspec.Struct, frozen=True, kw_only=True):
     """May be replaced by someone who does not say which version they saw."""
     custom: bool = False
     fields: tuple[str, ...] = FIELDS
+    index: str = ""
+    """The field by whose value objects are found without looking at all, as in kube-apiserver."""
     columns: tuple[PrinterColumn, ...] = ()
     schema: Tree | None = None
     """Of a custom kind, as its definition says."""
@@ -155,6 +157,7 @@ def _built_in(
     traits: str = "",
     short: str = "",
     fields: str = "",
+    index: str = "",
 ) -> ServedKind:
     """`traits`: `status`, `scale`, `generations`, `versioned` (never replaced unseen), `all`."""
     group, _, version = api_version.rpartition("/")
@@ -173,12 +176,14 @@ def _built_in(
         generations="generations" in has,
         unconditional="versioned" not in has,
         fields=(*FIELDS, *fields.split()),
+        index=index,
         row=kinds.by_kind(api_version, kind),
     )
 
 
+_NODE_NAME = "spec.nodeName"
 _POD_FIELDS = (
-    "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName"
+    f"{_NODE_NAME} spec.restartPolicy spec.schedulerName spec.serviceAccountName"
     " spec.hostNetwork status.phase status.podIP status.nominatedNodeName"
 )
 _EVENT_FIELDS = (
@@ -204,7 +209,7 @@ BUILT_IN: tuple[ServedKind, ...] = (
     _built_in("v1", "Node", "nodes", namespaced=False, traits="status", short="no",
               fields="spec.unschedulable"),
     _built_in("v1", "Pod", "pods", traits="status generations all", short="po",
-              fields=_POD_FIELDS),
+              fields=_POD_FIELDS, index=_NODE_NAME),
     _built_in("v1", "PersistentVolume", "persistentvolumes", namespaced=False, traits="status",
               short="pv"),
     _built_in("v1", "PersistentVolumeClaim", "persistentvolumeclaims", traits="status",

@@ -10,7 +10,7 @@ from tonnage.clock import Clock
 from tonnage.embedded.apiserver.kinds import ServedKind
 from tonnage.embedded.apiserver.refusals import bad_request, gone, too_large_version
 from tonnage.embedded.apiserver.request_paths import ResourceRequest
-from tonnage.embedded.apiserver.request_selectors import selection
+from tonnage.embedded.apiserver.request_selectors import indexed_value, selection
 from tonnage.embedded.apiserver.store import ObjectStore, Stored
 
 _LISTS_KEPT = 64
@@ -72,12 +72,16 @@ class Lister:
         if token:
             return self._continued(asked, token, limit=limit)
         self._check_version(asked)
+        collection, fields = asked.collection, asked.query.get("fieldSelector", "")
         selects = selection(
-            asked.collection.kind,
-            labels=asked.query.get("labelSelector", ""),
-            fields=asked.query.get("fieldSelector", ""),
+            collection.kind, labels=asked.query.get("labelSelector", ""), fields=fields
         )
-        items = list(asked.collection.within(asked.namespace))
+        value = indexed_value(collection.kind, fields)
+        items = list(
+            collection.within(asked.namespace)
+            if value is None
+            else collection.indexed(value, asked.namespace)
+        )
         if selects is not None:
             items = [one for one in items if selects(one)]
         if not limit or limit >= len(items):

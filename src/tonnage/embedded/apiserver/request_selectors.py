@@ -31,6 +31,12 @@ def selection(kind: ServedKind, *, labels: str, fields: str) -> Selects | None:
     return _question(wanted_labels, wanted_fields) if wanted_labels or wanted_fields else None
 
 
+def indexed_value(kind: ServedKind, fields: str) -> str | None:
+    """The value by which the kind's index finds all that the fields select, if they name one."""
+    wanted = _fields(fields) if kind.index and fields.strip() else ()
+    return next((value for path, equal, value in wanted if equal and path == kind.index), None)
+
+
 @lru_cache(maxsize=1024)
 def _question(wanted_labels: tuple[Requirement, ...], wanted_fields: tuple[Field, ...]) -> Selects:
     """The same selectors give the same question, so that objects can remember their answer."""

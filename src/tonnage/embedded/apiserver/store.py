@@ -4,6 +4,7 @@ An object is kept as its JSON and, while it is of interest, as a tree. Neither i
 lists, watchers and pages share them; a change is a new tree that shares what did not change.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
@@ -25,13 +26,15 @@ _TREES = 4096
 class Stored:
     """An object as it was at one version."""
 
-    __slots__ = ("_answer", "_asked", "_tree", "data", "name", "namespace", "version")
+    __slots__ = ("_answer", "_asked", "_tree", "data", "indexed", "name", "namespace", "version")
 
     def __init__(self, namespace: str, name: str, version: int, tree: Tree, data: bytes) -> None:
         self.namespace = namespace
         self.name = name
         self.version = version
         self.data = data
+        self.indexed = ""
+        """The value that it is found by, if its kind has an index."""
         self._tree: Tree | None = tree
         self._asked: Selects | None = None
         self._answer = False
@@ -128,6 +131,7 @@ class Collection:
         """Told of each change, and `None` when the kind is no longer served."""
         self._remembered = remembered
         self._buckets: dict[str, dict[str, Stored]] = {}
+        self._index: dict[str, dict[tuple[str, str], Stored]] = {}
 
     def get(self, namespace: str, name: str) -> Stored | None:
         bucket = self._buckets.get(namespace)
@@ -139,6 +143,11 @@ class Collection:
             bucket = self._buckets.get(each, {})
             for name in sorted(bucket):
                 yield bucket[name]
+
+    def indexed(self, value: str, namespace: str = "") -> Iterator[Stored]:
+        """Of those of a namespace, or of all, the ones that the index has for a value."""
+        found = self._index.get(value, {})
+        return (found[key] for key in sorted(found) if not namespace or key[0] == namespace)
 
     def holds_any(self, namespace: str) -> bool:
         return bool(self._buckets.get(namespace))
@@ -153,13 +162,28 @@ class Collection:
         return reversed(found)
 
     def keep(self, obj: Stored) -> None:
-        self._buckets.setdefault(obj.namespace, {})[obj.name] = obj
+        bucket = self._buckets.setdefault(obj.namespace, {})
+        if self.kind.index:
+            self._take_from_index(bucket.get(obj.name))
+            obj.indexed = sys.intern(_value(obj.glance(), self.kind.index))
+            self._index.setdefault(obj.indexed, {})[obj.namespace, obj.name] = obj
+        bucket[obj.name] = obj
 
     def drop(self, obj: Stored) -> None:
         bucket = self._buckets[obj.namespace]
+        if self.kind.index:
+            self._take_from_index(bucket[obj.name])
         del bucket[obj.name]
         if not bucket:
             del self._buckets[obj.namespace]
+
+    def _take_from_index(self, obj: Stored | None) -> None:
+        if obj is None:
+            return
+        entries = self._index[obj.indexed]
+        del entries[obj.namespace, obj.name]
+        if not entries:
+            del self._index[obj.indexed]
 
     def publish(self, occurrence: Occurrence) -> None:
         self.history.append(occurrence)
@@ -167,6 +191,14 @@ class Collection:
             self.forgotten = self.history.popleft().version
         for tell in list(self.watchers):
             tell(occurrence)
+
+
+def _value(tree: Tree, path: str) -> str:
+    """A field that is text, or nothing."""
+    value: object = tree
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 class ObjectStore:
