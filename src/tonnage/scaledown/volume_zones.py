@@ -95,34 +95,54 @@ def _reaches(inputs: ScaleDownInputs) -> list[Reach]:
             continue
         known = found.get(required)
         found[required] = (volume.metadata.name, known[1] + 1 if known else 1)
-    size = cluster.snapshot.table.size
+    snapshot = cluster.snapshot
+    present = np.zeros(snapshot.table.size, dtype=np.bool_)
+    present[[record.row for record in snapshot.nodes.values()]] = True
+    new_nodes = _NewNodes(inputs)
     reaches = []
     for required, (name, count) in found.items():
-        rows = np.zeros(size, dtype=np.bool_)
-        for record in cluster.snapshot.nodes.values():
-            if selectors.node_matches(required, record.node.metadata.labels, record.name):
-                rows[record.row] = True
+        rows = present & snapshot.columns.labels.matching_nodes(required, by_name=True)
         if rows.any():
-            groups = _groups_with(required, inputs)
-            reaches.append(Reach(name, count, rows, groups))
+            reaches.append(Reach(name, count, rows, new_nodes.groups_with(required)))
     return reaches
 
 
-def _groups_with(required: NodeSelector, inputs: ScaleDownInputs) -> tuple[str, ...]:
-    """Groups whose new nodes the volumes can be used on, wherever the provider puts them."""
-    found = []
-    nodes, templates = inputs.inputs.nodes, inputs.assessed.templates.by_group
-    for group in inputs.groups:
-        template = templates.get(group.id)
-        if template is None or group.max_size <= 0:
-            continue
-        alike = [template.node, *(nodes[name] for name in group.nodes if name in nodes)]
-        if all(_would_suit(required, node) for node in alike):
-            found.append(group.id)
-    return tuple(found)
+class _NewNodes:
+    """What nodes that groups can bring would carry, of the labels that volumes ask for.
+
+    Volumes ask for the same few labels, and nodes of a group carry the same values of most: each
+    set of values is looked at once per volume, not each node.
+    """
+
+    def __init__(self, inputs: ScaleDownInputs) -> None:
+        nodes, templates = inputs.inputs.nodes, inputs.assessed.templates.by_group
+        self._alike = {
+            group.id: [
+                templates[group.id].node,
+                *(nodes[name] for name in group.nodes if name in nodes),
+            ]
+            for group in inputs.groups
+            if group.id in templates and group.max_size > 0
+        }
+        self._carried: dict[frozenset[str], dict[str, list[dict[str, str]]]] = {}
+
+    def groups_with(self, required: NodeSelector) -> tuple[str, ...]:
+        """Groups whose new nodes the volumes can be used on, wherever the provider puts them."""
+        asked = (one.key for term in required.node_selector_terms for one in term.match_expressions)
+        keys = frozenset(asked) - {HOSTNAME}  # the name of a new node is another
+        if keys not in self._carried:
+            self._carried[keys] = {id: _carried(keys, each) for id, each in self._alike.items()}
+        return tuple(
+            id
+            for id, carried in self._carried[keys].items()
+            if all(selectors.node_matches(required, labels, None) for labels in carried)
+        )
 
 
-def _would_suit(required: NodeSelector, node: Node) -> bool:
-    """Whether a node like this one would do; its name would be another."""
-    labels = {key: value for key, value in node.metadata.labels.items() if key != HOSTNAME}
-    return selectors.node_matches(required, labels, None)
+def _carried(keys: frozenset[str], nodes: list[Node]) -> list[dict[str, str]]:
+    """The different sets of values that these nodes have for the keys."""
+    found = {tuple(node.metadata.labels.get(key) for key in keys) for node in nodes}
+    return [
+        {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+        for values in found
+    ]
