@@ -1,10 +1,9 @@
 """Kinds that exist only between us and an API server: no decision reads them."""
 
-from tonnage.objects.meta import ObjectMeta, Record
+from tonnage.objects.meta import ObjectRecord, Record
 
 
-class ConfigMap(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ConfigMap(ObjectRecord, frozen=True, kw_only=True):
     data: dict[str, str] = {}
 
 
@@ -23,10 +22,9 @@ class EventSource(Record, frozen=True, kw_only=True):
     component: str = ""
 
 
-class Event(Record, frozen=True, kw_only=True):
+class Event(ObjectRecord, frozen=True, kw_only=True):
     """The core group's Event: what `kubectl describe` and most collectors read."""
 
-    metadata: ObjectMeta = ObjectMeta()
     involved_object: InvolvedObject = InvolvedObject()
     type: str = ""
     reason: str = ""
@@ -47,9 +45,8 @@ class ScaleStatus(Record, frozen=True, kw_only=True):
     replicas: int = 0
 
 
-class Scale(Record, frozen=True, kw_only=True):
+class Scale(ObjectRecord, frozen=True, kw_only=True):
     """The `scale` subresource, the same for every kind that has one."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ScaleSpec = ScaleSpec()
     status: ScaleStatus = ScaleStatus()

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tonnage.objects.meta import LabelSelector, ObjectMeta, Record
+from tonnage.objects.meta import LabelSelector, ObjectRecord, Record
 
 RoleKind: TypeAlias = Literal["autoscaler", "scheduler", "extender", "capacity-templates"]
 
@@ -39,8 +39,7 @@ class ProgramDeploymentSpec(Record, frozen=True, kw_only=True):
     template: ProgramTemplate = ProgramTemplate()
 
 
-class ProgramDeployment(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ProgramDeployment(ObjectRecord, frozen=True, kw_only=True):
     spec: ProgramDeploymentSpec = ProgramDeploymentSpec()
 
 

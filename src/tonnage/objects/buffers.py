@@ -1,6 +1,6 @@
 """Room that is asked to be kept ready: CapacityBuffer, and the PodTemplate that it may name."""
 
-from tonnage.objects.meta import Condition, ObjectMeta, Record, ResourceList
+from tonnage.objects.meta import Condition, ObjectRecord, Record, ResourceList
 from tonnage.objects.pods import PodTemplateSpec
 
 ACTIVE_CAPACITY = "buffer.x-k8s.io/active-capacity"
@@ -34,12 +34,10 @@ class CapacityBufferStatus(Record, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class CapacityBuffer(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CapacityBuffer(ObjectRecord, frozen=True, kw_only=True):
     spec: CapacityBufferSpec = CapacityBufferSpec()
     status: CapacityBufferStatus = CapacityBufferStatus()
 
 
-class PodTemplate(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PodTemplate(ObjectRecord, frozen=True, kw_only=True):
     template: PodTemplateSpec = PodTemplateSpec()

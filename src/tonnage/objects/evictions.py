@@ -1,6 +1,6 @@
 """EvictionRequest (`lifecycle.k8s.io`, alpha in 1.37): whoever knows how is asked to move a pod."""
 
-from tonnage.objects.meta import Condition, ObjectMeta, Record
+from tonnage.objects.meta import Condition, ObjectRecord, Record
 
 
 class EvictionPodReference(Record, frozen=True, kw_only=True):
@@ -23,7 +23,6 @@ class EvictionRequestStatus(Record, frozen=True, kw_only=True):
     observed_generation: int | None = None
 
 
-class EvictionRequest(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class EvictionRequest(ObjectRecord, frozen=True, kw_only=True):
     spec: EvictionRequestSpec = EvictionRequestSpec()
     status: EvictionRequestStatus = EvictionRequestStatus()

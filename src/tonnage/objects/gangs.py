@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tonnage.objects.meta import ObjectMeta, Record
+from tonnage.objects.meta import ObjectMeta, ObjectRecord, Record
 from tonnage.objects.pods import Pod
 
 SCHEDULING_GROUP = "scheduling.k8s.io"
@@ -40,10 +40,9 @@ class WorkloadPodGroupSpec(Record, frozen=True, kw_only=True):
     scheduling_policy: PodGroupPolicy = PodGroupPolicy()
 
 
-class WorkloadPodGroup(Record, frozen=True, kw_only=True):
+class WorkloadPodGroup(ObjectRecord, frozen=True, kw_only=True):
     """A PodGroup of the server's own API; without a gang its pods go one by one."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadPodGroupSpec = WorkloadPodGroupSpec()
 
 
@@ -51,10 +50,9 @@ class CoschedulingPodGroupSpec(Record, frozen=True, kw_only=True):
     min_member: int = 0
 
 
-class CoschedulingPodGroup(Record, frozen=True, kw_only=True):
+class CoschedulingPodGroup(ObjectRecord, frozen=True, kw_only=True):
     """A PodGroup of the coscheduling plugin."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CoschedulingPodGroupSpec = CoschedulingPodGroupSpec()
 
 

@@ -54,6 +54,12 @@ class ObjectMeta(Record, frozen=True, kw_only=True):
         return None
 
 
+class ObjectRecord(Record, frozen=True, kw_only=True):
+    """Base of what has metadata of its own, such as an object or a pod template."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
 class LabelRequirement(Record, frozen=True, kw_only=True):
     key: str
     operator: str

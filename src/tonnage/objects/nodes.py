@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tonnage.objects.meta import Condition, ObjectMeta, Record, ResourceList
+from tonnage.objects.meta import Condition, ObjectMeta, ObjectRecord, Record, ResourceList
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The one label that the API server gives every namespace."""
@@ -28,15 +28,12 @@ class NodeStatus(Record, frozen=True, kw_only=True):
     declared_features: tuple[str, ...] = ()
 
 
-class Node(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Node(ObjectRecord, frozen=True, kw_only=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class Namespace(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
-
+class Namespace(ObjectRecord, frozen=True, kw_only=True):
     @staticmethod
     def bare(name: str) -> "Namespace":
         """As the API server would have made it."""

@@ -2,7 +2,13 @@
 
 import msgspec
 
-from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, Record, ResourceList
+from tonnage.objects.meta import (
+    Condition,
+    LabelSelector,
+    ObjectRecord,
+    Record,
+    ResourceList,
+)
 from tonnage.objects.volume_sources import VolumeSource
 
 FINISHED = ("Succeeded", "Failed")
@@ -177,12 +183,10 @@ class PodStatus(Record, frozen=True, kw_only=True):
     start_time: str | None = None
 
 
-class Pod(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Pod(ObjectRecord, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
-class PodTemplateSpec(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PodTemplateSpec(ObjectRecord, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()

@@ -1,7 +1,7 @@
 """Room that is asked for before its pods exist: ProvisioningRequest."""
 
 from tonnage.objects.buffers import PodTemplateReference
-from tonnage.objects.meta import Condition, ObjectMeta, Record
+from tonnage.objects.meta import Condition, ObjectMeta, ObjectRecord, Record
 
 CHECK_CAPACITY = "check-capacity.autoscaling.x-k8s.io"
 ATOMIC_SCALE_UP = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
@@ -27,8 +27,7 @@ class ProvisioningRequestStatus(Record, frozen=True, kw_only=True):
     provisioning_class_details: dict[str, str] = {}
 
 
-class ProvisioningRequest(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ProvisioningRequest(ObjectRecord, frozen=True, kw_only=True):
     spec: ProvisioningRequestSpec = ProvisioningRequestSpec()
     status: ProvisioningRequestStatus = ProvisioningRequestStatus()
 

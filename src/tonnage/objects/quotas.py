@@ -1,6 +1,6 @@
 """ResourceQuota: how much a namespace may have in all."""
 
-from tonnage.objects.meta import ObjectMeta, Record, ResourceList
+from tonnage.objects.meta import ObjectRecord, Record, ResourceList
 
 
 class QuotaScopeRequirement(Record, frozen=True, kw_only=True):
@@ -24,7 +24,6 @@ class ResourceQuotaStatus(Record, frozen=True, kw_only=True):
     used: ResourceList = {}
 
 
-class ResourceQuota(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ResourceQuota(ObjectRecord, frozen=True, kw_only=True):
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()

@@ -4,7 +4,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from tonnage.objects.meta import LabelSelector, ObjectMeta, Quantity, Record
+from tonnage.objects.meta import LabelSelector, ObjectMeta, ObjectRecord, Quantity, Record
 from tonnage.objects.nodes import Node
 from tonnage.objects.storage import CSINode
 
@@ -103,8 +103,7 @@ class NodeGroupSpec(Record, frozen=True, kw_only=True):
     template: GroupTemplate | None = None
 
 
-class NodeGroup(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class NodeGroup(ObjectRecord, frozen=True, kw_only=True):
     spec: NodeGroupSpec
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from tonnage.objects.meta import (
     LabelSelector,
-    ObjectMeta,
+    ObjectRecord,
     Quantity,
     Record,
     ResourceList,
@@ -26,8 +26,7 @@ class ClaimStatus(Record, frozen=True, kw_only=True):
     capacity: ResourceList = {}
 
 
-class PersistentVolumeClaim(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PersistentVolumeClaim(ObjectRecord, frozen=True, kw_only=True):
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
 
@@ -70,8 +69,7 @@ class VolumeStatus(Record, frozen=True, kw_only=True):
     phase: str = ""
 
 
-class PersistentVolume(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PersistentVolume(ObjectRecord, frozen=True, kw_only=True):
     spec: VolumeSpec = VolumeSpec()
     status: VolumeStatus = VolumeStatus()
 
@@ -90,8 +88,7 @@ class TopologyTerm(Record, frozen=True, kw_only=True):
     match_label_expressions: tuple[TopologyRequirement, ...] = ()
 
 
-class StorageClass(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class StorageClass(ObjectRecord, frozen=True, kw_only=True):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[TopologyTerm, ...] = ()
@@ -118,8 +115,7 @@ class CSINodeSpec(Record, frozen=True, kw_only=True):
     drivers: tuple[NodeDriver, ...] = ()
 
 
-class CSINode(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CSINode(ObjectRecord, frozen=True, kw_only=True):
     spec: CSINodeSpec = CSINodeSpec()
 
 
@@ -151,13 +147,11 @@ class CSIDriverSpec(Record, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "prevent_pod_scheduling_if_missing", alias)
 
 
-class CSIDriver(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CSIDriver(ObjectRecord, frozen=True, kw_only=True):
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
-class CSIStorageCapacity(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CSIStorageCapacity(ObjectRecord, frozen=True, kw_only=True):
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
     capacity: Quantity | None = None
@@ -186,7 +180,6 @@ class AttachmentStatus(Record, frozen=True, kw_only=True):
     detach_error: AttachError | None = None
 
 
-class VolumeAttachment(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class VolumeAttachment(ObjectRecord, frozen=True, kw_only=True):
     spec: AttachmentSpec = AttachmentSpec()
     status: AttachmentStatus = AttachmentStatus()

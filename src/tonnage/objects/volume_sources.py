@@ -6,7 +6,7 @@ slightly different shapes; one record holds the union of the fields we read.
 
 import msgspec
 
-from tonnage.objects.meta import LabelSelector, ObjectMeta, Record, ResourceList
+from tonnage.objects.meta import LabelSelector, ObjectRecord, Record, ResourceList
 
 
 class ClaimReference(Record, frozen=True, kw_only=True):
@@ -30,8 +30,7 @@ class ClaimSpec(Record, frozen=True, kw_only=True):
     volume_attributes_class_name: str | None = None
 
 
-class ClaimTemplate(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ClaimTemplate(ObjectRecord, frozen=True, kw_only=True):
     spec: ClaimSpec = ClaimSpec()
 
 

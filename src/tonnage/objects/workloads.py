@@ -1,6 +1,6 @@
 """Controllers of pods and the policies around them."""
 
-from tonnage.objects.meta import Condition, LabelSelector, ObjectMeta, Record
+from tonnage.objects.meta import Condition, LabelSelector, ObjectRecord, Record
 from tonnage.objects.pods import PodTemplateSpec
 from tonnage.objects.storage import PersistentVolumeClaim
 
@@ -9,8 +9,7 @@ class ServiceSpec(Record, frozen=True, kw_only=True):
     selector: dict[str, str] = {}
 
 
-class Service(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Service(ObjectRecord, frozen=True, kw_only=True):
     spec: ServiceSpec = ServiceSpec()
 
 
@@ -25,8 +24,7 @@ class ReplicaSetSpec(Record, frozen=True, kw_only=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class ReplicaSet(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ReplicaSet(ObjectRecord, frozen=True, kw_only=True):
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaStatus = ReplicaStatus()
 
@@ -39,8 +37,7 @@ class DeploymentSpec(ReplicaSetSpec, frozen=True, kw_only=True):
     strategy: DeploymentStrategy = DeploymentStrategy()
 
 
-class Deployment(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Deployment(ObjectRecord, frozen=True, kw_only=True):
     spec: DeploymentSpec = DeploymentSpec()
     status: ReplicaStatus = ReplicaStatus()
 
@@ -51,8 +48,7 @@ class ReplicationControllerSpec(Record, frozen=True, kw_only=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class ReplicationController(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ReplicationController(ObjectRecord, frozen=True, kw_only=True):
     spec: ReplicationControllerSpec = ReplicationControllerSpec()
     status: ReplicaStatus = ReplicaStatus()
 
@@ -61,18 +57,14 @@ class StatefulSetOrdinals(Record, frozen=True, kw_only=True):
     start: int = 0
 
 
-class StatefulSetSpec(Record, frozen=True, kw_only=True):
-    replicas: int | None = None
-    selector: LabelSelector | None = None
+class StatefulSetSpec(ReplicaSetSpec, frozen=True, kw_only=True):
     service_name: str = ""
-    template: PodTemplateSpec = PodTemplateSpec()
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
     pod_management_policy: str = ""
 
 
-class StatefulSet(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class StatefulSet(ObjectRecord, frozen=True, kw_only=True):
     spec: StatefulSetSpec = StatefulSetSpec()
     status: ReplicaStatus = ReplicaStatus()
 
@@ -82,8 +74,7 @@ class DaemonSetSpec(Record, frozen=True, kw_only=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
-class DaemonSet(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class DaemonSet(ObjectRecord, frozen=True, kw_only=True):
     spec: DaemonSetSpec = DaemonSetSpec()
 
 
@@ -103,14 +94,12 @@ class JobStatus(Record, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Job(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Job(ObjectRecord, frozen=True, kw_only=True):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
 
-class JobTemplateSpec(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class JobTemplateSpec(ObjectRecord, frozen=True, kw_only=True):
     spec: JobSpec = JobSpec()
 
 
@@ -119,8 +108,7 @@ class CronJobSpec(Record, frozen=True, kw_only=True):
     job_template: JobTemplateSpec = JobTemplateSpec()
 
 
-class CronJob(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CronJob(ObjectRecord, frozen=True, kw_only=True):
     spec: CronJobSpec = CronJobSpec()
 
 
@@ -138,14 +126,12 @@ class DisruptionBudgetStatus(Record, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class PodDisruptionBudget(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PodDisruptionBudget(ObjectRecord, frozen=True, kw_only=True):
     spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
     status: DisruptionBudgetStatus = DisruptionBudgetStatus()
 
 
-class PriorityClass(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PriorityClass(ObjectRecord, frozen=True, kw_only=True):
     value: int = 0
     global_default: bool = False
     preemption_policy: str = ""
@@ -159,6 +145,5 @@ class LeaseSpec(Record, frozen=True, kw_only=True):
     lease_transitions: int | None = None
 
 
-class Lease(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Lease(ObjectRecord, frozen=True, kw_only=True):
     spec: LeaseSpec = LeaseSpec()

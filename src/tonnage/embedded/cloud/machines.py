@@ -45,10 +45,6 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def cost(self) -> float:
         return sum(group.cost for group in self.groups.values())
 
-    @property
-    def machine_hours(self) -> float:
-        return sum(group.machine_hours for group in self.groups.values())
-
 
 class CloudMachines:
     """Every machine once, in the order of requests; each is paid from request to end.

@@ -10,7 +10,7 @@ import msgspec
 
 from tonnage.cluster.records import Scale
 from tonnage.cluster.resources import Resource, T
-from tonnage.objects.meta import Condition, ObjectMeta, Record
+from tonnage.objects.meta import Condition, ObjectRecord, Record
 from tonnage.objects.nodes import Taint
 
 MACHINE_DEPLOYMENT = "MachineDeployment"
@@ -50,10 +50,9 @@ class ScalableSpec(Record, frozen=True, kw_only=True):
     provider_id_list: tuple[str, ...] = msgspec.field(default=(), name="providerIDList")
 
 
-class Scalable(Record, frozen=True, kw_only=True):
+class Scalable(ObjectRecord, frozen=True, kw_only=True):
     """A MachineDeployment, MachineSet or MachinePool; only the last has a list of ids."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ScalableSpec = ScalableSpec()
 
 
@@ -79,8 +78,7 @@ class MachineStatus(Record, frozen=True, kw_only=True):
     deprecated: Deprecated = Deprecated()
 
 
-class ApiMachine(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ApiMachine(ObjectRecord, frozen=True, kw_only=True):
     spec: MachineSpec = MachineSpec()
     status: MachineStatus = MachineStatus()
 
@@ -89,8 +87,7 @@ class ClusterSpec(Record, frozen=True, kw_only=True):
     paused: bool = False
 
 
-class ApiCluster(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ApiCluster(ObjectRecord, frozen=True, kw_only=True):
     spec: ClusterSpec = ClusterSpec()
 
 
@@ -104,10 +101,9 @@ class InfrastructureStatus(Record, frozen=True, kw_only=True):
     node_info: NodeInfo = NodeInfo()
 
 
-class Infrastructure(Record, frozen=True, kw_only=True):
+class Infrastructure(ObjectRecord, frozen=True, kw_only=True):
     """A template of machines of some infrastructure provider; not all of them fill the status."""
 
-    metadata: ObjectMeta = ObjectMeta()
     status: InfrastructureStatus = InfrastructureStatus()
 
 

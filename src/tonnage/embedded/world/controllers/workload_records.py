@@ -6,23 +6,20 @@ The records of `objects` hold what decisions read; a pod made from those would l
 from typing import Any, TypeAlias
 
 from tonnage.cluster.resources import Resource
-from tonnage.objects.meta import LabelSelector, ObjectMeta, Record
+from tonnage.objects.meta import LabelSelector, ObjectRecord, Record
 
 Tree: TypeAlias = dict[str, Any]
 
 
-class WholePodTemplate(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class WholePodTemplate(ObjectRecord, frozen=True, kw_only=True):
     spec: Tree = {}
 
 
-class NewPod(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class NewPod(ObjectRecord, frozen=True, kw_only=True):
     spec: Tree = {}
 
 
-class NewClaim(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class NewClaim(ObjectRecord, frozen=True, kw_only=True):
     spec: Tree = {}
 
 
@@ -32,8 +29,7 @@ class ReplicaSetObjectSpec(Record, frozen=True, kw_only=True):
     template: WholePodTemplate = WholePodTemplate()
 
 
-class ReplicaSetObject(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class ReplicaSetObject(ObjectRecord, frozen=True, kw_only=True):
     spec: ReplicaSetObjectSpec = ReplicaSetObjectSpec()
     status: Tree = {}
 
@@ -49,15 +45,11 @@ class Strategy(Record, frozen=True, kw_only=True):
     rolling_update: RollingUpdate | None = None
 
 
-class DeploymentObjectSpec(Record, frozen=True, kw_only=True):
-    replicas: int | None = None
-    selector: LabelSelector | None = None
-    template: WholePodTemplate = WholePodTemplate()
+class DeploymentObjectSpec(ReplicaSetObjectSpec, frozen=True, kw_only=True):
     strategy: Strategy = Strategy()
 
 
-class DeploymentObject(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class DeploymentObject(ObjectRecord, frozen=True, kw_only=True):
     spec: DeploymentObjectSpec = DeploymentObjectSpec()
     status: Tree = {}
 
@@ -66,19 +58,15 @@ class Ordinals(Record, frozen=True, kw_only=True):
     start: int = 0
 
 
-class StatefulSetObjectSpec(Record, frozen=True, kw_only=True):
-    replicas: int | None = None
-    selector: LabelSelector | None = None
+class StatefulSetObjectSpec(ReplicaSetObjectSpec, frozen=True, kw_only=True):
     service_name: str = ""
-    template: WholePodTemplate = WholePodTemplate()
     volume_claim_templates: tuple[NewClaim, ...] = ()
     pod_management_policy: str = "OrderedReady"
     update_strategy: Strategy = Strategy()
     ordinals: Ordinals = Ordinals()
 
 
-class StatefulSetObject(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class StatefulSetObject(ObjectRecord, frozen=True, kw_only=True):
     spec: StatefulSetObjectSpec = StatefulSetObjectSpec()
     status: Tree = {}
 
@@ -88,8 +76,7 @@ class DaemonSetObjectSpec(Record, frozen=True, kw_only=True):
     template: WholePodTemplate = WholePodTemplate()
 
 
-class DaemonSetObject(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class DaemonSetObject(ObjectRecord, frozen=True, kw_only=True):
     spec: DaemonSetObjectSpec = DaemonSetObjectSpec()
     status: Tree = {}
 
@@ -103,8 +90,7 @@ class JobObjectSpec(Record, frozen=True, kw_only=True):
     template: WholePodTemplate = WholePodTemplate()
 
 
-class JobObject(Record, frozen=True, kw_only=True):
-    metadata: ObjectMeta = ObjectMeta()
+class JobObject(ObjectRecord, frozen=True, kw_only=True):
     spec: JobObjectSpec = JobObjectSpec()
     status: Tree = {}
 
