@@ -15,7 +15,7 @@ import numpy as np
 
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
-from tonnage.cluster.events import Recorder, Severity
+from tonnage.cluster.events import Recorder
 from tonnage.cluster.watch_events import EventType
 from tonnage.objects import complexity
 from tonnage.objects.pods import FINISHED, Pod
@@ -90,7 +90,7 @@ class Scheduler:
         self._together = together
         self._pods = world.cache(Pod)
         self._binder = Binder(client, world, clock=clock, parallelism=config.current.parallelism)
-        self.statuses = PodStatusWriter(client, clock=clock)
+        self.statuses = PodStatusWriter(client, recorder, clock=clock, waiting=self._waiting_pod)
         self._preemptor = Preemptor(
             client, world, clock=clock, recorder=recorder, name=name, metrics=metrics, rng=self._rng
         )
@@ -105,7 +105,7 @@ class Scheduler:
         self._gangs = GangPlacer(
             world,
             kinds,
-            is_ours=lambda record: self._is_waiting(record.key),
+            is_ours=lambda record: self._waiting_pod(record.key) is not None,
         )
         self._woken = asyncio.Event()
         self._tasks: asyncio.TaskGroup
@@ -285,9 +285,10 @@ class Scheduler:
             )
             self._woken.set()
 
-    def _is_waiting(self, key: str) -> bool:
+    def _waiting_pod(self, key: str) -> Pod | None:
         pod = self._world.pod(key)
-        return pod is not None and self._is_ours(pod) and self.queue.get(key) is not None
+        is_waiting = pod is not None and self._is_ours(pod) and self.queue.get(key) is not None
+        return pod if is_waiting else None
 
     def _kinds_changed(self) -> None:
         """Gangs may need fewer pods now, or are known at last; something may be booked or not."""
@@ -391,6 +392,7 @@ class Scheduler:
     async def _see_through(self, placed: PlacedPod, features: Features, within: float) -> None:
         """Bind the pod, or take the decision back."""
         key = placed.record.key
+        self.statuses.drop(key)
         pod = self._world.pod(key)
         try:
             if pod is None:
@@ -415,7 +417,6 @@ class Scheduler:
     def _bound(self, pod: Pod, placed: PlacedPod) -> None:
         key = placed.record.key
         self._world.settle_volumes(placed.volumes)
-        self.statuses.drop(key)
         waiting = self.queue.get(key)
         if waiting is not None and waiting.uid == pod.metadata.uid:
             seconds = self._clock.monotonic() - waiting.arrived
@@ -465,10 +466,7 @@ class Scheduler:
         if pod is None:
             return
         promised = pod.status.nominated_node_name if nominated is None else nominated
-        self.statuses.say(pod, PodCondition(reason=reason, message=message, nominated=promised))
-        self._recorder.record(
-            pod, reason="FailedScheduling", message=message, severity=Severity.WARNING
-        )
+        self.statuses.refuse(pod, PodCondition(reason=reason, message=message, nominated=promised))
 
 
 def _pod_happenings(before: PodRecord | None, now: PodRecord | None) -> list[ClusterEvent]:

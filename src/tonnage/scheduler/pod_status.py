@@ -1,10 +1,14 @@
-"""What pods that wait are told: their PodScheduled condition and the node they are promised.
+"""What pods that wait are told: their PodScheduled condition, an Event, the node they are promised.
 
-Deciding never waits for it. What is to be said about a pod replaces what was not yet said.
+Deciding never waits for it. What is to be said about a pod replaces what was not yet said. Other
+reasons are told at once. If only the numbers in the message are others, as with every node that
+comes while thousands of pods wait, the newest are told once a minute.
 """
 
 import asyncio
 import logging
+import re
+from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
@@ -12,6 +16,7 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client, PatchStyle
+from tonnage.cluster.events import Recorder, Severity
 from tonnage.errors import ClusterError
 from tonnage.objects.meta import Condition
 from tonnage.objects.pods import Pod
@@ -20,6 +25,11 @@ from tonnage.objects.timestamps import rfc3339
 UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
 
 _WRITERS = 8
+
+_NUMBERS_EVERY = 60.0
+"""Seconds between two messages to a pod that differ in their numbers alone."""
+
+_NUMBER = re.compile(r"\d+")
 
 _log = logging.getLogger(__name__)
 
@@ -33,16 +43,42 @@ class PodCondition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodStatusWriter:
-    """Writes the newest word about each pod, and nothing that the pod says already."""
+    """Writes the newest word about each pod, and nothing that the pod says already.
 
-    def __init__(self, client: Client, *, clock: Clock) -> None:
+    `waiting` is the pod of that key as it is now, or nothing if it does not wait for a node.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: Recorder,
+        *,
+        clock: Clock,
+        waiting: Callable[[str], Pod | None],
+    ) -> None:
         self._client = client
+        self._recorder = recorder
         self._clock = clock
+        self._find_waiting = waiting
         self._waiting: dict[str, tuple[Pod, PodCondition]] = {}
         self._keys: asyncio.Queue[str] = asyncio.Queue()
+        self._other_numbers: dict[str, PodCondition] = {}
+        self._some_have_other_numbers = asyncio.Event()
+
+    def refuse(self, pod: Pod, word: PodCondition) -> None:
+        """Say why the pod was not placed, with an Event; if only numbers changed, in a while."""
+        if _says_but_for_numbers(pod, word):
+            key = pod.metadata.key
+            self._waiting.pop(key, None)
+            self._other_numbers[key] = word
+            self._some_have_other_numbers.set()
+        else:
+            self._refuse_now(pod, word)
 
     def say(self, pod: Pod, word: PodCondition) -> None:
+        """Say it at once, without an Event."""
         key = pod.metadata.key
+        self._other_numbers.pop(key, None)
         if says(pod, word):
             self._waiting.pop(key, None)
             return
@@ -53,12 +89,31 @@ class PodStatusWriter:
     def drop(self, key: str) -> None:
         """The pod has a node now: whatever was to be said is wrong."""
         self._waiting.pop(key, None)
+        self._other_numbers.pop(key, None)
 
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._tell_numbers())
             for _ in range(_WRITERS):
                 group.create_task(self._write_on())
+
+    async def _tell_numbers(self) -> None:
+        while True:
+            await self._some_have_other_numbers.wait()
+            await self._clock.sleep(_NUMBERS_EVERY)
+            self._some_have_other_numbers.clear()
+            newest, self._other_numbers = self._other_numbers, {}
+            for key, word in newest.items():
+                pod = self._find_waiting(key)
+                if pod is not None:
+                    self._refuse_now(pod, word)
+
+    def _refuse_now(self, pod: Pod, word: PodCondition) -> None:
+        self.say(pod, word)
+        self._recorder.record(
+            pod, reason="FailedScheduling", message=word.message, severity=Severity.WARNING
+        )
 
     async def _write_on(self) -> None:
         while True:
@@ -98,6 +153,16 @@ def says(pod: Pod, word: PodCondition) -> bool:
         found is not None
         and (found.status, found.reason, found.message) == ("False", word.reason, word.message)
         and pod.status.nominated_node_name == word.nominated
+    )
+
+
+def _says_but_for_numbers(pod: Pod, word: PodCondition) -> bool:
+    found = scheduled_condition(pod)
+    return (
+        found is not None
+        and (found.status, found.reason) == ("False", word.reason)
+        and pod.status.nominated_node_name == word.nominated
+        and _NUMBER.sub("0", found.message) == _NUMBER.sub("0", word.message)
     )
 
 

@@ -1,0 +1,51 @@
+"""What a pod that fits nowhere is told, and how often."""
+
+from tests.scheduler.harness import scheduling
+from tonnage.objects.nodes import Taint
+from tonnage.testing.clock import VirtualClock
+
+_TAINTED = [Taint(key="k", effect="NoSchedule")]
+
+
+async def test_other_reasons_are_told_at_once(clock: VirtualClock) -> None:
+    async with scheduling(clock) as cluster:
+        await cluster.node("small", cpu="1")
+        await cluster.pod("big", cpu="2")
+        assert "taint" not in await cluster.refused("big")
+        await cluster.node("tainted", cpu="4", taints=_TAINTED)
+        await clock.sleep(5)
+        assert "1 node(s) had untolerated taint(s)" in await cluster.refused("big")
+
+
+async def test_other_numbers_are_told_once_a_minute(clock: VirtualClock) -> None:
+    async with scheduling(clock) as cluster:
+        await cluster.node("tainted-0", cpu="4", taints=_TAINTED)
+        await cluster.node("small", cpu="1")
+        await cluster.pod("big", cpu="2")
+        assert (await cluster.refused("big")).startswith("0/2 nodes are available")
+        for number in range(1, 4):
+            await cluster.node(f"tainted-{number}", cpu="4", taints=_TAINTED)
+            await clock.sleep(11)
+            assert (await cluster.refused("big")).startswith("0/2 nodes are available")
+        await clock.sleep(60)
+        assert (await cluster.refused("big")).startswith("0/5 nodes are available")
+        first, last = await cluster.events("FailedScheduling")
+        assert first.message.startswith("0/2")
+        assert last.message.startswith("0/5")
+
+
+async def test_a_pod_with_a_node_is_told_no_numbers_any_more(clock: VirtualClock) -> None:
+    async with scheduling(clock) as cluster:
+        await cluster.node("tainted-0", cpu="4", taints=_TAINTED)
+        await cluster.node("small", cpu="1")
+        await cluster.pod("big", cpu="2")
+        await cluster.refused("big")
+        await cluster.node("tainted-1", cpu="4", taints=_TAINTED)
+        await clock.sleep(11)
+        await cluster.node("large", cpu="4")
+        await cluster.bound("big", within=12)
+        await clock.sleep(120)
+        condition = await cluster.condition("big")
+        assert condition is not None
+        assert condition.status == "True"
+        assert len(await cluster.events("FailedScheduling")) == 1
