@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,12 @@ from tests.contracts.engine_work import die_at_seven
 from tonnage import engine
 from tonnage.engine import FunctionTask, WorkerLostError
 from tonnage.engine.processes import ProcessEngine
+
+_LOCK = threading.Lock()
+
+
+def lock_is_free(_: int) -> bool:
+    return _LOCK.acquire(blocking=False)
 
 
 class Once:
@@ -25,18 +33,6 @@ class Once:
             self._killed.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return 2 * number
-
-
-class Prepared:
-    """A task that says in which process it was prepared."""
-
-    key = "test-processes"
-
-    def prepare(self) -> int:
-        return os.getpid()
-
-    def answer(self, prepared: int, question: int) -> tuple[int, int]:  # noqa: ARG002
-        return prepared, os.getpid()
 
 
 def test_a_worker_that_is_lost_loses_nothing(tmp_path: Path) -> None:
@@ -54,9 +50,29 @@ def test_in_order_a_piece_that_kills_its_worker_is_an_error_and_no_wait() -> Non
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes do not inherit")
 def test_what_is_prepared_is_prepared_once_and_inherited() -> None:
-    answers = list(engine.ordered(ProcessEngine(2), Prepared(), iter(range(8))))
-    assert {prepared for prepared, _ in answers} == {os.getpid()}
-    assert os.getpid() not in {worker for _, worker in answers}
+    code = """
+import os
+from tonnage import engine
+from tonnage.engine.processes import ProcessEngine
+class Prepared:
+    key = "test-processes"
+    def prepare(self):
+        return os.getpid()
+    def answer(self, prepared, question):
+        return prepared, os.getpid()
+answers = list(engine.ordered(ProcessEngine(2), Prepared(), iter(range(8))))
+assert {prepared for prepared, _ in answers} == {os.getpid()}
+assert os.getpid() not in {worker for _, worker in answers}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_lock_that_another_thread_holds_is_free_in_a_worker() -> None:
+    with ThreadPoolExecutor(1) as other:
+        other.submit(_LOCK.acquire).result()
+        answers = engine.ordered(ProcessEngine(1), FunctionTask(lock_is_free), iter([1]))
+        assert list(answers) == [True]
+        _LOCK.release()
 
 
 def test_workers_end_when_their_parent_is_killed() -> None:

@@ -101,5 +101,10 @@ def _stop(pool: ProcessPoolExecutor) -> None:
 
 
 def _context() -> BaseContext:
-    """Forking where that is sound: workers then need not load all packages once more."""
-    return multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+    """Forking where that is sound: workers then need not load all packages once more.
+
+    Beside other threads, as in a notebook, it is not: a lock that one of them holds is never
+    released in the worker.
+    """
+    alone = sys.platform == "linux" and threading.active_count() == 1
+    return multiprocessing.get_context("fork" if alone else "spawn")
