@@ -1,6 +1,7 @@
 """The live autoscaler: watches a cluster, decides what to buy, asks a provider for it.
 
 config             what the operator may set
+context            what all parts have in common, handed to each
 world              the cluster as the watch tells it, and whether that may be acted on
 change_filter      which of its changes matter
 provider_state     the provider's groups and machines, asked once in a loop

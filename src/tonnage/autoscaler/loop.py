@@ -15,6 +15,7 @@ from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
 from tonnage.autoscaler.assessor import Assessor
 from tonnage.autoscaler.capacity_buffers import BufferWatch, LookAhead
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.decisions import DecisionLog, DecisionRecorder
 from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.planner import Planner
@@ -112,17 +113,21 @@ class Autoscaler:
             namespace=namespace,
             mode=self._mode,
         )
-        self._scale_down = ScaleDown(
-            world,
-            Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run),
+        self._context = context = AutoscalingContext(
+            world=world,
+            actuator=self._actuator,
             client=client,
             clock=clock,
             now=self._time.now,
-            registry=metrics.registry,
+            worker=worker,
+            metrics=metrics,
             about=lambda: self._status.about(self._config.current),
             write_down=self._save,
+        )
+        beside = Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run)
+        self._scale_down = ScaleDown(
+            context._replace(actuator=beside),
             removed=lambda *nodes: self._registry.removed(*nodes),
-            worker=worker,
             buy=self._buy,
         )
         self.requests = ProvisioningRequests(client, world, self._kinds, self._actuator)

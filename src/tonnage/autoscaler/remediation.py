@@ -103,7 +103,7 @@ class Remediator:
             name: told for name, told in self._told_unready.items() if name in lacking
         }
         for name, missing in lacking.items():
-            node = self._world.cache(Node).get(name)
+            node = self._world.node(name)
             if node is not None and self._told_unready.get(name) != missing:
                 self._told_unready[name] = missing
                 self._actuator.tell(

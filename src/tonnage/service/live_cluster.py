@@ -130,6 +130,9 @@ class LiveCluster:
         namespace, _, name = key.partition("/")
         return self.cache(Pod).get(name, namespace=namespace)
 
+    def node(self, name: str) -> Node | None:
+        return self.cache(Node).get(name)
+
     def is_rejected(self, obj: Named) -> bool:
         """Whether the snapshot could not take the object."""
         return bool(self.rejected) and _name(obj) in self.rejected

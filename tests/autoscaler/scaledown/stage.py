@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown import scale_down
 from tonnage.autoscaler.scaledown.decision import Decider
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
-from tonnage.autoscaler.world import ClusterView
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.embedded.world import Delay, DriverBehaviour, WorldBehaviour
 from tonnage.groups.passing_taints import TO_BE_DELETED
@@ -43,9 +43,9 @@ class ScriptedDecider:
 
     objecting = ""
 
-    def __init__(self, world: ClusterView, *_: Any, clock: Any, **__: Any) -> None:
-        self._world = world
-        self._clock = clock
+    def __init__(self, context: AutoscalingContext, *_: Any, **__: Any) -> None:
+        self._world = context.world
+        self._clock = context.clock
 
     async def decide(self, assessed: Any, state: ScaleDownState, **_: Any) -> ScaleDownDecision:
         going: list[NodeDecision] = []

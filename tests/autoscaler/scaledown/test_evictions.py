@@ -4,6 +4,7 @@ from typing import Any, cast
 from unittest.mock import Mock
 
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.objects.meta import OwnerReference
 from tonnage.testing import builders
@@ -12,7 +13,8 @@ from tonnage.testing.clock import VirtualClock
 
 async def test_the_lock_of_a_set_goes_with_the_last_who_waits_for_it(clock: VirtualClock) -> None:
     gone = Mock(**{"pod.return_value": None, "wants.return_value": False})
-    evictor = Evictor(gone, gone, gone, client=gone, clock=clock, metrics=gone, surges=gone)
+    context = AutoscalingContext(**dict.fromkeys(AutoscalingContext._fields, gone))
+    evictor = Evictor(context._replace(clock=clock), gone, gone, gone)
     held: list[int] = []
     gone.wants.side_effect = lambda _: held.append(len(cast(Any, evictor)._sets))
     of_set = OwnerReference(kind="StatefulSet", name="db", uid="s", controller=True)

@@ -32,16 +32,20 @@ class Stage:
             self._caches[Node].apply(Change(EventType.ADDED, make.node(name)))
         self.said: list[tuple[str, str | None]] = []
         world = SimpleNamespace(
-            cache=self._caches.__getitem__, pod=self._pod, snapshot=Snapshot.of([])
+            cache=self._caches.__getitem__,
+            node=self._caches[Node].get,
+            pod=self._pod,
+            snapshot=Snapshot.of([]),
         )
-        self.places = HeldPlaces(
-            cast(Any, world),
-            cast(Any, SimpleNamespace(check=lambda _: None)),
-            client=cast(Any, SimpleNamespace(patch=self._patch)),
+        context = SimpleNamespace(
+            world=world,
+            actuator=SimpleNamespace(check=lambda _: None),
+            client=SimpleNamespace(patch=self._patch),
             clock=clock,
             now=clock.monotonic,
             write_down=lambda: asyncio.sleep(0),
         )
+        self.places = HeldPlaces(cast(Any, context))
 
     def comes(self, name: str, *, kind: str = "ReplicaSet", uid: str = "rs", **more: Any) -> Pod:
         owner = OwnerReference(kind=kind, name=uid, uid=uid, controller=True)

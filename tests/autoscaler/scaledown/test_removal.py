@@ -19,14 +19,13 @@ from tests.autoscaler.scaledown.stage import (
     play,
     running_pods,
 )
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown.decision import Decider
 from tonnage.autoscaler.scaledown.remover import HELD
-from tonnage.clock import Clock
 from tonnage.clock.virtual import START
 from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
 from tonnage.embedded.world import Delay, DriverBehaviour
 from tonnage.service.moving_pods import NOTE
-from tonnage.service.workers import Worker
 from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.scenario import Cut, ScenarioAction, Tree
 
@@ -127,12 +126,12 @@ def test_what_speaks_against_it_now_keeps_the_node(monkeypatch: pytest.MonkeyPat
 class Slow(Decider):
     """Takes longer than it is from one round to the next, as a thread does in a large cluster."""
 
-    def __init__(self, *args: Any, clock: Clock, worker: Worker, **more: Any) -> None:
+    def __init__(self, context: AutoscalingContext, *args: Any, **more: Any) -> None:
         async def slow(work: Callable[[], Any], /) -> Any:
-            await clock.sleep(15.0)
-            return await worker(work)
+            await context.clock.sleep(15.0)
+            return await context.worker(work)
 
-        super().__init__(*args, clock=clock, worker=slow, **more)
+        super().__init__(context._replace(worker=slow), *args, **more)
 
 
 def test_a_round_and_a_removal_that_is_judged_anew_wait_for_each_other(

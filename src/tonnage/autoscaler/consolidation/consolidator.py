@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
-from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation import preparation
 from tonnage.autoscaler.consolidation.memory import (
@@ -29,12 +28,10 @@ from tonnage.autoscaler.consolidation.recordings import (
 from tonnage.autoscaler.consolidation.relocator import Relocator
 from tonnage.autoscaler.consolidation.report import ConsolidationDocument
 from tonnage.autoscaler.consolidation.volume_times import VolumeTimes
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown.coming_pods import ComingPod
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.scaledown.windows import Reason
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
-from tonnage.cluster.records import InvolvedObject
 from tonnage.consolidation import decision
 from tonnage.consolidation.decision import ConsolidationQuestion
 from tonnage.consolidation.plan import ConsolidationPlan, ConsolidationStep, PodMove
@@ -42,12 +39,10 @@ from tonnage.consolidation.state import ConsolidationState
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import READY, Readiness
 from tonnage.objects.kinds import KubeObject
-from tonnage.objects.nodes import Node
 from tonnage.objects.phrases import counted, listed
 from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Action
 from tonnage.scaleup.plan import GroupDelta, Plan, Step
-from tonnage.service.workers import Worker
 
 _log = logging.getLogger(__name__)
 
@@ -79,28 +74,14 @@ class ConsolidationRound(NamedTuple):
 class Consolidator:
     """Knows what is under way and what has yet to pay back; all else is decided anew."""
 
-    def __init__(
-        self,
-        world: ClusterView,
-        actuator: Actuator,
-        *,
-        clock: Clock,
-        now: Callable[[], float],
-        registry: CollectorRegistry,
-        about: Callable[[], InvolvedObject],
-        worker: Worker,
-        relocator: Relocator,
-    ) -> None:
-        self._world = world
+    def __init__(self, context: AutoscalingContext, relocator: Relocator) -> None:
+        self._context = context
+        self._world = context.world
+        self._now = context.now
         self._relocator = relocator
-        self._actuator = actuator
-        self._clock = clock
-        self._now = now
-        self._about = about
-        self._worker = worker
-        self._metrics = ConsolidationMetrics(registry)
-        self._times = VolumeTimes(world, now=now)
-        self._recorder = ConsolidationRecorder(clock)
+        self._metrics = ConsolidationMetrics(context.metrics.registry)
+        self._times = VolumeTimes(context.world, now=context.now)
+        self._recorder = ConsolidationRecorder(context.clock)
         self._under_way: StepUnderWay | None = None
         self._worth_since: dict[str, float] = {}
         self._pays_back: dict[str, float] = {}
@@ -244,7 +225,7 @@ class Consolidator:
         for one in plan.going:
             own = moves.get(one.node, [])
             begins = min((move.wave for move in own), default=one.wave or 1)
-            node = self._world.cache(Node).get(one.node)
+            node = self._world.node(one.node)
             if one.node not in nodes or begins != 1 or node is None or one.group is None:
                 continue
             if self._world.any_owned_by((move.pod for move in own), asked.unsettled):
@@ -285,7 +266,7 @@ class Consolidator:
             # What was prepared is counted when it has ended.
             share = len(removals) / max(len(step.nodes), 1)
             self._metrics.begun(float(step.saves_per_hour) * share, removed=len(removals))
-        if self._actuator.dry_run and removals:
+        if self._context.actuator.dry_run and removals:
             _log.info("would replace nodes", extra={"nodes": [one.node for one in removals]})
             return []
         return removals
@@ -302,7 +283,7 @@ class Consolidator:
         self._tell(first.told)
         if bought and not await self._buy(step, bought, asked):
             return
-        if self._actuator.dry_run:
+        if self._context.actuator.dry_run:
             return
         self._under_way = StepUnderWay(
             nodes=step.nodes,
@@ -334,7 +315,7 @@ class Consolidator:
         step = self._under_way
         assert step is not None
         removing = asked.inputs.state.removing
-        left = [name for name in step.going if self._world.cache(Node).get(name) is not None]
+        left = [name for name in step.going if self._world.node(name) is not None]
         if not left:
             self._tell(
                 f"Consolidation: {counted(len(step.nodes), 'node')} replaced,"
@@ -444,8 +425,7 @@ class Consolidator:
 
     def _give_up(self, why: str) -> None:
         self._metrics.given_up()
-        self._actuator.tell(
-            self._about(),
+        self._context.tell(
             EventReason.CONSOLIDATION_GIVEN_UP,
             f"Consolidation: given up: {why}; nodes that are not needed go as scale-down has it",
             warning=True,
@@ -457,7 +437,7 @@ class Consolidator:
         self.report = msgspec.structs.replace(self.report, under_way=None)
 
     def _tell(self, message: str) -> None:
-        self._actuator.tell(self._about(), EventReason.CONSOLIDATION, message)
+        self._context.tell(EventReason.CONSOLIDATION, message)
 
     async def _decide(
         self,
@@ -466,7 +446,8 @@ class Consolidator:
         *,
         only: frozenset[str] | None = None,
     ) -> ConsolidationPlan:
-        end = self._clock.monotonic() + (config.scale_down_simulation_timeout or float("inf"))
+        clock = self._context.clock
+        end = clock.monotonic() + (config.scale_down_simulation_timeout or float("inf"))
         question = ConsolidationQuestion(
             asked.inputs,
             ConsolidationState(pays_back=self._pays_back, volume_seconds=self._times.seconds),
@@ -475,10 +456,8 @@ class Consolidator:
         count = self._world.size
         objects = self._recorder.look(asked.objects, count=count, config=config)
         with self._world.frozen():
-            plan = await self._worker(
-                lambda: decision.decide(
-                    question, out_of_time=lambda: self._clock.monotonic() >= end
-                )
+            plan = await self._context.worker(
+                lambda: decision.decide(question, out_of_time=lambda: clock.monotonic() >= end)
             )
         await self._recorder.keep(
             question, plan, objects, asked.coming, config=config, now=self._now(), count=count

@@ -7,19 +7,18 @@ next does so when those before are ready at their new places.
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
+from tonnage.autoscaler.actuator import EventReason, NotLeadingError
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.memory import PodRelocation
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown import taints
 from tonnage.autoscaler.scaledown.evictions import Evictor
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.taints import NodeChanger
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock, poll
 from tonnage.errors import ClusterError, TonnageError
 from tonnage.groups.passing_taints import MAKING_ROOM
 from tonnage.objects.conditions import is_ready
@@ -40,25 +39,21 @@ class Relocator:
 
     def __init__(
         self,
-        world: ClusterView,
-        actuator: Actuator,
+        context: AutoscalingContext,
         evictor: Evictor,
         changer: NodeChanger,
         *,
-        clock: Clock,
         hold: Callable[[Pod, str], None],
         taken: Callable[[], Iterable[Reservation]],
-        write_down: Callable[[], Awaitable[None]],
     ) -> None:
         """`hold` keeps a place for the successor of a pod, `taken` has all that are kept."""
-        self._world = world
-        self._actuator = actuator
+        self._context = context
+        self._world = context.world
+        self._actuator = context.actuator
         self._evictor = evictor
         self._changer = changer
-        self._clock = clock
         self._hold = hold
         self._taken = taken
-        self._write_down = write_down
         self._task: asyncio.Task[None] | None = None
         self._source = ""
         self.error = ""
@@ -108,7 +103,7 @@ class Relocator:
                 leaving = list(some)
                 await self._relieve(source, leaving, config, features)
                 done(leaving)
-                await self._write_down()
+                await self._context.write_down()
         except NotLeadingError as error:
             _log.warning("pods left to the next leader", extra={"error": str(error)})
         except TonnageError as error:
@@ -178,11 +173,8 @@ class Relocator:
             new = [pod for pod in self._replicas(moves[0]) if pod.metadata.uid not in before]
             return sum(bool(pod.spec.node_name) and is_ready(pod) for pod in new) >= len(moves)
 
-        if not await poll(
-            ready,
-            clock=self._clock,
-            within=within,
-            check=lambda: self._actuator.check("waiting for pods that made room"),
+        if not await self._context.poll(
+            ready, within=within, doing="waiting for pods that made room"
         ):
             raise RemovalFailed(
                 f"pod {moves[0].pod} was evicted and is not ready after {within:g} s"
@@ -191,7 +183,7 @@ class Relocator:
     async def _check(self, pod: Pod, target: str, features: Features) -> None:
         """`RemovalFailed` if a rule forbids the place by now, or others have taken it."""
         while self._world.still:
-            await self._clock.sleep(_LOOK)
+            await self._context.clock.sleep(_LOOK)
         snapshot, key = self._world.snapshot, pod.metadata.key
         record, node = snapshot.pods.get(key), snapshot.nodes.get(target)
         if record is None or node is None:

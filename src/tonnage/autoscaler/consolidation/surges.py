@@ -8,18 +8,16 @@ written down before, so that whoever comes after us takes it back.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
-from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
+from tonnage.autoscaler.actuator import EventReason, NotLeadingError
 from tonnage.autoscaler.consolidation.memory import Surge
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.workloads import Workloads
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock, poll
 from tonnage.cluster import errors
-from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError
 from tonnage.objects.conditions import is_ready
 from tonnage.objects.pods import Pod
@@ -36,23 +34,14 @@ class Surges:
     """`under_way` are second replicas that have yet to be taken back, by the UID of the first."""
 
     def __init__(
-        self,
-        world: ClusterView,
-        workloads: Workloads,
-        actuator: Actuator,
-        *,
-        client: Client,
-        clock: Clock,
-        metrics: RemovalMetrics,
-        write_down: Callable[[], Awaitable[None]],
+        self, context: AutoscalingContext, workloads: Workloads, metrics: RemovalMetrics
     ) -> None:
-        self._world = world
+        self._context = context
+        self._world = context.world
+        self._actuator = context.actuator
+        self._client = context.client
         self._workloads = workloads
-        self._actuator = actuator
-        self._client = client
-        self._clock = clock
         self._metrics = metrics
-        self._write_down = write_down
         self._active: set[str] = set()
         self.enabled = False
         self.under_way: dict[str, Surge] = {}
@@ -94,7 +83,7 @@ class Surges:
         except errors.NotFound:
             pass
         self.under_way.pop(uid, None)
-        await self._write_down()
+        await self._context.write_down()
 
     async def attend(self, going: Collection[str]) -> None:
         """Once a round: take back what nobody works on, but for pods of nodes that are `going`."""
@@ -116,7 +105,7 @@ class Surges:
         known = pod.metadata.uid in self.under_way
         if not known:
             self.under_way[pod.metadata.uid] = surge
-            await self._write_down()
+            await self._context.write_down()
         try:
             if not known or await self._replicas(surge) == 1:
                 await self._scale(surge, 2)
@@ -129,11 +118,8 @@ class Surges:
         self._actuator.tell(
             pod, EventReason.SCALE_DOWN, "starting a second replica before this one is evicted"
         )
-        ready = await poll(
-            lambda: self._is_ready(pod),
-            clock=self._clock,
-            within=within,
-            check=lambda: self._actuator.check("waiting for a second replica"),
+        ready = await self._context.poll(
+            lambda: self._is_ready(pod), within=within, doing="waiting for a second replica"
         )
         self._metrics.stood_in(succeeded=ready)
         if not ready:

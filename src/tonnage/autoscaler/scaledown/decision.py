@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown import taints
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
 from tonnage.autoscaler.scaledown.workloads import Workloads
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
 from tonnage.groups.model import Group
 from tonnage.objects.nodes import Node
 from tonnage.scaledown import decision
@@ -19,7 +18,6 @@ from tonnage.scaledown.inputs import ScaleDownInputs
 from tonnage.scaledown.plan import Action, NodeDecision
 from tonnage.scaledown.state import ScaleDownState
 from tonnage.scaleup.assessment import Assessment
-from tonnage.service.workers import Worker
 from tonnage.snapshot.reservations import Reservation
 
 
@@ -28,18 +26,16 @@ class Decider:
 
     def __init__(
         self,
-        world: ClusterView,
+        context: AutoscalingContext,
         workloads: Workloads,
         *,
-        clock: Clock,
-        worker: Worker,
         moving: Callable[[str], Iterable[Reservation]],
     ) -> None:
         """`moving` has the places of pods that move, but for those of the node it is given."""
-        self._world = world
+        self._world = context.world
+        self._clock = context.clock
+        self._worker = context.worker
         self._workloads = workloads
-        self._clock = clock
-        self._worker = worker
         self._moving = moving
         self._cache = DecisionCache()
         # A node that is looked at as if it were not marked is another one to all that is kept.
@@ -72,7 +68,7 @@ class Decider:
         state: ScaleDownState,
         config: AutoscalerConfig,
     ) -> str:
-        node = self._world.cache(Node).get(removal.node)
+        node = self._world.node(removal.node)
         if node is None:
             return "the node is gone"
         others = {name: going for name, going in state.removing.items() if name != removal.node}

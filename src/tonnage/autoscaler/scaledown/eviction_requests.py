@@ -9,10 +9,9 @@ other.
 import logging
 from collections.abc import Callable
 
-from tonnage.autoscaler.actuator import Actuator, EventReason
-from tonnage.clock import Clock
+from tonnage.autoscaler.actuator import EventReason
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.cluster import errors
-from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError
 from tonnage.objects.evictions import (
     EvictionPodReference,
@@ -37,10 +36,10 @@ _log = logging.getLogger(__name__)
 class EvictionRequester:
     """Asks for evictions. Every request is taken back when it is over, however it ends."""
 
-    def __init__(self, actuator: Actuator, *, client: Client, clock: Clock) -> None:
-        self._actuator = actuator
-        self._client = client
-        self._clock = clock
+    def __init__(self, context: AutoscalingContext) -> None:
+        self._actuator = context.actuator
+        self._client = context.client
+        self._clock = context.clock
 
     async def moved(self, pod: Pod, *, within: float, is_leaving: Callable[[], bool]) -> bool:
         """Have the pod's responders move it; whether it is leaving, or has to be evicted after all.

@@ -5,18 +5,16 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from weakref import WeakValueDictionary
 
-from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.surges import Surges
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown import node_pods
 from tonnage.autoscaler.scaledown.eviction_requests import EvictionRequester
 from tonnage.autoscaler.scaledown.metrics import RemovalMetrics
 from tonnage.autoscaler.scaledown.removals import RemovalFailed
 from tonnage.autoscaler.scaledown.workloads import Workloads
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock, poll
 from tonnage.cluster import errors
-from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError, TonnageError
 from tonnage.objects.conditions import is_ready
 from tonnage.objects.pods import Pod
@@ -43,25 +41,21 @@ class Evictor:
 
     def __init__(
         self,
-        world: ClusterView,
+        context: AutoscalingContext,
         workloads: Workloads,
-        actuator: Actuator,
-        *,
-        client: Client,
-        clock: Clock,
         metrics: RemovalMetrics,
         surges: Surges,
     ) -> None:
-        self._world = world
+        self._context = context
+        self._world = context.world
+        self._actuator = context.actuator
+        self._clock = context.clock
         self._workloads = workloads
-        self._actuator = actuator
-        self._client = client
-        self._clock = clock
         self._metrics = metrics
         self._surges = surges
         self._sets: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._limit = asyncio.Semaphore(_AT_ONCE)
-        self._requester = EvictionRequester(actuator, client=client, clock=clock)
+        self._requester = EvictionRequester(context)
 
     async def evict(
         self,
@@ -156,7 +150,7 @@ class Evictor:
     async def _ask(self, pod: Pod, grace: int) -> None:
         own = node_pods.grace(pod)
         try:
-            await self._client.evict(pod, grace_period=grace if own > grace else None)
+            await self._context.client.evict(pod, grace_period=grace if own > grace else None)
         except (errors.NotFound, errors.Conflict):
             # It is gone, or another has its name by now.
             return
@@ -199,12 +193,7 @@ class Evictor:
             raise RemovalFailed(f"pod {name} was evicted and is not ready after {within:g} s")
 
     async def _waited(self, done: Callable[[], bool], *, within: float) -> bool:
-        return await poll(
-            done,
-            clock=self._clock,
-            within=within,
-            check=lambda: self._actuator.check("waiting for pods"),
-        )
+        return await self._context.poll(done, within=within, doing="waiting for pods")
 
 
 def _runs(pod: Pod) -> bool:

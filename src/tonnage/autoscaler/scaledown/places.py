@@ -8,19 +8,15 @@ its place, and no node is bought for a pod that is only moving.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tonnage.autoscaler.actuator import Actuator
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown.coming_pods import ComingPod
 from tonnage.autoscaler.scaledown.removals import NodeRemoval
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
 from tonnage.cluster import errors
-from tonnage.cluster.client import Client
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.errors import ClusterError
-from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.service import moving_pods
 from tonnage.snapshot.reservations import Reservation
@@ -52,29 +48,18 @@ class _Place(NamedTuple):
 class HeldPlaces:
     """`nominated` has when each pod that has no node yet was given its place."""
 
-    def __init__(
-        self,
-        world: ClusterView,
-        actuator: Actuator,
-        *,
-        client: Client,
-        clock: Clock,
-        now: Callable[[], float],
-        write_down: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._world = world
-        self._actuator = actuator
-        self._client = client
-        self._clock = clock
-        self._now = now
-        self._write_down = write_down
+    def __init__(self, context: AutoscalingContext) -> None:
+        self._context = context
+        self._world = context.world
+        self._clock = context.clock
+        self._now = context.now
         self._held: dict[tuple[str, str], list[_Place]] = {}
         """By namespace and controller."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.nominated: dict[str, float] = {}
         self.problem = ""
         """Why pods are not nominated, if so."""
-        world.cache(Pod).subscribe(self._take)
+        self._world.cache(Pod).subscribe(self._take)
 
     def hold(self, pod: Pod, node: str) -> None:
         """The pod is about to be evicted, and its successor is to go to the node."""
@@ -150,7 +135,7 @@ class HeldPlaces:
         if place is None or place.evicted == pod.metadata.uid:
             return
         places.remove(place)
-        if self._world.cache(Node).get(place.node) is not None:
+        if self._world.node(place.node) is not None:
             task = asyncio.ensure_future(self._nominate(pod, place.node))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -159,7 +144,7 @@ class HeldPlaces:
         self.nominated[pod.metadata.key] = self._now()
         try:
             # Who comes after us has to know whose nominations these are.
-            await self._write_down()
+            await self._context.write_down()
             await self._patch(pod, node)
         except ClusterError as error:
             _log.info("pod not nominated", extra={"pod": pod.metadata.key, "why": str(error)})
@@ -173,12 +158,12 @@ class HeldPlaces:
                 "status": {"nominatedNodeName": node},
             }
             try:
-                self._actuator.check(f"nominating pod {pod.metadata.key}")
-                await self._client.patch(
+                self._context.actuator.check(f"nominating pod {pod.metadata.key}")
+                await self._context.client.patch(
                     Pod, meta.name, change, namespace=meta.namespace, subresource="status"
                 )
             except errors.Conflict:
-                pod = await self._client.get(Pod, meta.name, namespace=meta.namespace)
+                pod = await self._context.client.get(Pod, meta.name, namespace=meta.namespace)
                 if pod.metadata.uid != meta.uid or pod.spec.node_name:
                     return True
                 continue

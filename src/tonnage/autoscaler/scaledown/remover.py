@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
+from tonnage.autoscaler.actuator import EventReason, NotLeadingError
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import drain_priority, node_pods, taints
 from tonnage.autoscaler.scaledown.deletion_batch import DeletionBatches
@@ -26,9 +27,9 @@ from tonnage.autoscaler.scaledown.removals import (
     Stage,
 )
 from tonnage.autoscaler.scaledown.taints import NodeChanger
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock, poll
+from tonnage.clock import poll
 from tonnage.cluster import errors
+from tonnage.cluster.client import Selection
 from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ClusterError, TonnageError
 from tonnage.objects.nodes import Node
@@ -55,43 +56,35 @@ class NodeRemover:
 
     def __init__(
         self,
-        world: ClusterView,
-        actuator: Actuator,
+        context: AutoscalingContext,
         evictor: Evictor,
         changer: NodeChanger,
-        *,
-        clock: Clock,
-        now: Callable[[], float],
         metrics: RemovalMetrics,
-        about: Callable[[], InvolvedObject],
+        *,
         objection: Callable[[NodeRemoval], Awaitable[str]],
         moving: Callable[[Pod, str], None],
-        write_down: Callable[[], Awaitable[None]],
         delay_reason: Callable[[str], str],
         removed: Callable[[str, int], None],
-        pods_on: Callable[[str], Awaitable[Iterable[Pod]]],
     ) -> None:
         """`objection` says why a node had better stay, by what is known now; `delay_reason` why it
         did not go earlier. `moving` is told of pods that are about to be evicted, and their places.
         What is under way is written down before anything irrevocable happens, and `removed` is
-        told when nodes of a group were. `pods_on` asks the server itself who is on a node.
+        told when nodes of a group were.
         """
-        self._world = world
-        self._actuator = actuator
+        self._context = context
+        self._world = context.world
+        self._actuator = context.actuator
+        self._clock = context.clock
+        self._now = context.now
         self._evictor = evictor
         self._changer = changer
-        self._clock = clock
-        self._now = now
         self._metrics = metrics
-        self._about = about
         self._objection = objection
         self._moving = moving
-        self._write_down = write_down
         self._delay_reason = delay_reason
         self._removed = removed
-        self._pods_on = pods_on
         self._batches = DeletionBatches(
-            clock, check=lambda one: self._check(one, cleared=True), delete=self._delete
+            context.clock, check=lambda one: self._check(one, cleared=True), delete=self._delete
         )
         self._config = AutoscalerConfig()
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -135,7 +128,7 @@ class NodeRemover:
         for removal in list(self.removals.values()):
             if removal.node in self._tasks:
                 continue
-            node = self._world.cache(Node).get(removal.node)
+            node = self._world.node(removal.node)
             if node is None or node.metadata.uid != removal.uid:
                 self.removals.pop(removal.node)
             elif removal.stage is not Stage.DELETED:
@@ -148,7 +141,7 @@ class NodeRemover:
         self._noted = {node: at for node, at in self._noted.items() if node in self.removals}
         await self._renew_notes()
         for name in self._marked_nodes():
-            node = self._world.cache(Node).get(name)
+            node = self._world.node(name)
             if node is None or name in self.removals or name in leaving:
                 continue
             if name in ours or taints.CORDONED in node.metadata.annotations:
@@ -199,7 +192,7 @@ class NodeRemover:
                 self._tasks.pop(removal.node, None)
 
     async def _remove(self, removals: Sequence[NodeRemoval]) -> None:
-        await self._write_down()
+        await self._context.write_down()
         for removal in removals:
             await self._mark(removal)
         # Whoever was about to send a pod there has heard of the mark by then.
@@ -216,8 +209,10 @@ class NodeRemover:
         await self._batches.delete(removals, interval=self._config.node_deletion_batcher_interval)
 
     async def _check_nobody_came(self, removal: NodeRemoval) -> None:
-        """Watches may be behind, as after an outage; pods have come that nobody here heard of."""
-        pods = await self._pods_on(removal.node)
+        """Watches may be behind, as after an outage; the server itself is asked who has come."""
+        on_node = Selection(fields=f"spec.nodeName={removal.node}")
+        listing = await self._context.client.list(Pod, on_node)
+        pods = [pod for pod in listing.items if pod.spec.node_name == removal.node]
         if workload := node_pods.sort(pods, now=self._now()).workload:
             names = listed([pod.metadata.key for pod in workload])
             raise RemovalCancelled(f"pods are on it, though not heard of yet: {names}")
@@ -278,7 +273,7 @@ class NodeRemover:
         if objection:
             raise RemovalCancelled(objection)
         self._reached(removal, Stage.DRAINING)
-        await self._write_down()
+        await self._context.write_down()
         config = self._config
         among = drain_priority.rounds(
             config.drain_priority_config, grace=config.max_graceful_termination_sec
@@ -353,11 +348,11 @@ class NodeRemover:
 
     async def _delete(self, removals: Sequence[NodeRemoval]) -> None:
         group, names = removals[0].group, [one.node for one in removals]
-        nodes = [node for name in names if (node := self._world.cache(Node).get(name)) is not None]
+        nodes = [node for name in names if (node := self._world.node(name)) is not None]
         # Written down first: who comes after us must not take the marks off what is going.
         for removal in removals:
             self._reached(removal, Stage.DELETED)
-        await self._write_down()
+        await self._context.write_down()
         try:
             await self._actuator.delete(group, names, reason=f"scale-down: {removals[0].reason}")
         finally:
@@ -372,17 +367,11 @@ class NodeRemover:
                 delay_reason=self._delay_reason(removal.node),
             )
             if removal.drain:
-                self._actuator.tell(
-                    self._about(),
-                    EventReason.SCALE_DOWN,
-                    f"Scale-down: node {removal.node} removed with drain",
-                )
+                message = f"Scale-down: node {removal.node} removed with drain"
+                self._context.tell(EventReason.SCALE_DOWN, message)
             else:
-                self._actuator.tell(
-                    self._about(),
-                    EventReason.SCALE_DOWN_EMPTY,
-                    f"Scale-down: empty node {removal.node} removed",
-                )
+                message = f"Scale-down: empty node {removal.node} removed"
+                self._context.tell(EventReason.SCALE_DOWN_EMPTY, message)
         for node in nodes:
             self._actuator.tell(node, EventReason.SCALE_DOWN, "nodes removed by cluster autoscaler")
 
@@ -395,7 +384,7 @@ class NodeRemover:
             raise RemovalCancelled(f"what is known of the cluster cannot be trusted: {trust.hold}")
         if not config.scale_down_enabled:
             raise RemovalCancelled("scale-down was turned off")
-        node = self._world.cache(Node).get(removal.node)
+        node = self._world.node(removal.node)
         if node is None or node.metadata.uid != removal.uid:
             raise RemovalCancelled("the node is gone")
         if node.metadata.annotations.get(_DISABLED) == "true":
@@ -425,7 +414,7 @@ class NodeRemover:
             except NotLeadingError as error:
                 _log.warning("node not released", extra={"error": str(error)})
         try:
-            await self._write_down()
+            await self._context.write_down()
         except ClusterError as error:
             _log.warning("removal not written down", extra={"error": str(error)})
 
@@ -437,7 +426,7 @@ class NodeRemover:
 
     def _node(self, removal: NodeRemoval) -> Node | InvolvedObject:
         """What is said of the node is said of, also if it is gone."""
-        node = self._world.cache(Node).get(removal.node)
+        node = self._world.node(removal.node)
         return node or InvolvedObject(
             api_version="v1", kind="Node", name=removal.node, uid=removal.uid
         )

@@ -3,17 +3,15 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
-from prometheus_client import CollectorRegistry
-
-from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.consolidation.consolidator import ConsolidationRound, Consolidator
 from tonnage.autoscaler.consolidation.relocator import Relocator
 from tonnage.autoscaler.consolidation.surges import Surges
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.report import Done
 from tonnage.autoscaler.scaledown import decision, windows
 from tonnage.autoscaler.scaledown.decision import Decider
@@ -28,10 +26,6 @@ from tonnage.autoscaler.scaledown.soft_taints import SoftTaints
 from tonnage.autoscaler.scaledown.taints import NodeChanger
 from tonnage.autoscaler.scaledown.windows import REASONS, Reason
 from tonnage.autoscaler.scaledown.workloads import Workloads
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
-from tonnage.cluster.client import Client, Selection
-from tonnage.cluster.records import InvolvedObject
 from tonnage.groups.model import Group
 from tonnage.groups.readiness import UNREADY
 from tonnage.objects.kinds import KubeObject
@@ -42,7 +36,6 @@ from tonnage.scaledown.codes import NODE_REASONS, KeepCode
 from tonnage.scaledown.plan import Action, NodeDecision, ScaleDownPlan
 from tonnage.scaledown.state import CoolDowns, ScaleDownState
 from tonnage.scaleup.assessment import Assessment
-from tonnage.service.workers import Worker
 from tonnage.snapshot.reservations import Reservation, Source
 
 NEEDED_AGAIN = "node_became_needed_again"
@@ -67,31 +60,22 @@ class ScaleDown:
 
     def __init__(
         self,
-        world: ClusterView,
-        actuator: Actuator,
+        context: AutoscalingContext,
         *,
-        client: Client,
-        clock: Clock,
-        now: Callable[[], float],
-        registry: CollectorRegistry,
-        about: Callable[[], InvolvedObject],
-        write_down: Callable[[], Awaitable[None]],
         removed: Callable[[str, int], None],
-        worker: Worker,
         buy: Buying,
     ) -> None:
         """`buy` asks for the nodes of a plan, as scale-up does."""
-        self._world = world
-        self._actuator = actuator
-        self._now = now
-        self._clock = clock
-        self._about = about
-        self._metrics = RemovalMetrics(registry)
-        self._workloads = Workloads(client, world, clock=clock, rng=random.Random(0))
-        world.stateful_sets = self._workloads.cache(StatefulSet)
-        self._decider = Decider(
-            world, self._workloads, clock=clock, worker=worker, moving=self._moving
+        self._context = context
+        self._world = context.world
+        self._clock = context.clock
+        self._now = context.now
+        self._metrics = metrics = RemovalMetrics(context.metrics.registry)
+        self._workloads = Workloads(
+            context.client, context.world, clock=context.clock, rng=random.Random(0)
         )
+        context.world.stateful_sets = self._workloads.cache(StatefulSet)
+        self._decider = Decider(context, self._workloads, moving=self._moving)
         self._buy = buy
         self._watching: asyncio.Task[None] | None = None
         self._unneeded: dict[str, float] = {}
@@ -99,65 +83,25 @@ class ScaleDown:
         self._delays: dict[str, str] = {}
         self._podless_since: float | None = None
         self.report = ScaleDownReport()
-        self._places = HeldPlaces(
-            world, actuator, client=client, clock=clock, now=now, write_down=write_down
-        )
-        changer = NodeChanger(client, world.cache(Node), clock=clock)
-        self._soft_taints = SoftTaints(world, actuator, changer, clock=clock)
-        self._surges = Surges(
-            world,
-            self._workloads,
-            actuator,
-            client=client,
-            clock=clock,
-            metrics=self._metrics,
-            write_down=write_down,
-        )
-        evictor = Evictor(
-            world,
-            self._workloads,
-            actuator,
-            client=client,
-            clock=clock,
-            metrics=self._metrics,
-            surges=self._surges,
-        )
+        self._places = HeldPlaces(context)
+        changer = NodeChanger(context)
+        self._soft_taints = SoftTaints(context, changer)
+        self._surges = Surges(context, self._workloads, metrics)
+        evictor = Evictor(context, self._workloads, metrics, self._surges)
         self._remover = NodeRemover(
-            world,
-            actuator,
+            context,
             evictor,
             changer,
-            clock=clock,
-            now=now,
-            metrics=self._metrics,
-            about=about,
+            metrics,
             objection=self._decider.objection,
             moving=self._places.hold,
-            write_down=write_down,
             delay_reason=lambda node: self._delays.get(node, NO_DELAY),
             removed=removed,
-            pods_on=partial(_pods_on, client),
         )
         self._relocator = Relocator(
-            world,
-            actuator,
-            evictor,
-            changer,
-            clock=clock,
-            hold=self._places.hold,
-            taken=self._moving,
-            write_down=write_down,
+            context, evictor, changer, hold=self._places.hold, taken=self._moving
         )
-        self._consolidator = Consolidator(
-            world,
-            actuator,
-            clock=clock,
-            now=now,
-            registry=registry,
-            about=about,
-            worker=worker,
-            relocator=self._relocator,
-        )
+        self._consolidator = Consolidator(context, self._relocator)
 
     @property
     def memory(self) -> RemovalMemory:
@@ -386,7 +330,7 @@ class ScaleDown:
             room -= len(unit)
             drains -= draining
             self._tell_start(unit)
-            if self._actuator.dry_run:
+            if self._context.actuator.dry_run:
                 _log.info("would remove nodes", extra={"nodes": [one.node for one in unit]})
             else:
                 self._remover.start(removals, config)
@@ -394,7 +338,7 @@ class ScaleDown:
     def _removal(
         self, one: NodeDecision, assessed: Assessment, groups: dict[str, Group], *, now: float
     ) -> NodeRemoval:
-        node = self._world.cache(Node).get(one.node)
+        node = self._world.node(one.node)
         assert node is not None
         assert one.group is not None
         state = assessed.readiness.nodes.get(one.node)
@@ -420,7 +364,7 @@ class ScaleDown:
         for one in unit:
             empty = one.action is Action.DELETE
             reason = EventReason.SCALE_DOWN_EMPTY if empty else EventReason.SCALE_DOWN
-            self._actuator.tell(self._about(), reason, decision.beginning(one))
+            self._context.tell(reason, decision.beginning(one))
 
     def _note(self, plan: ScaleDownPlan, state: ScaleDownState, *, now: float) -> None:
         """Remember what was decided, and why what could have gone stays meanwhile."""
@@ -428,7 +372,7 @@ class ScaleDown:
         for name, since in self._unneeded.items():
             if name in state.unneeded or name in going:
                 continue
-            if self._world.cache(Node).get(name) is not None:
+            if self._world.node(name) is not None:
                 self._metrics.needed_again(seconds=now - since, delay_reason=NEEDED_AGAIN)
         self._unneeded = dict(state.unneeded)
         self._delays = {
@@ -480,9 +424,3 @@ class ScaleDown:
     def _watch(self) -> None:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.ensure_future(self._workloads.mirror.run())
-
-
-async def _pods_on(client: Client, node: str) -> list[Pod]:
-    """Those on a node at this moment, as the server says."""
-    listing = await client.list(Pod, Selection(fields=f"spec.nodeName={node}"))
-    return [pod for pod in listing.items if pod.spec.node_name == node]

@@ -3,12 +3,10 @@
 import logging
 from collections.abc import Collection
 
-from tonnage.autoscaler.actuator import Actuator
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.scaledown import taints
 from tonnage.autoscaler.scaledown.taints import NodeChanger
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.errors import ClusterError
 from tonnage.groups.passing_taints import DELETION_CANDIDATE
@@ -24,13 +22,11 @@ _PATIENCE = 120.0
 class SoftTaints:
     """A few nodes in a round, those that are needed after all first."""
 
-    def __init__(
-        self, world: ClusterView, actuator: Actuator, changer: NodeChanger, *, clock: Clock
-    ) -> None:
-        self._world = world
-        self._actuator = actuator
+    def __init__(self, context: AutoscalingContext, changer: NodeChanger) -> None:
+        self._world = context.world
+        self._actuator = context.actuator
+        self._clock = context.clock
         self._changer = changer
-        self._clock = clock
         self._unfinished_since: float | None = None
 
     @property
@@ -100,7 +96,7 @@ class SoftTaints:
         """When these nodes got their taint, as it tells."""
         found = {}
         for name in names:
-            node = self._world.cache(Node).get(name)
+            node = self._world.node(name)
             at = taints.since(node, DELETION_CANDIDATE) if node is not None else None
             if at is not None:
                 found[name] = at

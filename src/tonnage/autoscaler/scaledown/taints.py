@@ -8,10 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from tonnage.clock import Clock
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.cluster import errors
-from tonnage.cluster.cache import Cache
-from tonnage.cluster.client import Client
 from tonnage.groups.passing_taints import DELETION_CANDIDATE, MAKING_ROOM, TO_BE_DELETED
 from tonnage.objects.nodes import Node, Taint
 from tonnage.service.moving_pods import NOTE
@@ -110,14 +108,14 @@ def room_made(node: Node) -> Change | None:
 class NodeChanger:
     """Changes one node at a time; against others who change it too, again for a few seconds."""
 
-    def __init__(self, client: Client, nodes: Cache[Node], *, clock: Clock) -> None:
-        self._client = client
-        self._nodes = nodes
-        self._clock = clock
+    def __init__(self, context: AutoscalingContext) -> None:
+        self._world = context.world
+        self._client = context.client
+        self._clock = context.clock
 
     async def change(self, name: str, change: Callable[[Node], Change | None]) -> Node | None:
         """The node as it is afterwards; `None` if it is gone."""
-        node = self._nodes.get(name)
+        node = self._world.node(name)
         end = self._clock.monotonic() + _PATIENCE
         try:
             while True:

@@ -60,7 +60,7 @@ class LivePools:
             self._look(change.object)
 
     def _csi_node_changed(self, change: Change[Any]) -> None:
-        node = self._standing.cache(Node).get(change.object.metadata.name) if self._used else None
+        node = self._standing.node(change.object.metadata.name) if self._used else None
         if node is not None:
             self._look(node)
 
