@@ -10,12 +10,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
 from tonnage.cluster import errors
-from tonnage.cluster.client import Client
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.errors import ClusterError
 from tonnage.groups import capacity_buffers, look_ahead
@@ -104,20 +103,12 @@ class LookAhead:
 class BufferWatch:
     """Buffers and what they refer to, as of the last look, and what became of them."""
 
-    def __init__(
-        self,
-        client: Client,
-        kinds: WantedKinds,
-        actuator: Actuator,
-        *,
-        clock: Clock,
-        ahead: LookAhead,
-    ) -> None:
-        self._client = client
+    def __init__(self, context: AutoscalingContext, kinds: WantedKinds) -> None:
+        self._client = context.client
+        self._actuator = context.actuator
+        self._clock = context.clock
         self._kinds = kinds
-        self._actuator = actuator
-        self._clock = clock
-        self._ahead = ahead
+        self._ahead = LookAhead(context.world, kinds)
         self._readings: tuple[BufferReading, ...] = ()
         self._told: dict[str, str] = {}
 

@@ -14,10 +14,9 @@ import msgspec
 
 from tonnage.autoscaler import recordings
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.report import Done, LoggedDecision, RoundReport
 from tonnage.autoscaler.status import go_time
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
 from tonnage.groups.inputs import WrittenInputs
 from tonnage.objects.kinds import KubeObject
 from tonnage.scaleup.decision import Decision
@@ -74,9 +73,9 @@ class DecisionLog:
 class DecisionRecorder:
     """Takes note before anything is done, and keeps it when it is known what came of it."""
 
-    def __init__(self, world: ClusterView, *, clock: Clock) -> None:
-        self._world = world
-        self._clock = clock
+    def __init__(self, context: AutoscalingContext) -> None:
+        self._world = context.world
+        self._clock = context.clock
         self._noted: tuple[WrittenInputs, list[KubeObject]] | None = None
         self._objects: list[KubeObject] = []
         self._too_large = (0, 0)

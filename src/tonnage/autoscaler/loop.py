@@ -13,7 +13,7 @@ import msgspec
 
 from tonnage.autoscaler.actuator import Actuator, EventReason, NotLeadingError
 from tonnage.autoscaler.assessor import Assessor
-from tonnage.autoscaler.capacity_buffers import BufferWatch, LookAhead
+from tonnage.autoscaler.capacity_buffers import BufferWatch
 from tonnage.autoscaler.config import AutoscalerConfig
 from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.decisions import DecisionLog, DecisionRecorder
@@ -34,7 +34,6 @@ from tonnage.clock import Clock
 from tonnage.cluster import errors
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder
-from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ClusterError, ProviderError, TonnageError
 from tonnage.groups.memory import TemplateMemory
 from tonnage.groups.options import policy_of
@@ -95,24 +94,6 @@ class Autoscaler:
         self._identity = identity
         self._reader = ProviderReader(provider, clock=clock)
         self._actuator = Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run)
-        self._taint_remover = StartupTaintRemover(world, self._actuator, client=client, clock=clock)
-        self._state = StateWriter(
-            client,
-            namespace=namespace,
-            state=self._current_state,
-            recall=lambda stored: self._assessor.recall(stored.memory.lessons),
-        )
-        self._kinds = WantedKinds(client, clock=clock, changed=world.batch.call)
-        self._lost_nodes = LostNodes(world, clock=clock)
-        self._assessor = Assessor(world, kinds=self._kinds, now=self._time.now)
-        self._planner = Planner(world, clock=clock, worker=worker)
-        self._recorder = DecisionRecorder(world, clock=clock)
-        self._status = StatusWriter(
-            client,
-            metrics=metrics if measured else None,
-            namespace=namespace,
-            mode=self._mode,
-        )
         self._context = context = AutoscalingContext(
             world=world,
             actuator=self._actuator,
@@ -124,15 +105,32 @@ class Autoscaler:
             about=lambda: self._status.about(self._config.current),
             write_down=self._save,
         )
+        self._taint_remover = StartupTaintRemover(context)
+        self._state = StateWriter(
+            client,
+            namespace=namespace,
+            state=self._current_state,
+            recall=lambda stored: self._assessor.recall(stored.memory.lessons),
+        )
+        self._kinds = WantedKinds(client, clock=clock, changed=world.batch.call)
+        self._lost_nodes = LostNodes(world, clock=clock)
+        self._assessor = Assessor(world, kinds=self._kinds, now=self._time.now)
+        self._planner = Planner(context)
+        self._recorder = DecisionRecorder(context)
+        self._status = StatusWriter(
+            client,
+            metrics=metrics if measured else None,
+            namespace=namespace,
+            mode=self._mode,
+        )
         beside = Actuator(self._reader, leading=leading, recorder=recorder, dry_run=dry_run)
         self._scale_down = ScaleDown(
             context._replace(actuator=beside),
             removed=lambda *nodes: self._registry.removed(*nodes),
             buy=self._buy,
         )
-        self.requests = ProvisioningRequests(client, world, self._kinds, self._actuator)
-        ahead = LookAhead(world, self._kinds)
-        self.buffers = BufferWatch(client, self._kinds, self._actuator, clock=clock, ahead=ahead)
+        self.requests = ProvisioningRequests(context, self._kinds)
+        self.buffers = BufferWatch(context, self._kinds)
         self._problems: list[str] = []
         self.active_at = self.succeeded_at = clock.monotonic()
         self.failure: Exception | None = None
@@ -279,9 +277,7 @@ class Autoscaler:
         plan: Plan | None = None
         settled = True
         if hold:
-            self._actuator.tell(
-                self._status.about(config), EventReason.CLUSTER_UNHEALTHY, hold, warning=True
-            )
+            self._context.tell(EventReason.CLUSTER_UNHEALTHY, hold, warning=True)
         else:
             replaced = await self._remediator.replace_unready(
                 found.readiness, observation, provided, config, now=now
@@ -383,23 +379,8 @@ class Autoscaler:
         self._scale_down.restore(state.scale_down)
         if state.memory != TemplateMemory():
             self._assessor.memory = state.memory
-
-        def about() -> InvolvedObject:
-            return self._status.about(self._config.current)
-
-        self._remediator = Remediator(
-            self._world, self._actuator, self._registry, about=about, metrics=self._metrics
-        )
-        self._executor = ScaleUpExecutor(
-            self._world,
-            self._reader,
-            self._actuator,
-            self._registry,
-            about=about,
-            metrics=self._metrics,
-            clock=self._clock,
-            write_down=self._save,
-        )
+        self._remediator = Remediator(self._context, self._registry)
+        self._executor = ScaleUpExecutor(self._context, self._reader, self._registry)
 
     async def _load(self) -> None:
         """What the leader before us knew. If it cannot be read, patience is lost, nothing else."""

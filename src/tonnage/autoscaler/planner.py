@@ -8,9 +8,8 @@ import msgspec
 
 from tonnage.autoscaler import volume_causes
 from tonnage.autoscaler.config import AutoscalerConfig
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.volume_causes import Blame
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
 from tonnage.errors import InputError
 from tonnage.providers import grpc_expander
 from tonnage.rules.features import Features
@@ -20,7 +19,6 @@ from tonnage.scaleup.costly_pods import OwnTime
 from tonnage.scaleup.decision import Decision, OutsideExpanders
 from tonnage.scaleup.plan import Plan
 from tonnage.service import workers
-from tonnage.service.workers import Worker
 from tonnage.snapshot.snapshot import PodRecord
 
 _log = logging.getLogger(__name__)
@@ -29,10 +27,10 @@ _log = logging.getLogger(__name__)
 class Planner:
     """Plans. Where no pod waits, the plan stays the same until templates or the question change."""
 
-    def __init__(self, world: ClusterView, *, clock: Clock, worker: Worker) -> None:
-        self._world = world
-        self._clock = clock
-        self._worker = worker
+    def __init__(self, context: AutoscalingContext) -> None:
+        self._world = context.world
+        self._clock = context.clock
+        self._worker = context.worker
         self._idle: tuple[Assessment, Plan] | None = None
         """A plan for nobody, and what it came from."""
 

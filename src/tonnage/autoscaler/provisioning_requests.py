@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.world import ClusterView
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.cluster import errors
-from tonnage.cluster.client import Client
 from tonnage.errors import ClusterError
 from tonnage.groups import provisioning_requests
 from tonnage.groups.provisioning_requests import (
@@ -45,13 +44,11 @@ class _Retry(NamedTuple):
 class ProvisioningRequests:
     """What requests ask for, as of the last look, and their conditions."""
 
-    def __init__(
-        self, client: Client, world: ClusterView, kinds: WantedKinds, actuator: Actuator
-    ) -> None:
-        self._client = client
-        self._world = world
+    def __init__(self, context: AutoscalingContext, kinds: WantedKinds) -> None:
+        self._client = context.client
+        self._world = context.world
+        self._actuator = context.actuator
         self._kinds = kinds
-        self._actuator = actuator
         self._readings: tuple[RequestReading, ...] = ()
         self._retries: dict[str, _Retry] = {}
         """By uid, for requests that had no room when they were last tried."""

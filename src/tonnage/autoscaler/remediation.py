@@ -3,14 +3,12 @@
 No failure here ends the round: it is told and tried again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.metrics import AutoscalerMetrics
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.provider_state import ProviderState
-from tonnage.autoscaler.world import ClusterView
-from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ProviderError
 from tonnage.groups import daemons
 from tonnage.groups.model import Group
@@ -25,15 +23,12 @@ _CLASSES = {"outOfResources": "OutOfResource", "quota": "OutOfResource", "other"
 class Remediator:
     """Deletes only what the provider itself calls failed or nobody has seen a node of in time."""
 
-    def __init__(
-        self, world: ClusterView, actuator: Actuator, registry: Registry, *,
-        about: Callable[[], InvolvedObject], metrics: AutoscalerMetrics,
-    ) -> None:  # fmt: skip
-        self._world = world
-        self._actuator = actuator
+    def __init__(self, context: AutoscalingContext, registry: Registry) -> None:
+        self._context = context
+        self._world = context.world
+        self._actuator = context.actuator
+        self._metrics = context.metrics
         self._registry = registry
-        self._about = about
-        self._metrics = metrics
         self._told_unready: dict[str, tuple[str, ...]] = {}
         self._told_problems: set[str] = set()
         self._told_outages: set[str] = set()
@@ -58,15 +53,13 @@ class Remediator:
                     f"source errors: {one.failure.message}"
                 )
                 self._metrics.failed_creations(one.failure.code or "other", one.nodes)
-            self._actuator.tell(self._about(), reason, message, warning=True)
+            self._context.tell(reason, message, warning=True)
 
     def tell_problems(self, provided: ProviderState) -> None:
         """Say what somebody has to mend about groups, each thing once."""
         now = set(provided.to_mend)
         for problem in sorted(now - self._told_problems):
-            self._actuator.tell(
-                self._about(), EventReason.NODE_GROUP_PROBLEM, problem, warning=True
-            )
+            self._context.tell(EventReason.NODE_GROUP_PROBLEM, problem, warning=True)
         self._told_problems = now
 
     async def clear(self, observation: Observation, provided: ProviderState) -> bool:
@@ -119,10 +112,10 @@ class Remediator:
         outages = {outage.driver: outage for outage in readiness.outages if outage.proven}
         for name in sorted(self._told_outages - outages.keys()):
             message = f"Driver {name} is no longer missing on most nodes"
-            self._actuator.tell(self._about(), EventReason.CSI_DRIVER_BACK, message)
+            self._context.tell(EventReason.CSI_DRIVER_BACK, message)
         for name in sorted(outages.keys() - self._told_outages):
             message = f"{outages[name]}: it is the driver, not the nodes; none is replaced for it"
-            self._actuator.tell(self._about(), EventReason.CSI_DRIVER_OUTAGE, message, warning=True)
+            self._context.tell(EventReason.CSI_DRIVER_OUTAGE, message, warning=True)
         self._told_outages = set(outages)
 
     async def replace_unready(
@@ -204,14 +197,11 @@ class Remediator:
             await self._actuator.delete(group.id, [node], reason=reason)
         except ProviderError as error:
             message = f"Failed to replace node {node}: {error}"
-            self._actuator.tell(
-                self._about(), EventReason.REPLACE_UNREADY_FAILED, message, warning=True
-            )
+            self._context.tell(EventReason.REPLACE_UNREADY_FAILED, message, warning=True)
             return False
         if not self._actuator.dry_run:
             self._leaving.add(node)
-            self._actuator.tell(
-                self._about(),
+            self._context.tell(
                 EventReason.REPLACE_UNREADY,
                 f"Removed node {node} without its drivers",
             )
@@ -235,9 +225,7 @@ class Remediator:
         except ProviderError as error:
             for name in going:
                 message = f"Failed to remove node {name}: {error}"
-                self._actuator.tell(
-                    self._about(), EventReason.DELETE_UNREGISTERED_FAILED, message, warning=True
-                )
+                self._context.tell(EventReason.DELETE_UNREGISTERED_FAILED, message, warning=True)
             return False
         if self._actuator.dry_run:
             return False
@@ -246,7 +234,7 @@ class Remediator:
         self._metrics.unregistered_removed(len(going))
         for name in going:
             message = f"Removed unregistered node {name}"
-            self._actuator.tell(self._about(), EventReason.DELETE_UNREGISTERED, message)
+            self._context.tell(EventReason.DELETE_UNREGISTERED, message)
         return True
 
     async def _give_back(self, group: Group, nodes: int) -> bool:
@@ -256,9 +244,7 @@ class Remediator:
             )
         except ProviderError as error:
             message = f"Failed to take back {nodes} nodes of group {group.id}: {error}"
-            self._actuator.tell(
-                self._about(), EventReason.FAILED_TO_REVERT_SCALE_UP, message, warning=True
-            )
+            self._context.tell(EventReason.FAILED_TO_REVERT_SCALE_UP, message, warning=True)
             return False
         return not self._actuator.dry_run
 

@@ -2,16 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.metrics import AutoscalerMetrics
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.autoscaler.provider_state import ProviderReader, ProviderState
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
-from tonnage.cluster.records import InvolvedObject
 from tonnage.errors import ProviderError
 from tonnage.groups.group_machines import Failure
 from tonnage.groups.model import Group
@@ -29,25 +26,15 @@ class ScaleUpExecutor:
     """Asks for what a plan says, each group once; stops if the world is no longer the plan's."""
 
     def __init__(
-        self,
-        world: ClusterView,
-        provider_reader: ProviderReader,
-        actuator: Actuator,
-        registry: Registry,
-        *,
-        about: Callable[[], InvolvedObject],
-        metrics: AutoscalerMetrics,
-        clock: Clock,
-        write_down: Callable[[], Awaitable[None]],
+        self, context: AutoscalingContext, provider_reader: ProviderReader, registry: Registry
     ) -> None:
-        self._world = world
+        self._context = context
+        self._world = context.world
+        self._actuator = context.actuator
+        self._metrics = context.metrics
+        self._clock = context.clock
         self._reader = provider_reader
-        self._actuator = actuator
         self._registry = registry
-        self._about = about
-        self._metrics = metrics
-        self._clock = clock
-        self._write_down = write_down
         self._told_apart: set[str] = set()
         self._told_to_wait: dict[str, str] = {}
         self._told: dict[str, tuple[str, float]] = {}
@@ -156,9 +143,7 @@ class ScaleUpExecutor:
         )
         if reached and not self._full:
             message = "Max total nodes in cluster reached, pods are left out for it"
-            self._actuator.tell(
-                self._about(), EventReason.MAX_NODES_TOTAL_REACHED, message, warning=True
-            )
+            self._context.tell(EventReason.MAX_NODES_TOTAL_REACHED, message, warning=True)
         self._full = reached
 
     def _tell_set_apart(self, pods: Sequence[SetApart]) -> None:
@@ -206,7 +191,7 @@ class ScaleUpExecutor:
                     pods=pods.get(group.id, ()),
                 )
             try:
-                await self._write_down()
+                await self._context.write_down()
                 overtaken = await self._overtaken(wanted, steps, provided, config)
             except BaseException:
                 self._unask(wanted, pods)
@@ -271,14 +256,13 @@ class ScaleUpExecutor:
         size = f"{group.target + delta} instead of {group.target} (max: {group.max_size})"
         if not self._actuator.dry_run:
             message = f"Scale-up: setting group {group.id} size to {size}"
-            self._actuator.tell(self._about(), EventReason.SCALED_UP_GROUP, message)
+            self._context.tell(EventReason.SCALED_UP_GROUP, message)
         try:
             await self._actuator.increase(group.id, delta, reason=reason)
         except ProviderError as error:
             self._registry.gave_up(group.id, delta, pods=frozenset(pods))
             seconds = self._leave_alone(group, error, config, now=now)
-            self._actuator.tell(
-                self._about(),
+            self._context.tell(
                 EventReason.FAILED_TO_SCALE_UP_GROUP,
                 f"Scale-up failed for group {group.id}: {error}; not tried again for {seconds:g}s",
                 warning=True,
@@ -287,7 +271,7 @@ class ScaleUpExecutor:
         if not self._actuator.dry_run:
             self._metrics.scaled_up(delta)
             message = f"Scale-up: group {group.id} size set to {size}"
-            self._actuator.tell(self._about(), EventReason.SCALED_UP_GROUP, message)
+            self._context.tell(EventReason.SCALED_UP_GROUP, message)
         return True
 
     def _leave_alone(

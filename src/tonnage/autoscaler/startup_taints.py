@@ -9,12 +9,11 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from tonnage.autoscaler.actuator import Actuator, EventReason
+from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
-from tonnage.autoscaler.world import ClusterView
-from tonnage.clock import Clock
+from tonnage.autoscaler.context import AutoscalingContext
 from tonnage.cluster import errors
-from tonnage.cluster.client import Client, PatchStyle
+from tonnage.cluster.client import PatchStyle
 from tonnage.errors import ClusterError
 from tonnage.groups import drivers, passing_taints
 from tonnage.groups.options import policy_of
@@ -34,13 +33,11 @@ _log = logging.getLogger(__name__)
 class StartupTaintRemover:
     """Removes a taint of a node once, and again only if it is back at once."""
 
-    def __init__(
-        self, world: ClusterView, actuator: Actuator, *, client: Client, clock: Clock
-    ) -> None:
-        self._world = world
-        self._actuator = actuator
-        self._client = client
-        self._clock = clock
+    def __init__(self, context: AutoscalingContext) -> None:
+        self._world = context.world
+        self._actuator = context.actuator
+        self._client = context.client
+        self._clock = context.clock
         self._removed: dict[tuple[str, str, str], float] = {}
         """When a taint, by key and effect, was first removed from the node with a UID."""
         self._changed: dict[str, str] = {}
