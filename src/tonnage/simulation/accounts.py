@@ -178,7 +178,7 @@ class Accounts:
     # Pods
 
     def _pod_changed(self, subject: Stored, after: Stored | None) -> None:
-        key = f"{subject.namespace}/{subject.name}"
+        key = subject.key
         account = self.pods.get(key)
         if account is not None and not account.evicted and _is_evicted(subject):
             account.evicted = True

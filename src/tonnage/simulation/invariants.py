@@ -27,6 +27,7 @@ from tonnage.simulation.checks import kept_room
 from tonnage.simulation.checks.bindings import BindingCheck
 from tonnage.simulation.checks.bookings import BookingCheck
 from tonnage.simulation.checks.bounds import BoundsCheck
+from tonnage.simulation.checks.context import CheckContext
 from tonnage.simulation.checks.deletions import DeletionCheck
 from tonnage.simulation.checks.disks import DiskCheck
 from tonnage.simulation.checks.findings import Findings, Violation
@@ -67,58 +68,56 @@ class Invariants:
         self._ensemble = ensemble
         self._settled = settled
         spec = ensemble.simulation.spec
-        accounts, cloud, store = ensemble.accounts, ensemble.cloud, ensemble.server.store
+        accounts, cloud = ensemble.accounts, ensemble.cloud
         groups = {
             group.id: group
             for group in node_group_objects.from_objects(ensemble.simulation.groups, ())
         }
-        drivers = store.collections["storage.k8s.io", "v1", "csidrivers"]
-        self._findings = findings = Findings(lambda: accounts.now)
-        self._disks = DiskCheck(accounts, store, findings)
-        places = PlaceCheck(ensemble, groups, self._disks, coming_within=coming_within)
-        self._bindings = BindingCheck(accounts, store, findings, assumed=self._assumed)
-        self.placements = PlacementCheck(accounts, store, findings, assumed=self._assumed)
-        self._bounds = BoundsCheck(cloud, groups, findings)
-        self._repeats = RepeatCheck(
-            places, cloud, groups, findings, now=lambda: accounts.now, behind=self._is_behind
+        self._findings = Findings(lambda: accounts.now)
+        context = CheckContext(
+            accounts=accounts,
+            store=ensemble.server.store,
+            cloud=cloud,
+            groups=groups,
+            clock=ensemble.clock,
+            findings=self._findings,
+            assumed=self._assumed,
+            behind=self._is_behind,
         )
+        self._disks = DiskCheck(context)
+        self._places = places = PlaceCheck(context, self._disks, coming_within=coming_within)
+        self._bindings = BindingCheck(context)
+        self.placements = PlacementCheck(context)
+        self._bounds = BoundsCheck(context)
+        self._repeats = RepeatCheck(context, places)
         config = config_file.parse(
             b"", AutoscalerConfig, where="", given=scenario_files.autoscaler_options(spec)
         )
         kept = kept_room.demands(config.kept_slots, ensemble.simulation.groups)
-        self._kept_room = KeptRoomCheck(places, cloud, groups, findings, kept)
-        parts = (places, accounts, store, findings)
-        self._gangs = GangCheck(*parts, cloud, assumed=self._assumed)
-        self._bookings = BookingCheck(*parts, assumed=self._assumed)
+        self._kept_room = KeptRoomCheck(context, places, kept)
+        self._gangs = GangCheck(context, places)
+        self._bookings = BookingCheck(context, places)
         # Pods that never wait use up what is kept or booked, and gangs may come to have hope: then
         # nobody can tell for whom something is bought.
         self._for_pods_alone = not (
             kept or config.provisioning_requests or random_gangs.is_laid_over(ensemble.simulation)
         )
-        purchases = PurchaseCheck(
+        self._purchases = PurchaseCheck(
+            context,
             places,
-            findings,
             self._repeats,
-            behind=self._is_behind,
             gangs=self._gangs,
             bookings=self._bookings,
             kept=kept,
             repeats_count=self._for_pods_alone,
         )
-        self._deletions = DeletionCheck(
-            accounts, findings, patience=config.driver_registration_timeout, behind=self._is_behind
-        )
+        self._deletions = DeletionCheck(context, patience=config.driver_registration_timeout)
         self.removals = Removals(
-            accounts,
-            store,
-            findings,
+            context,
             detach_timeout=config.volume_detach_timeout,
             zones={label(group, ZONE) for group in ensemble.simulation.groups},
-            behind=self._is_behind,
         )
-        self._waiting = PendingPodCheck(
-            places, accounts, cloud, drivers, groups, findings, self._bookings
-        )
+        self._waiting = PendingPodCheck(context, places, self._bookings)
         self._changed_at = -1.0
         self._cuts = [
             (at, at + action.cut.lasts + _REJOINING)
@@ -126,7 +125,6 @@ class Invariants:
             if action.cut is not None
             for at in action.times(spec.duration)
         ]
-        self._places, self._purchases = places, purchases
         self._quiet_since = max(
             (at + _LASTS for one in spec.script for at in one.times(spec.duration)), default=0.0
         )
@@ -149,7 +147,7 @@ class Invariants:
         self._gangs.at_the_end(settled=self._settled)
         self.placements.at_the_end()
         self.removals.at_the_end()
-        self._kept_room.at_the_end(now=self._ensemble.accounts.now, settled=self._settled)
+        self._kept_room.at_the_end(settled=self._settled)
 
     def _before_increase(self, group: str, delta: int) -> None:
         if self.placements.waiting:

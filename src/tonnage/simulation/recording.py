@@ -91,7 +91,7 @@ class SimulationRecorder:
             self._put(row, occurrence.after.data)
         else:
             gone = occurrence.subject
-            name = f"{gone.namespace}/{gone.name}" if gone.namespace else gone.name
+            name = gone.key
             self._log.remove(row, name, at=now)
         if now - self._beat >= _BEAT:
             self._beat = now

@@ -70,6 +70,11 @@ class Stored:
         return str(self.meta["uid"])
 
     @property
+    def key(self) -> str:
+        """`namespace/name`, or the name of an object that belongs to no namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
     def deleting(self) -> bool:
         return "deletionTimestamp" in self.meta
 

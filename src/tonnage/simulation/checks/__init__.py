@@ -1,5 +1,6 @@
 """The rules that a cluster is judged by, each apart from the code that it judges.
 
+context       what all of them look at
 findings      what was broken, and what could not be helped
 places        who waits, where there is a place, and whether that is certain
 bindings      nodes within their limits, pods where their drivers are

@@ -7,12 +7,10 @@ CSINodes say from one to the other is remembered for that.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tonnage.embedded.apiserver.store import Collection, ObjectStore, Occurrence
-from tonnage.simulation.accounts import Accounts
-from tonnage.simulation.checks.findings import Findings
+from tonnage.embedded.apiserver.store import Occurrence
+from tonnage.simulation.checks.context import CheckContext, node_of, was_bound
 from tonnage.simulation.slots import Volume
 from tonnage.snapshot.reservations import Reservation
 
@@ -56,20 +54,10 @@ _NOTHING = _Told(-math.inf, listed=False, limit=None)
 class BindingCheck:
     """Follows CSINodes, decisions of the scheduler, and pods that get their node."""
 
-    def __init__(
-        self,
-        accounts: Accounts,
-        store: ObjectStore,
-        findings: Findings,
-        *,
-        assumed: Callable[[], Mapping[str, Reservation]],
-    ) -> None:
-        """`assumed` are the pods that the scheduler has decided on and not bound yet."""
-        self._accounts = accounts
-        self._pods = store.built_in("pods")
-        self._drivers = store.collections["storage.k8s.io", "v1", "csidrivers"]
-        self._findings = findings
-        self._assumed = assumed
+    def __init__(self, context: CheckContext) -> None:
+        self._context = context
+        self._accounts = context.accounts
+        self._findings = context.findings
         self._told: defaultdict[tuple[str, str], list[_Told]] = defaultdict(lambda: [_NOTHING])
         self._decisions: dict[str, _Decision] = {}
         self._last_change = -math.inf
@@ -79,10 +67,9 @@ class BindingCheck:
         if kind == "csinodes":
             self._note_limits(occurrence.subject.name)
         elif kind == "pods":
-            before, after = occurrence.before, occurrence.after
-            node = after.tree["spec"].get("nodeName", "") if after is not None else ""
-            if after is not None and node and not (before and before.tree["spec"].get("nodeName")):
-                self._check_binding(f"{after.namespace}/{after.name}", node, uid=after.uid)
+            if was_bound(occurrence):
+                pod = occurrence.subject
+                self._check_binding(pod.key, node_of(pod), uid=pod.uid)
         elif kind == "volumeattachments" and occurrence.before is None:
             spec = occurrence.subject.tree["spec"]
             self._check_attachment(spec["nodeName"], self._accounts.slots.attached_volume(spec))
@@ -91,7 +78,7 @@ class BindingCheck:
     def _note_decisions(self) -> None:
         """A decision that is new now was made after the last change, perhaps at the same moment:
         then what was so until that moment may have been believed."""
-        assumed = self._assumed()
+        assumed = self._context.assumed()
         for key in self._decisions.keys() - assumed.keys():
             del self._decisions[key]
         for key, one in assumed.items():
@@ -102,13 +89,12 @@ class BindingCheck:
 
     def _check_decision(self, key: str, decided: Reservation) -> None:
         """Without its driver a pod is not even sent somewhere: its volumes would be made there."""
-        namespace, _, name = key.partition("/")
-        pod = self._pods.get(namespace, name)
+        pod = self._context.pod(key)
         if pod is None or pod.uid != decided.uid:
             return
         for driver in {volume.driver for volume in self._accounts.slots.volumes_of(pod)}:
             believable = self._believable(decided.node, driver, since=self._last_change)
-            if self._opted_in(driver) and not any(one.listed for one in believable):
+            if self._context.opted_in(driver) and not any(one.listed for one in believable):
                 self._findings.violated(SENT_ASTRAY, f"{key} to {decided.node}: {driver}")
 
     def _note_limits(self, node: str) -> None:
@@ -128,7 +114,7 @@ class BindingCheck:
         before = next((one for one in reversed(self._told[node, driver]) if one.listed), None)
         if before is not None and before.room(opted_in=True) > told.limit:
             self._findings.excuse(LOWERED_UNDER)
-        elif not self._opted_in(driver):
+        elif not self._context.opted_in(driver):
             self._findings.excuse(TOLD_LATE)
         elif before is None:
             what = f"{driver} on {node}: {told.limit} slots, {used} volumes"
@@ -141,7 +127,7 @@ class BindingCheck:
             since = decision.since
         for driver in {volume.driver for volume in self._accounts.pods[pod].volumes}:
             used = self._accounts.slots.used(node, driver)
-            opted_in, now = self._opted_in(driver), self._told[node, driver][-1]
+            opted_in, now = self._context.opted_in(driver), self._told[node, driver][-1]
             believable = self._believable(node, driver, since=since)
             if opted_in and not now.listed:
                 if any(one.listed for one in believable):
@@ -177,13 +163,3 @@ class BindingCheck:
             for one, later in zip(known, [*known[1:], None], strict=True)
             if later is None or later.since >= since
         ]
-
-    def _opted_in(self, driver: str) -> bool:
-        return opted_in(self._drivers, driver)
-
-
-def opted_in(drivers: Collection, name: str) -> bool:
-    """Whether the driver wants pods kept off nodes it is not registered on."""
-    found = drivers.get("", name)
-    spec = found.tree.get("spec", {}) if found is not None else {}
-    return bool(spec.get("preventPodSchedulingIfMissing"))

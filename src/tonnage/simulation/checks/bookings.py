@@ -6,10 +6,10 @@ as many free as are booked and not taken yet.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
+from tonnage.embedded.apiserver.store import Occurrence, Stored
 from tonnage.groups.provisioning_requests import (
     BOOKED_FOR,
     BOOKING_EXPIRED,
@@ -17,11 +17,9 @@ from tonnage.groups.provisioning_requests import (
     PROVISIONED,
 )
 from tonnage.objects.provisioning_requests import ATOMIC_SCALE_UP, CONSUME_ANNOTATION
-from tonnage.simulation.accounts import Accounts
-from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.context import CheckContext, node_of
 from tonnage.simulation.checks.places import PlaceCheck, PodDemand, is_open
 from tonnage.simulation.random_bookings import DRIVER
-from tonnage.snapshot.reservations import Reservation
 
 GIVEN_AWAY = "booked room was given to a pod that does not take it"
 NOT_THERE = "room was booked that is neither there nor coming"
@@ -52,20 +50,12 @@ class _Request(NamedTuple):
 class BookingCheck:
     """Follows requests, and what the scheduler decides."""
 
-    def __init__(
-        self,
-        places_: PlaceCheck,
-        accounts: Accounts,
-        store: ObjectStore,
-        findings: Findings,
-        *,
-        assumed: Callable[[], Mapping[str, Reservation]],
-    ) -> None:
-        """`assumed` are the pods that the scheduler has decided on and not bound yet."""
+    def __init__(self, context: CheckContext, places_: PlaceCheck) -> None:
+        self._context = context
+        self._accounts = context.accounts
+        self._findings = context.findings
         self._places = places_
-        self._accounts = accounts
-        self._findings = findings
-        self._assumed = assumed
+        store = context.store
         self._pods = store.built_in("pods")
         self._nodes = store.built_in("nodes")
         self._requests = store.collections["autoscaling.x-k8s.io", "v1", "provisioningrequests"]
@@ -108,18 +98,15 @@ class BookingCheck:
         )
 
     def _note_decisions(self) -> None:
-        assumed = self._assumed()
-        fresh = []
-        for key, entry in assumed.items():
-            if self._decided.get(key) != (entry.uid, entry.node):
-                fresh.append(key)
+        assumed, before = self._context.assumed(), self._decided
         self._decided = {key: (entry.uid, entry.node) for key, entry in assumed.items()}
+        fresh = [key for key, decided in self._decided.items() if before.get(key) != decided]
         booked = [one for one in self._open() if one.booked]
         if not fresh or not booked:
             return
         free = self._free()
         for key in fresh:
-            pod = self._pods.get(*key.split("/", 1))
+            pod = self._context.pod(key)
             if pod is None or not self._new_slots(pod, assumed[key].node):
                 continue
             own = next((one for one in booked if one.name == request_of(pod)), None)
@@ -162,20 +149,19 @@ class BookingCheck:
             yield _Request(one.name, left, taken[one.name], count, booked, may_buy)
 
     def _taken(self) -> Counter[str]:
-        assumed = self._assumed()
+        assumed = self._context.assumed()
         return Counter(
             request
             for pod in self._pods.within()
-            if (request := request_of(pod))
-            and (pod.tree["spec"].get("nodeName") or f"{pod.namespace}/{pod.name}" in assumed)
+            if (request := request_of(pod)) and (node_of(pod) or pod.key in assumed)
         )
 
     def _free(self) -> float:
         """Slots that are left when all are there who were decided on."""
         coming: Counter[str] = Counter()
-        for key, entry in self._assumed().items():
-            pod = self._pods.get(*key.split("/", 1))
-            if pod is not None and not pod.tree["spec"].get("nodeName"):
+        for key, entry in self._context.assumed().items():
+            pod = self._context.pod(key)
+            if pod is not None and not node_of(pod):
                 coming[entry.node] += self._new_slots(pod, entry.node)
         found = 0.0
         for node in self._nodes.within():
@@ -200,13 +186,7 @@ class BookingCheck:
 
 def _demand(request: _Request, number: int) -> PodDemand:
     return PodDemand(
-        key=f"booked:{request.name}:{number}",
-        needs=Counter({DRIVER: 1}),
-        stored=Counter(),
-        claims=(),
-        reachable=(),
-        promised="",
-        refused=False,
+        key=f"booked:{request.name}:{number}", needs=Counter({DRIVER: 1}), stored=Counter()
     )
 
 

@@ -1,11 +1,8 @@
 """No group over its maximum or under its minimum, nor asked to be."""
 
-from collections.abc import Mapping
-
 from tonnage.groups.model import Group
 from tonnage.report.timeline import Decided
-from tonnage.simulation.checks.findings import Findings
-from tonnage.simulation.recorded_cloud import RecordedCloud
+from tonnage.simulation.checks.context import CheckContext
 
 BEYOND = "a group beyond its bounds"
 ASKED_BEYOND = "asked beyond a group's bounds"
@@ -15,12 +12,10 @@ class BoundsCheck:
     """Looks at every group after every change, from the first time on that it is as it should be:
     at the very beginning the cloud has not asked for its first machines yet."""
 
-    def __init__(
-        self, cloud: RecordedCloud, groups: Mapping[str, Group], findings: Findings
-    ) -> None:
-        self._cloud = cloud
-        self._groups = groups
-        self._findings = findings
+    def __init__(self, context: CheckContext) -> None:
+        self._cloud = context.cloud
+        self._groups = context.groups
+        self._findings = context.findings
         self._asked = 0
         self._targets: dict[str, int] = {}
 

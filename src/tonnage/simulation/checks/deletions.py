@@ -4,11 +4,10 @@ One may go that has lacked a driver for as long as it has to register it; not on
 only gone for a while.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tonnage.embedded.apiserver.store import Occurrence
-from tonnage.simulation.accounts import Accounts
-from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.context import CheckContext
 
 HEALTHY = "a healthy node was deleted"
 NOT_HEARD = "deleted before the autoscaler could hear of the latest changes"
@@ -20,22 +19,11 @@ _SECOND = 1.0
 class DeletionCheck:
     """Is told of every request before it is made, and of what happens to nodes and drivers."""
 
-    def __init__(
-        self,
-        accounts: Accounts,
-        findings: Findings,
-        *,
-        patience: float,
-        behind: Callable[[], bool],
-    ) -> None:
-        """`patience` is how long a node may lack a driver.
-
-        `behind` says whether the autoscaler has yet to hear of changes.
-        """
-        self._accounts = accounts
-        self._findings = findings
+    def __init__(self, context: CheckContext, *, patience: float) -> None:
+        """`patience` is how long a node may lack a driver."""
+        self._context = context
+        self._accounts = context.accounts
         self._patience = patience
-        self._behind = behind
         self._lacking: dict[str, float] = {}
         """Since when nodes lack a driver."""
 
@@ -57,8 +45,5 @@ class DeletionCheck:
             lacking = now - self._lacking.get(name, now)
             if node is None or not node.ready or lacking >= self._patience - _SECOND:
                 continue
-            if self._behind():
-                self._findings.excuse(NOT_HEARD)
-            else:
-                what = f"{name} of {group}, which has lacked a driver for {lacking:.0f} s"
-                self._findings.violated(HEALTHY, what)
+            what = f"{name} of {group}, which has lacked a driver for {lacking:.0f} s"
+            self._context.breach(HEALTHY, what, not_heard=NOT_HEARD)

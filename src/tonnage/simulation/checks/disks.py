@@ -9,10 +9,9 @@ import math
 from collections import defaultdict
 from typing import NamedTuple
 
-from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
+from tonnage.embedded.apiserver.store import Occurrence, Stored
 from tonnage.objects import quantities
-from tonnage.simulation.accounts import Accounts
-from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.context import CheckContext
 
 SELECTED = "volume.kubernetes.io/selected-node"
 
@@ -28,10 +27,10 @@ class _Pledge(NamedTuple):
 class DiskCheck:
     """Follows claims from when they are sent to a node until their volumes are there."""
 
-    def __init__(self, accounts: Accounts, store: ObjectStore, findings: Findings) -> None:
-        self._disks = accounts.disks
-        self._classes = store.collections["storage.k8s.io", "v1", "storageclasses"]
-        self._findings = findings
+    def __init__(self, context: CheckContext) -> None:
+        self._disks = context.accounts.disks
+        self._classes = context.store.collections["storage.k8s.io", "v1", "storageclasses"]
+        self._findings = context.findings
         self._made: set[str] = set()
         """Claims that have a volume, which the ledger counts."""
         self._pledges: dict[str, _Pledge] = {}
@@ -64,7 +63,7 @@ class DiskCheck:
             self._made.discard(claim)
 
     def _claim_changed(self, subject: Stored, after: Stored | None) -> None:
-        key = f"{subject.namespace}/{subject.name}"
+        key = subject.key
         node = after.meta.get("annotations", {}).get(SELECTED, "") if after is not None else ""
         if after is None or not node or key in self._made or after.tree["spec"].get("volumeName"):
             self._pledge(key, None)

@@ -6,17 +6,14 @@ could ever be have too few slots for it.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
-from tonnage.simulation.accounts import Accounts
+from tonnage.embedded.apiserver.store import Occurrence, Stored
 from tonnage.simulation.checks import places
-from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.context import CheckContext, node_of, was_bound
 from tonnage.simulation.checks.places import PlaceCheck, PodDemand
 from tonnage.simulation.random_gangs import LABEL
-from tonnage.simulation.recorded_cloud import RecordedCloud
-from tonnage.snapshot.reservations import Reservation
 
 IN_PART = "a part of a gang was bound"
 HAS_A_PLACE = "a gang with a place for each of its pods is pending"
@@ -39,23 +36,13 @@ class _GangState(NamedTuple):
 class GangCheck:
     """Follows the pods of gangs: those with a node, and those that the scheduler has decided on."""
 
-    def __init__(
-        self,
-        places_: PlaceCheck,
-        accounts: Accounts,
-        store: ObjectStore,
-        findings: Findings,
-        cloud: RecordedCloud,
-        *,
-        assumed: Callable[[], Mapping[str, Reservation]],
-    ) -> None:
+    def __init__(self, context: CheckContext, places_: PlaceCheck) -> None:
+        self._context = context
+        self._accounts = context.accounts
+        self._findings = context.findings
+        self._pods = context.store.built_in("pods")
+        self._gangs = context.store.collections["scheduling.x-k8s.io", "v1alpha1", "podgroups"]
         self._places = places_
-        self._accounts = accounts
-        self._cloud = cloud
-        self._pods = store.built_in("pods")
-        self._gangs = store.collections["scheduling.x-k8s.io", "v1alpha1", "podgroups"]
-        self._findings = findings
-        self._assumed = assumed
         self._decided_at: dict[tuple[str, str], float] = {}
         """When a pod of a gang, by its name, was last on a node or decided on."""
 
@@ -63,18 +50,16 @@ class GangCheck:
         if next(iter(self._gangs.within()), None) is None:
             return
         now = self._accounts.now
-        for key in self._assumed():
-            pod = self._pods.get(*key.split("/", 1))
+        for key in self._context.assumed():
+            pod = self._context.pod(key)
             if pod is not None and (gang := gang_of(pod)):
                 self._decided_at[gang, key] = now
-        pod, before = occurrence.after, occurrence.before
         if kind != "pods" or not (gang := gang_of(occurrence.subject)):
             return
-        for version in (before, pod):
-            if version is not None and _node(version):
-                self._decided_at[gang, f"{version.namespace}/{version.name}"] = now
-        if pod is not None and _node(pod) and not (before is not None and _node(before)):
-            self._check_binding(gang, pod)
+        if node_of(occurrence.before) or node_of(occurrence.after):
+            self._decided_at[gang, occurrence.subject.key] = now
+        if was_bound(occurrence):
+            self._check_binding(gang, occurrence.subject)
 
     def hopeless(self, wishes: Iterable[PodDemand]) -> set[str]:
         """Gangs that cannot be whole, whatever is bought."""
@@ -96,7 +81,7 @@ class GangCheck:
             if places.are_sure(gang.waiting, wishes, self._places.now()):
                 self._findings.violated(HAS_A_PLACE, gang.name)
             elif places.are_sure(gang.waiting, wishes, self._places.in_all("modest")):
-                if self._is_busy(settled):
+                if self._places.is_busy(settled):
                     self._findings.excuse(STILL_COMING)
                 else:
                     self._findings.violated(COULD_BE_HELPED, gang.name)
@@ -106,11 +91,7 @@ class GangCheck:
         together = [
             key for (name, key), at in self._decided_at.items() if name == gang and at >= since
         ]
-        running = {
-            f"{one.namespace}/{one.name}"
-            for one in self._pods.within()
-            if gang_of(one) == gang and _node(one)
-        }
+        running = {one.key for one in self._pods.within() if gang_of(one) == gang and node_of(one)}
         found = len({*together, *running})
         if found < minimum:
             what = f"{pod.name}, one of {found}, and {minimum} have to run at once"
@@ -125,7 +106,7 @@ class GangCheck:
             elif wish.gang:
                 waiting.setdefault(wish.gang, []).append(wish)
         running = Counter(
-            gang_of(pod) for pod in self._pods.within() if _node(pod) and not pod.deleting
+            gang_of(pod) for pod in self._pods.within() if node_of(pod) and not pod.deleting
         )
         for name, some in waiting.items():
             lacks = max(self._minimum(name) - running[name] - sent[name], 0)
@@ -141,16 +122,7 @@ class GangCheck:
         found = sum(room.times(one) for room in self._places.in_all("generous"))
         return math.inf if one.reachable else found
 
-    def _is_busy(self, within: float) -> bool:
-        return self._places.is_any_on_its_way() or any(
-            self._accounts.now - one.at < within for one in self._cloud.asked
-        )
-
 
 def gang_of(pod: Stored) -> str:
     """The gang of a pod, if it is of one."""
     return str((pod.meta.get("labels") or {}).get(LABEL, ""))
-
-
-def _node(pod: Stored) -> str:
-    return str(pod.tree["spec"].get("nodeName", ""))

@@ -6,16 +6,14 @@ promised to others have then been counted twice, or not at all.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tonnage.embedded.cloud.behaviour import label
 from tonnage.groups.headroom import SlotHeadroom
-from tonnage.groups.model import Group
 from tonnage.objects.labels import ZONE
 from tonnage.objects.scenarios import NodeGroup
-from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.context import CheckContext
 from tonnage.simulation.checks.places import PlaceCheck, PodDemand
-from tonnage.simulation.recorded_cloud import RecordedCloud
 
 MISSING = "slots that are to be kept free are not, and could be bought"
 STILL_COMING = "slots missing at the end, and machines still on their way"
@@ -39,10 +37,7 @@ def _demand(driver: str, zone: str, number: int) -> PodDemand:
         key=f"kept:{driver}:{zone}:{number}",
         needs=Counter({driver: 1}),
         stored=Counter(),
-        claims=(),
         reachable=([term],) if zone else (),
-        promised="",
-        refused=False,
     )
 
 
@@ -50,20 +45,13 @@ class KeptRoomCheck:
     """Asked when all trouble is over."""
 
     def __init__(
-        self,
-        places: PlaceCheck,
-        cloud: RecordedCloud,
-        groups: Mapping[str, Group],
-        findings: Findings,
-        kept: Sequence[PodDemand],
+        self, context: CheckContext, places: PlaceCheck, kept: Sequence[PodDemand]
     ) -> None:
+        self._findings = context.findings
         self._places = places
-        self._cloud = cloud
-        self._groups = groups
-        self._findings = findings
         self._kept = kept
 
-    def at_the_end(self, *, now: float, settled: float) -> None:
+    def at_the_end(self, *, settled: float) -> None:
         """Whatever is missing cannot be bought."""
         # Whoever waits for a slot of the driver goes before: what is to be had may be his. Who was
         # sent to a node waits for that alone.
@@ -74,7 +62,7 @@ class KeptRoomCheck:
             growing = self._places.growing(wish)
             if not growing:
                 continue
-            if self._is_busy(now, settled):
+            if self._places.is_busy(settled):
                 self._findings.excuse(STILL_COMING)
             elif any(self._places.new(name, "modest").times(wish) for name in growing):
                 self._findings.violated(MISSING, f"{wish.key}, and {growing[0]} could grow")
@@ -92,9 +80,3 @@ class KeptRoomCheck:
                     break
             else:
                 yield wish
-
-    def _is_busy(self, now: float, within: float) -> bool:
-        """Whether machines are on their way, or something was asked for a moment ago."""
-        if any(map(self._places.is_on_its_way, self._groups)):
-            return True
-        return any(now - one.at < within for one in self._cloud.asked)

@@ -2,18 +2,14 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from tonnage.embedded.apiserver.store import Collection, Occurrence, Stored
-from tonnage.groups.model import Group
-from tonnage.simulation.accounts import Accounts
-from tonnage.simulation.checks.bindings import opted_in
+from tonnage.embedded.apiserver.store import Occurrence
 from tonnage.simulation.checks.bookings import BookingCheck
+from tonnage.simulation.checks.context import CheckContext, node_of
 from tonnage.simulation.checks.disks import SELECTED
-from tonnage.simulation.checks.findings import Findings
 from tonnage.simulation.checks.places import NodeRoom, PlaceCheck, PodDemand
 from tonnage.simulation.random_bookings import DRIVER
-from tonnage.simulation.recorded_cloud import RecordedCloud
 
 HAS_A_PLACE = "a pod with a place is pending"
 COULD_BE_HELPED = "a pod that could be helped is pending"
@@ -32,22 +28,11 @@ _LOOK_EVERY = 20.0
 class PendingPodCheck:
     """Looks now and then at pods that wait, and at nodes that nothing happens to."""
 
-    def __init__(
-        self,
-        places: PlaceCheck,
-        accounts: Accounts,
-        cloud: RecordedCloud,
-        drivers: Collection,
-        groups: Mapping[str, Group],
-        findings: Findings,
-        bookings: BookingCheck,
-    ) -> None:
+    def __init__(self, context: CheckContext, places: PlaceCheck, bookings: BookingCheck) -> None:
+        self._context = context
+        self._accounts = context.accounts
+        self._findings = context.findings
         self._places = places
-        self._accounts = accounts
-        self._cloud = cloud
-        self._drivers = drivers
-        self._groups = groups
-        self._findings = findings
         self._bookings = bookings
         self._touched: defaultdict[str, float] = defaultdict(lambda: -math.inf)
         """When something last happened to nodes and claims, by name."""
@@ -103,7 +88,7 @@ class PendingPodCheck:
             growing = self._places.growing(wish)
             if not growing:
                 continue
-            if self._is_busy(settled):
+            if self._places.is_busy(settled):
                 self._findings.excuse(STILL_COMING)
             elif any(self._places.new(name, "modest").times(wish) for name in growing):
                 left.append(f"{wish.key}, and {growing[0]} could grow")
@@ -117,17 +102,11 @@ class PendingPodCheck:
         """A pod that was sent to a node has to stay with it, also if its driver never comes."""
         listed = self._accounts.slots.limits.get(wish.promised, {})
         missing = [driver for driver in wish.needs if driver not in listed]
-        if any(opted_in(self._drivers, driver) for driver in missing):
+        if any(map(self._context.opted_in, missing)):
             what = f"{wish.key} was sent to {wish.promised}: {', '.join(missing)}"
             self._findings.violated(NO_DRIVER, what)
         elif missing:
             self._findings.excuse(NO_OPT_IN)
-
-    def _is_busy(self, within: float) -> bool:
-        """Whether machines are still on their way, or were asked for in vain a moment ago."""
-        if any(map(self._places.is_on_its_way, self._groups)):
-            return True
-        return any(self._accounts.now - one.at < within for one in self._cloud.asked)
 
     def _open_to(self, wish: PodDemand, rooms: list[NodeRoom]) -> list[NodeRoom]:
         """The nodes that a pod may go to: all, or the one that it was promised."""
@@ -151,13 +130,9 @@ def _touched(kind: str, occurrence: Occurrence) -> Iterator[str]:
         yield occurrence.subject.name
     for version in versions:
         if kind == "pods":
-            yield version.tree["spec"].get("nodeName", "")
+            yield node_of(version)
         elif kind == "volumeattachments":
             yield version.tree["spec"]["nodeName"]
         elif kind == "persistentvolumeclaims":
-            yield _key(version)
+            yield version.key
             yield version.meta.get("annotations", {}).get(SELECTED, "")
-
-
-def _key(one: Stored) -> str:
-    return f"{one.namespace}/{one.name}"

@@ -6,19 +6,17 @@ nodes; only what went between the decision and the binding is forgiven.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
+from tonnage.embedded.apiserver.store import Occurrence, Stored
 from tonnage.objects.kinds import KubeObject
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
-from tonnage.simulation.accounts import Accounts
-from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.context import CheckContext, node_of, was_bound
 from tonnage.simulation.checks.places import has_wishes, takes_pods
-from tonnage.snapshot.reservations import Reservation
 from tonnage.testing import reference
 from tonnage.testing.reference import ReferenceCluster
 
@@ -37,19 +35,12 @@ _PATIENCE = 60.0
 class PlacementCheck:
     """Is told of every change; asks about pods with spread constraints or affinity alone."""
 
-    def __init__(
-        self,
-        accounts: Accounts,
-        store: ObjectStore,
-        findings: Findings,
-        *,
-        assumed: Callable[[], Mapping[str, Reservation]],
-    ) -> None:
-        self._accounts = accounts
-        self._pods = store.built_in("pods")
-        self._nodes = store.built_in("nodes")
-        self._findings = findings
-        self._assumed = assumed
+    def __init__(self, context: CheckContext) -> None:
+        self._context = context
+        self._accounts = context.accounts
+        self._findings = context.findings
+        self._pods = context.store.built_in("pods")
+        self._nodes = context.store.built_in("nodes")
         self._left_at = -math.inf
         self.asked = 0
         """Bindings that were put to the reference."""
@@ -61,7 +52,7 @@ class PlacementCheck:
             pod
             for key, account in self._accounts.pods.items()
             if account.state == "pending"
-            and (pod := self._pods.get(*key.split("/", 1))) is not None
+            and (pod := self._context.pod(key)) is not None
             and has_wishes(pod)
         ]
 
@@ -72,28 +63,27 @@ class PlacementCheck:
         elif kind == "pods":
             if after is None or after.deleting:
                 self._left_at = self._accounts.now
-            elif has_wishes(after) and _node(after) and not (before and _node(before)):
+            elif has_wishes(after) and was_bound(occurrence):
                 self._check_binding(after)
 
     def at_the_end(self) -> None:
         """When all is quiet: nobody waits who has a place."""
         for pod in self.waiting:
-            key = f"{pod.namespace}/{pod.name}"
-            if self._accounts.now - self._accounts.pods[key].since < _PATIENCE:
+            if self._accounts.now - self._accounts.pods[pod.key].since < _PATIENCE:
                 continue
-            found = reference.verdicts(self._cluster(but=pod), _pod(pod.tree))
+            found = reference.verdicts(ReferenceCluster(self._objects(but=pod)), _pod(pod.tree))
             for verdict in found:
                 node = self._nodes.get("", verdict.node)
                 if verdict.code == "Success" and node is not None and takes_pods(node):
-                    self._findings.violated(HAS_A_PLACE, f"{key}, on {verdict.node}")
+                    self._findings.violated(HAS_A_PLACE, f"{pod.key}, on {verdict.node}")
                     break
 
     def _check_binding(self, pod: Stored) -> None:
         self.asked += 1
-        cluster = self._cluster(but=pod)
-        if _node(pod) not in cluster.nodes:
+        cluster = ReferenceCluster(self._objects(but=pod))
+        if node_of(pod) not in cluster.nodes:
             return
-        verdict = reference.verdict(cluster, _pod(pod.tree, on=""), _node(pod))
+        verdict = reference.verdict(cluster, _pod(pod.tree, on=""), node_of(pod))
         if verdict.plugin not in _PLUGINS:
             return
         if self._accounts.now - self._left_at <= _JUST_NOW:
@@ -102,24 +92,17 @@ class PlacementCheck:
             what = f"{verdict.pod} on {verdict.node}: {'; '.join(verdict.reasons)}"
             self._findings.violated(AGAINST_ITS_WISHES, what)
 
-    def _cluster(self, *, but: Stored) -> ReferenceCluster:
+    def _objects(self, *, but: Stored) -> Iterator[KubeObject]:
         """The cluster without a pod, and with all that the scheduler has decided on."""
-        return ReferenceCluster(self._objects(but))
-
-    def _objects(self, but: Stored) -> Iterator[KubeObject]:
-        assumed = self._assumed()
+        assumed = self._context.assumed()
         for node in self._nodes.within():
             yield msgspec.convert(node.tree, Node)
         for pod in self._pods.within():
             if pod.uid == but.uid:
                 continue
-            decided = assumed.get(f"{pod.namespace}/{pod.name}")
+            decided = assumed.get(pod.key)
             is_its = decided is not None and decided.uid == pod.uid
-            yield _pod(pod.tree, on=_node(pod) or (decided.node if decided and is_its else ""))
-
-
-def _node(pod: Stored) -> str:
-    return str(pod.tree["spec"].get("nodeName", ""))
+            yield _pod(pod.tree, on=node_of(pod) or (decided.node if decided and is_its else ""))
 
 
 def _pod(tree: dict[str, Any], *, on: str = "") -> Pod:

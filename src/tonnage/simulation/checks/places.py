@@ -12,11 +12,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tonnage.embedded.apiserver.store import Stored
 from tonnage.embedded.cloud import CloudMachine
-from tonnage.groups.model import Group
 from tonnage.objects.provisioning_requests import CONSUME_ANNOTATION
 from tonnage.simulation.checks import disks
+from tonnage.simulation.checks.context import CheckContext
 from tonnage.simulation.checks.disks import SELECTED, DiskCheck
-from tonnage.simulation.ensemble import Ensemble
 from tonnage.simulation.random_gangs import LABEL
 
 Labels: TypeAlias = Mapping[str, str]
@@ -42,10 +41,10 @@ class PodDemand(NamedTuple):
     needs: Counter[str]
     stored: Counter[str]
     """Bytes by driver, of volumes on disks that are to be made and have no place yet."""
-    claims: tuple[str, ...]
-    reachable: tuple[Terms, ...]
-    promised: str
-    refused: bool
+    claims: tuple[str, ...] = ()
+    reachable: tuple[Terms, ...] = ()
+    promised: str = ""
+    refused: bool = False
     """The scheduler says that it found no node."""
     gang: str = ""
     """The PodGroup of coscheduling that it is of."""
@@ -129,26 +128,19 @@ def _places_taken(wish: PodDemand, other: PodDemand) -> int:
 class PlaceCheck:
     """Looks things up anew whenever it is asked."""
 
-    def __init__(
-        self,
-        ensemble: Ensemble,
-        groups: Mapping[str, Group],
-        disks_: DiskCheck,
-        *,
-        coming_within: float,
-    ) -> None:
+    def __init__(self, context: CheckContext, disks_: DiskCheck, *, coming_within: float) -> None:
         """`coming_within` is how long after its request a machine is surely still waited for."""
-        self._accounts = ensemble.accounts
-        self._machines = ensemble.cloud.machines
-        self._groups = groups
+        self._context = context
+        self._accounts = context.accounts
+        self._machines = context.cloud.machines
+        self._groups = context.groups
+        self._clock = context.clock
         self._disks = disks_
         self._coming_within = coming_within
-        store = ensemble.server.store
-        self._pods = store.built_in("pods")
+        store = context.store
         self._nodes = store.built_in("nodes")
         self._claims = store.built_in("persistentvolumeclaims")
         self._volumes = store.built_in("persistentvolumes")
-        self._clock = ensemble.clock
 
     def wishes(self) -> list[PodDemand]:
         """All pods that wait for a node and that counting does for."""
@@ -174,9 +166,7 @@ class PlaceCheck:
         """
         promised = self._promised()
         there = {room.name: room for room in self.now()}
-        for machine in self._machines:
-            if machine.error is not None or machine.state == "deleting":
-                continue
+        for machine in self._kept_machines():
             room = there.get(machine.node)
             if self._is_on_its_way(machine) or (perhaps and self._is_overdue(machine)):
                 new = self.new(machine.group, view)
@@ -199,21 +189,22 @@ class PlaceCheck:
 
     def counted_on(self) -> Iterator[tuple[str, Expected]]:
         """What machines can be thought to have, by name, also those that are overdue."""
-        for machine in self._machines:
-            if machine.error is None and machine.state != "deleting":
-                yield machine.name, self._expected(machine)
+        for machine in self._kept_machines():
+            yield machine.name, self._expected(machine)
 
     def there(self) -> Iterator[tuple[str, Expected]]:
         """The same of machines that are up, or surely come."""
         up = {node.name for node in self._nodes.within() if takes_pods(node)}
-        for machine in self._machines:
-            if machine.error is not None or machine.state == "deleting":
-                continue
+        for machine in self._kept_machines():
             if self._is_on_its_way(machine):
                 yield machine.name, self._expected(machine)
             elif machine.node in up:
                 told = self._told(machine)
                 yield machine.name, Expected(told, told, told)
+
+    def _kept_machines(self) -> Iterator[CloudMachine]:
+        """Machines that have not failed and are not being deleted."""
+        return filter(_is_kept, self._machines)
 
     def _expected(self, machine: CloudMachine) -> Expected:
         told = self._told(machine)
@@ -247,12 +238,11 @@ class PlaceCheck:
             and self.new(name, "template").times(wish)
         ]
 
-    def is_on_its_way(self, group: str) -> bool:
-        """Whether a machine of the group is still waited for."""
-        return any(self._is_on_its_way(machine) for machine in self._machines.of(group))
-
-    def is_any_on_its_way(self) -> bool:
-        return any(map(self._is_on_its_way, self._machines))
+    def is_busy(self, within: float) -> bool:
+        """Whether machines are still on their way, or were asked for in vain a moment ago."""
+        return any(map(self._is_on_its_way, self._machines)) or any(
+            self._accounts.now - one.at < within for one in self._context.cloud.asked
+        )
 
     def is_in_doubt(self, group: str) -> bool:
         """Whether a machine of the group is neither up nor surely on its way."""
@@ -272,7 +262,7 @@ class PlaceCheck:
         )
 
     def _is_on_its_way(self, machine: CloudMachine) -> bool:
-        if machine.error is not None or machine.state == "deleting":
+        if not _is_kept(machine):
             return False
         if self._clock.monotonic() - machine.asked_at >= self._coming_within:
             return False
@@ -319,8 +309,7 @@ class PlaceCheck:
     def _waiting(self) -> Iterator[Stored]:
         for key, account in self._accounts.pods.items():
             if account.state == "pending":
-                namespace, _, name = key.partition("/")
-                pod = self._pods.get(namespace, name)
+                pod = self._context.pod(key)
                 assert pod is not None
                 if not has_wishes(pod):
                     yield pod
@@ -351,7 +340,7 @@ class PlaceCheck:
             for condition in conditions
         )
         return PodDemand(
-            f"{pod.namespace}/{pod.name}",
+            pod.key,
             needs,
             stored,
             tuple(claims),
@@ -367,6 +356,10 @@ def _matches(term: dict[str, Any], labels: Labels) -> bool:
     expressions = term.get("matchExpressions") or ()
     assert all(expression["operator"] == "In" for expression in expressions)
     return all(labels.get(expression["key"]) in expression["values"] for expression in expressions)
+
+
+def _is_kept(machine: CloudMachine) -> bool:
+    return machine.error is None and machine.state != "deleting"
 
 
 def has_wishes(pod: Stored) -> bool:

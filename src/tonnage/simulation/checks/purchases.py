@@ -5,11 +5,11 @@ Only what is certain is a breach: that all of these find a place without it, in 
 scheduler fills the nodes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tonnage.simulation.checks import places
 from tonnage.simulation.checks.bookings import BookingCheck
-from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.context import CheckContext
 from tonnage.simulation.checks.gangs import GangCheck
 from tonnage.simulation.checks.places import PlaceCheck, PodDemand, View
 from tonnage.simulation.checks.repeats import RepeatCheck
@@ -28,29 +28,26 @@ class PurchaseCheck:
 
     def __init__(
         self,
+        context: CheckContext,
         places_: PlaceCheck,
-        findings: Findings,
         repeats: RepeatCheck,
         *,
-        behind: Callable[[], bool],
         gangs: GangCheck,
         bookings: BookingCheck,
         kept: Sequence[PodDemand] = (),
         repeats_count: bool = True,
     ) -> None:
-        """`behind` says whether the autoscaler has yet to hear of changes.
-
-        `kept` are slots to be kept free, which come after everybody who waits. Where it cannot be
-        told for whom a purchase is (`repeats_count`), it is no repetition of another.
+        """`kept` are slots to be kept free, which come after everybody who waits. Where it cannot
+        be told for whom a purchase is (`repeats_count`), it is no repetition of another.
         """
         self._kept = kept
         self._gangs = gangs
         self._bookings = bookings
         self._repeats_count = repeats_count
         self._places = places_
-        self._findings = findings
+        self._findings = context.findings
+        self._behind = context.behind
         self._repeats = repeats
-        self._behind = behind
 
     def check(self, group: str, delta: int) -> None:
         """Just before `delta` nodes of a group are bought."""

@@ -6,14 +6,13 @@ What is evicted is told by the marks of its node; what was decided is not asked.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from tonnage.embedded.apiserver.store import ObjectStore, Occurrence, Stored
+from tonnage.embedded.apiserver.store import Occurrence, Stored
 from tonnage.groups.passing_taints import TO_BE_DELETED
 from tonnage.objects.labels import ZONE
-from tonnage.simulation.accounts import Accounts
-from tonnage.simulation.checks.findings import Findings
+from tonnage.simulation.checks.context import CheckContext, node_of
 from tonnage.simulation.checks.places import PodDemand
 
 OVER_BUDGET = "evicted beyond a disruption budget"
@@ -37,24 +36,17 @@ class Removals:
     """Is told of every request for a deletion before it is made, and of every change."""
 
     def __init__(
-        self,
-        accounts: Accounts,
-        store: ObjectStore,
-        findings: Findings,
-        *,
-        detach_timeout: float,
-        zones: Collection[str],
-        behind: Callable[[], bool],
+        self, context: CheckContext, *, detach_timeout: float, zones: Collection[str]
     ) -> None:
-        self._accounts = accounts
-        self._findings = findings
-        self._behind = behind
+        self._context = context
+        self._accounts = context.accounts
+        self._findings = context.findings
         self._detach_timeout = detach_timeout
         self._zones = zones
         """Those that some group can have nodes in."""
+        store = context.store
         self._nodes = store.built_in("nodes")
         self._volumes = store.built_in("persistentvolumes")
-        self._pods = store.built_in("pods")
         self._sets = store.collections["apps", "v1", "statefulsets"]
         self._budgets = store.collections["policy", "v1", "poddisruptionbudgets"]
         self._attachments = store.collections["storage.k8s.io", "v1", "volumeattachments"]
@@ -138,10 +130,7 @@ class Removals:
                 self._findings.violated(NOT_CLEANED, f"{name}, for {now - since:.0f} s")
 
     def _breach(self, rule: str, what: str) -> None:
-        if self._behind():
-            self._findings.excuse(NOT_HEARD)
-        else:
-            self._findings.violated(rule, what)
+        self._context.breach(rule, what, not_heard=NOT_HEARD)
 
     def _note_marks(self, occurrence: Occurrence) -> None:
         name, after = occurrence.subject.name, occurrence.after
@@ -154,14 +143,14 @@ class Removals:
     def _note_pod(self, occurrence: Occurrence) -> None:
         before, after = occurrence.before, occurrence.after
         subject = occurrence.subject
-        key, controller = f"{subject.namespace}/{subject.name}", _controller(subject)
+        key, controller = subject.key, _controller(subject)
         moving = self._moving[controller]
         if key in moving and (
             (after is not None and after.uid != moving[key] and _runs(after))
             or not self._is_wanted(subject)
         ):
             del moving[key]
-        node = subject.tree["spec"].get("nodeName", "")
+        node = node_of(subject)
         if node not in self._marked:
             return
         self._emptied[node] = self._accounts.now
@@ -219,7 +208,7 @@ def _controller(pod: Stored) -> str:
 
 
 def _runs(pod: Stored) -> bool:
-    return bool(pod.tree["spec"].get("nodeName")) and _is_ready(pod) and not pod.deleting
+    return bool(node_of(pod)) and _is_ready(pod) and not pod.deleting
 
 
 def _is_ready(pod: Stored) -> bool:

@@ -8,15 +8,13 @@ Both are counted here from the API and the cloud, and set against the nodes that
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tonnage.embedded.apiserver.store import Occurrence, Stored
-from tonnage.groups.model import Group
+from tonnage.simulation.checks.context import CheckContext, was_bound
 from tonnage.simulation.checks.disks import SELECTED
-from tonnage.simulation.checks.findings import Findings
 from tonnage.simulation.checks.places import Expected, NodeRoom, PlaceCheck, PodDemand, Slots
-from tonnage.simulation.recorded_cloud import RecordedCloud
 
 BY_HALVES = "bought by halves what was wanted at once"
 PACKED_OTHERWISE = "bought again for pods that what comes has slots for"
@@ -56,23 +54,13 @@ class _Round(NamedTuple):
 class RepeatCheck:
     """Is told of every request before it is made, and of every change."""
 
-    def __init__(
-        self,
-        places_: PlaceCheck,
-        cloud: RecordedCloud,
-        groups: Mapping[str, Group],
-        findings: Findings,
-        *,
-        now: Callable[[], float],
-        behind: Callable[[], bool],
-    ) -> None:
-        """`behind` says whether the autoscaler has yet to hear of changes."""
+    def __init__(self, context: CheckContext, places_: PlaceCheck) -> None:
+        self._accounts = context.accounts
+        self._cloud = context.cloud
+        self._groups = context.groups
+        self._findings = context.findings
+        self._behind = context.behind
         self._places = places_
-        self._cloud = cloud
-        self._groups = groups
-        self._findings = findings
-        self._now = now
-        self._behind = behind
         self._last: _Round | None = None
         self._placed_at = -math.inf
         """When last a pod got its node, or the node that its volumes are made for."""
@@ -81,10 +69,10 @@ class RepeatCheck:
 
     def changed(self, kind: str, occurrence: Occurrence) -> None:
         before, after = occurrence.before, occurrence.after
-        if (kind == "pods" and _has_node(after) and not _has_node(before)) or (
+        if (kind == "pods" and was_bound(occurrence)) or (
             kind == "persistentvolumeclaims" and _is_sent(after) and not _is_sent(before)
         ):
-            self._placed_at = self._now()
+            self._placed_at = self._accounts.now
         self._note_machines()
 
     def _note_machines(self) -> None:
@@ -94,14 +82,14 @@ class RepeatCheck:
                 self._last.counted_on.setdefault(machine, expected)
         for group in self._groups:
             if self._places.is_in_doubt(group):
-                self._failed_at[group] = self._now()
+                self._failed_at[group] = self._accounts.now
 
     def check(
         self, group: str, delta: int, *, helped: list[PodDemand], wishes: Iterable[PodDemand]
     ) -> None:
         """Just before `delta` nodes of a group are bought, which can help some who wait."""
         self._note_machines()
-        now, last = self._now(), self._last
+        now, last = self._accounts.now, self._last
         if last is not None and now - last.at < _A_ROUND:
             self._last = last._replace(
                 nodes=last.nodes + delta, behind=last.behind or self._behind()
@@ -170,7 +158,7 @@ class RepeatCheck:
         return replacing + min(one_by_one, together) + _for_pods(came, new)
 
     def _in_trouble(self) -> Iterator[str]:
-        since = self._now() - _BACK_OFF
+        since = self._accounts.now - _BACK_OFF
         yield from (group for group, at in self._failed_at.items() if at > since)
         for one in self._cloud.asked:
             if one.at > since and (one.error or one.deed != "increase"):
@@ -207,10 +195,6 @@ def _nodes(wanted: Mapping[str, float], new: NodeRoom) -> list[float]:
         for driver, count in wanted.items()
         if count < math.inf
     ]
-
-
-def _has_node(pod: Stored | None) -> bool:
-    return pod is not None and bool(pod.tree["spec"].get("nodeName"))
 
 
 def _is_sent(claim: Stored | None) -> bool:
