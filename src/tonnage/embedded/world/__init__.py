@@ -12,7 +12,7 @@ object's name alone, never on the order of events.
     controllers  what makes pods of workloads, where the server has nobody who does
     local_capacity
                  space of drivers on nodes, published
-    keyed_tasks, work_queue, event_writer, pod_index, pod_volumes, node_patches
+    caches, keyed_tasks, work_queue, event_writer, pod_index, pod_volumes, node_patches
                  what they share
 """
 

@@ -3,14 +3,13 @@
 import hashlib
 
 from tonnage.cluster import errors
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.event_writer import EventWriter
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_volumes import AttachmentIndex, PodVolumes, StorageIndex, Used
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.pods import Pod
 from tonnage.objects.storage import (
     AttachmentSource,
     AttachmentSpec,
@@ -30,16 +29,15 @@ class AttachDetach:
     def __init__(
         self,
         context: WorldContext,
+        caches: WorldCaches,
         *,
         storage: StorageIndex,
         uses: PodVolumes,
         index: AttachmentIndex,
-        attachments: Cache[VolumeAttachment],
-        pods: Cache[Pod],
         event_writer: EventWriter,
     ) -> None:
         self._client = context.client
-        self._pods = pods
+        self._pods = caches.pods
         self._event_writer = event_writer
         self._storage = storage
         self._uses = uses
@@ -47,7 +45,7 @@ class AttachDetach:
         self._drivers: dict[str, str] = {}
         self._queue = WorkQueue("attachments of", self._look, context)
         uses.follow(self._use_changed)
-        attachments.subscribe(self._attachment_changed)
+        caches.attachments.subscribe(self._attachment_changed)
 
     def _use_changed(self, used: Used) -> None:
         if self._storage.attaches(used.driver):

@@ -3,8 +3,8 @@
 from functools import partial
 
 from tonnage.cluster import errors
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.objects import volumes as pod_volumes
 from tonnage.objects.meta import ObjectMeta, OwnerReference
@@ -13,7 +13,6 @@ from tonnage.objects.storage import (
     BIND_COMPLETED_ANNOTATION,
     PersistentVolume,
     PersistentVolumeClaim,
-    StorageClass,
 )
 from tonnage.snapshot.open_volumes import Form, is_open, size_of, size_wanted
 
@@ -27,26 +26,18 @@ class ClaimBinder:
     A claim that waits for its first consumer is left to the scheduler.
     """
 
-    def __init__(
-        self,
-        context: WorldContext,
-        *,
-        pods: Cache[Pod],
-        claims: Cache[PersistentVolumeClaim],
-        volumes: Cache[PersistentVolume],
-        classes: Cache[StorageClass],
-    ) -> None:
+    def __init__(self, context: WorldContext, caches: WorldCaches) -> None:
         self._client, self._clock, _, _, self._chores = context
-        self._claims = claims
-        self._volumes = volumes
-        self._classes = classes
+        self._claims = caches.claims
+        self._volumes = caches.volumes
+        self._classes = caches.classes
         self._meant_for: dict[tuple[str, str], str] = {}
         """Volumes by the claim they name."""
         self._free: dict[str, None] = {}
         """Volumes that name no claim, and are not being given to one."""
-        pods.subscribe(self._pod_changed)
-        volumes.subscribe(self._volume_changed)
-        claims.subscribe(self._claim_changed)
+        caches.pods.subscribe(self._pod_changed)
+        caches.volumes.subscribe(self._volume_changed)
+        caches.claims.subscribe(self._claim_changed)
 
     def _volume_changed(self, change: Change[PersistentVolume]) -> None:
         volume, name = change.object, change.object.metadata.name

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world import csinodes, node_patches
 from tonnage.embedded.world.behaviour import (
@@ -11,6 +10,7 @@ from tonnage.embedded.world.behaviour import (
     is_meant,
     is_played,
 )
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.csinodes import Drivers
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.errors import InputError
@@ -22,21 +22,15 @@ from tonnage.objects.storage import CSINode, NodeDriver, NodeDriverAllocatable
 class DriverRegistrations:
     """Each driver once per played node, from the node being Ready to the node being gone."""
 
-    def __init__(
-        self,
-        context: WorldContext,
-        *,
-        nodes: Cache[Node],
-        csi_nodes: Cache[CSINode],
-    ) -> None:
+    def __init__(self, context: WorldContext, caches: WorldCaches) -> None:
         self._client, self._clock, self._behaviour, self._chance, self._chores = context
-        self._csi_nodes = csi_nodes
-        self._nodes = nodes
+        self._csi_nodes = caches.csi_nodes
+        self._nodes = caches.nodes
         self._drivers = {driver.name: driver for driver in context.behaviour.drivers}
         self._begun: set[tuple[str, str]] = set()
         self._limits: dict[tuple[str, str], int | None] = {}
         self._real_limits: dict[tuple[str, str], int | None] = {}
-        nodes.subscribe(self._node_changed)
+        caches.nodes.subscribe(self._node_changed)
 
     async def register(self, node: str, driver: str) -> None:
         """Register now, and take the startup taint off: labels first, as kubelets do."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
 
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.objects.storage import VolumeAttachment
 from tonnage.objects.timestamps import rfc3339
@@ -26,8 +26,8 @@ class ExternalAttacher:
     def __init__(
         self,
         context: WorldContext,
+        caches: WorldCaches,
         *,
-        attachments: Cache[VolumeAttachment],
         limit: Callable[[str, str], int | None],
     ) -> None:
         """`limit` says how many volumes a node can really have of a driver's."""
@@ -35,7 +35,7 @@ class ExternalAttacher:
         self._limit = limit
         self._taken: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         """Attachments that have a slot, by node and driver."""
-        attachments.subscribe(self._changed)
+        caches.attachments.subscribe(self._changed)
 
     def _changed(self, change: Change[VolumeAttachment]) -> None:
         attachment, uid = change.object, change.object.metadata.uid

@@ -9,14 +9,13 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from tonnage.cluster import errors
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.event_writer import EventWriter
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.local_capacity import LocalCapacity
 from tonnage.objects import quantities
 from tonnage.objects.meta import ObjectMeta
-from tonnage.objects.nodes import Node
 from tonnage.objects.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from tonnage.objects.storage import (
     SELECTED_NODE_ANNOTATION,
@@ -45,29 +44,25 @@ class ExternalProvisioner:
     def __init__(
         self,
         context: WorldContext,
+        caches: WorldCaches,
         *,
-        nodes: Cache[Node],
-        csi_nodes: Cache[CSINode],
-        claims: Cache[PersistentVolumeClaim],
-        volumes: Cache[PersistentVolume],
-        classes: Cache[StorageClass],
         space: LocalCapacity,
         event_writer: EventWriter,
     ) -> None:
         self._client, self._clock, self._behaviour, self._chance, self._chores = context
-        self._nodes = nodes
-        self._csi_nodes = csi_nodes
-        self._claims = claims
-        self._volumes = volumes
-        self._classes = classes
+        self._nodes = caches.nodes
+        self._csi_nodes = caches.csi_nodes
+        self._claims = caches.claims
+        self._volumes = caches.volumes
+        self._classes = caches.classes
         self._space = space
         self._event_writer = event_writer
         self._drivers_on: dict[str, tuple[str, ...]] = {}
         self._registered: defaultdict[str, list[str]] = defaultdict(list)
         """Nodes by the drivers on them, in the order of their names."""
-        csi_nodes.subscribe(self._csi_node_changed)
-        claims.subscribe(self._claim_changed)
-        classes.subscribe(self._class_changed)
+        caches.csi_nodes.subscribe(self._csi_node_changed)
+        caches.claims.subscribe(self._claim_changed)
+        caches.classes.subscribe(self._class_changed)
 
     def _csi_node_changed(self, change: Change[CSINode]) -> None:
         node = change.object.metadata.name

@@ -7,10 +7,10 @@ from functools import partial
 import msgspec
 
 from tonnage.cluster import errors
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.embedded.world import csinodes, node_patches
 from tonnage.embedded.world.behaviour import is_meant, is_played
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.event_writer import EventWriter
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.mounts import MountChecks
@@ -36,17 +36,16 @@ class Kubelets:
     def __init__(
         self,
         context: WorldContext,
+        caches: WorldCaches,
         *,
-        nodes: Cache[Node],
-        pods: Cache[Pod],
         on_nodes: PodsOnNodes,
         event_writer: EventWriter,
         mounts: MountChecks | None = None,
     ) -> None:
         """With `mounts`, pods wait for their volumes."""
         self._client, self._clock, self._behaviour, self._chance, self._chores = context
-        self._nodes = nodes
-        self._pods = pods
+        self._nodes = caches.nodes
+        self._pods = caches.pods
         self._started: set[str] = set()
         self._gone: set[str] = set()
         self._on_nodes = on_nodes
@@ -55,8 +54,8 @@ class Kubelets:
         self._waiting: set[str] = set()
         if mounts is not None:
             mounts.follow(self._volumes_changed)
-        nodes.subscribe(self._node_changed)
-        pods.subscribe(self._pod_changed)
+        caches.nodes.subscribe(self._node_changed)
+        caches.pods.subscribe(self._pod_changed)
 
     async def report(self, name: str, *, ready: bool) -> None:
         """Say that a node is Ready, or that it is not."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from tonnage.cluster import errors
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.work_queue import WorkQueue
 from tonnage.objects import quantities
@@ -46,32 +46,24 @@ class LocalCapacity:
     A disk that nobody tells the size of has room for everything.
     """
 
-    def __init__(
-        self,
-        context: WorldContext,
-        *,
-        nodes: Cache[Node],
-        csi_nodes: Cache[CSINode],
-        volumes: Cache[PersistentVolume],
-        classes: Cache[StorageClass],
-    ) -> None:
+    def __init__(self, context: WorldContext, caches: WorldCaches) -> None:
         self._client, self._clock, behaviour, self._chance, _ = context
         self._drivers = {
             driver.name: driver for driver in behaviour.drivers if driver.capacity is not None
         }
-        self._nodes = nodes
-        self._csi_nodes = csi_nodes
-        self._classes = classes
+        self._nodes = caches.nodes
+        self._csi_nodes = caches.csi_nodes
+        self._classes = caches.classes
         self._taken: defaultdict[tuple[str, Segment], dict[str, int]] = defaultdict(dict)
         """Bytes by volume; a volume takes them from when it is begun to be made."""
         self._segments: dict[tuple[str, str], Segment] = {}
         """By node and driver, from the driver's first registration there to the node's end."""
         self._queue = WorkQueue("capacity", self._publish, context)
         if self._drivers:
-            nodes.subscribe(self._node_changed)
-            csi_nodes.subscribe(self._csi_node_changed)
-            volumes.subscribe(self._volume_changed)
-            classes.subscribe(self._class_changed)
+            caches.nodes.subscribe(self._node_changed)
+            caches.csi_nodes.subscribe(self._csi_node_changed)
+            caches.volumes.subscribe(self._volume_changed)
+            caches.classes.subscribe(self._class_changed)
 
     def is_limited(self, driver: str) -> bool:
         """Whether the driver's disks have an end."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.pod_index import PodKey, PodsOnNodes
 from tonnage.embedded.world.pod_volumes import AttachmentIndex, PodVolumes, StorageIndex
 from tonnage.objects.pods import Pod
@@ -18,23 +18,22 @@ class MountChecks:
 
     def __init__(
         self,
-        storage: StorageIndex,
+        caches: WorldCaches,
         *,
+        storage: StorageIndex,
         uses: PodVolumes,
         index: AttachmentIndex,
         on_nodes: PodsOnNodes,
-        csi_nodes: Cache[CSINode],
-        attachments: Cache[VolumeAttachment],
     ) -> None:
         self._storage = storage
         self._uses = uses
         self._index = index
         self._on_nodes = on_nodes
-        self._csi_nodes = csi_nodes
+        self._csi_nodes = caches.csi_nodes
         self._listeners: list[Callable[[PodKey], None]] = []
-        attachments.subscribe(self._attachment_changed)
-        storage.claims.subscribe(self._claim_changed)
-        csi_nodes.subscribe(self._csi_node_changed)
+        caches.attachments.subscribe(self._attachment_changed)
+        caches.claims.subscribe(self._claim_changed)
+        caches.csi_nodes.subscribe(self._csi_node_changed)
 
     def follow(self, listener: Callable[[PodKey], None]) -> None:
         self._listeners.append(listener)

@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.watch_events import Change, EventType
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.pod_index import PodKey
 from tonnage.objects import volumes as pod_volumes
 from tonnage.objects.pods import FINISHED, Pod
@@ -32,31 +33,24 @@ class StorageIndex:
 
     intree_apart = False
 
-    def __init__(
-        self,
-        *,
-        claims: Cache[PersistentVolumeClaim],
-        volumes: Cache[PersistentVolume],
-        classes: Cache[StorageClass],
-        csi_drivers: Cache[CSIDriver],
-    ) -> None:
-        self.claims = claims
-        self.volumes = volumes
-        self.classes = classes
-        self.csi_drivers = csi_drivers
+    def __init__(self, caches: WorldCaches, csi_drivers: Cache[CSIDriver]) -> None:
+        self._claims = caches.claims
+        self._volumes = caches.volumes
+        self._classes = caches.classes
+        self._csi_drivers = csi_drivers
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        return self.claims.get(name, namespace=namespace)
+        return self._claims.get(name, namespace=namespace)
 
     def volume(self, name: str) -> PersistentVolume | None:
-        return self.volumes.get(name)
+        return self._volumes.get(name)
 
     def storage_class(self, name: str) -> StorageClass | None:
-        return self.classes.get(name)
+        return self._classes.get(name)
 
     def attaches(self, driver: str) -> bool:
         """Whether volumes of the driver are attached to nodes; so it is unless it says not."""
-        found = self.csi_drivers.get(driver)
+        found = self._csi_drivers.get(driver)
         return bool(driver) and (found is None or found.spec.attach_required is not False)
 
     def used(self, pod: Pod) -> Iterator[tuple[str, Used | None]]:
@@ -106,16 +100,16 @@ class AttachmentIndex:
 class PodVolumes:
     """Volumes by the nodes and pods that use them: pods that are on a node and not finished."""
 
-    def __init__(self, storage: StorageIndex, *, pods: Cache[Pod]) -> None:
+    def __init__(self, caches: WorldCaches, storage: StorageIndex) -> None:
         self._storage = storage
-        self._pods = pods
+        self._pods = caches.pods
         self._of_claim: defaultdict[ClaimKey, dict[PodKey, None]] = defaultdict(dict)
         self._users: defaultdict[str, dict[str, dict[PodKey, None]]] = defaultdict(dict)
         self._held: dict[PodKey, tuple[str, tuple[Used, ...]]] = {}
         self._listeners: list[Callable[[Used], None]] = []
-        pods.subscribe(self._pod_changed)
-        storage.claims.subscribe(lambda change: self._claim_changed(change.object))
-        storage.volumes.subscribe(self._volume_changed)
+        caches.pods.subscribe(self._pod_changed)
+        caches.claims.subscribe(lambda change: self._claim_changed(change.object))
+        caches.volumes.subscribe(self._volume_changed)
 
     def follow(self, listener: Callable[[Used], None]) -> None:
         """Be told of each volume that is used by another pod, or no longer by one."""

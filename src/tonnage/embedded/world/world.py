@@ -4,12 +4,12 @@ import asyncio
 import random
 
 from tonnage.clock import Clock
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
 from tonnage.embedded.world import controllers
 from tonnage.embedded.world.attach_detach import AttachDetach
 from tonnage.embedded.world.behaviour import SeededChance, WorldBehaviour
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.claim_binder import ClaimBinder
 from tonnage.embedded.world.drivers import DriverRegistrations
 from tonnage.embedded.world.event_writer import EventWriter
@@ -45,44 +45,26 @@ class EmbeddedWorld:
         self._mirror = mirror = Mirror(client, clock=clock, rng=rng)
         self._context = context = WorldContext(client, clock, behaviour, chance, self._chores)
         self._event_writer = event_writer = EventWriter(context)
-        self._nodes, self._csi_nodes = mirror.add(Node), mirror.add(CSINode)
-        self._pods, self._on_nodes = (pods := mirror.add(Pod)), PodsOnNodes(pods)
-        claims, volumes = mirror.add(PersistentVolumeClaim), mirror.add(PersistentVolume)
-        classes, attachments = mirror.add(StorageClass), mirror.add(VolumeAttachment)
+        self._caches = caches = WorldCaches(
+            nodes=mirror.add(Node),
+            csi_nodes=mirror.add(CSINode),
+            pods=mirror.add(Pod),
+            claims=mirror.add(PersistentVolumeClaim),
+            volumes=mirror.add(PersistentVolume),
+            classes=mirror.add(StorageClass),
+            attachments=mirror.add(VolumeAttachment),
+        )
         # Caches tell their listeners in the order in which those came: indexes come first.
-        mounts = None
-        if behaviour.controllers:
-            storage = StorageIndex(
-                claims=claims,
-                volumes=volumes,
-                classes=classes,
-                csi_drivers=mirror.add(CSIDriver),
-            )
-            mounts = self._control(storage, attachments)
+        on_nodes = PodsOnNodes(caches.pods)
+        mounts = self._control(on_nodes) if behaviour.controllers else None
         self.kubelets = Kubelets(
-            context,
-            nodes=self._nodes,
-            pods=pods,
-            on_nodes=self._on_nodes,
-            event_writer=event_writer,
-            mounts=mounts,
+            context, caches, on_nodes=on_nodes, event_writer=event_writer, mounts=mounts
         )
-        self.drivers = DriverRegistrations(context, nodes=self._nodes, csi_nodes=self._csi_nodes)
+        self.drivers = DriverRegistrations(context, caches)
         # The others need no orders: they live on what their caches tell them.
-        space = LocalCapacity(
-            context, nodes=self._nodes, csi_nodes=self._csi_nodes, volumes=volumes, classes=classes
-        )
-        ExternalProvisioner(
-            context,
-            nodes=self._nodes,
-            csi_nodes=self._csi_nodes,
-            claims=claims,
-            volumes=volumes,
-            classes=classes,
-            space=space,
-            event_writer=event_writer,
-        )
-        ExternalAttacher(context, attachments=attachments, limit=self.drivers.real_limit)
+        space = LocalCapacity(context, caches)
+        ExternalProvisioner(context, caches, space=space, event_writer=event_writer)
+        ExternalAttacher(context, caches, limit=self.drivers.real_limit)
 
     async def run(self) -> None:
         """Once; a world that goes on after a pause is a new one, and finds what is there."""
@@ -91,35 +73,20 @@ class EmbeddedWorld:
             tasks.create_task(self._mirror.run())
             tasks.create_task(self._event_writer.run())
 
-    def _control(self, storage: StorageIndex, attachments: Cache[VolumeAttachment]) -> MountChecks:
+    def _control(self, on_nodes: PodsOnNodes) -> MountChecks:
         """The kube-controller-manager's part."""
-        context, pods = self._context, self._pods
-        uses, index = PodVolumes(storage, pods=pods), AttachmentIndex(attachments)
+        context, caches = self._context, self._caches
+        storage = StorageIndex(caches, self._mirror.add(CSIDriver))
+        uses, index = PodVolumes(caches, storage), AttachmentIndex(caches.attachments)
         AttachDetach(
             context,
+            caches,
             storage=storage,
             uses=uses,
             index=index,
-            attachments=attachments,
-            pods=pods,
             event_writer=self._event_writer,
         )
-        ClaimBinder(
-            context,
-            pods=pods,
-            claims=storage.claims,
-            volumes=storage.volumes,
-            classes=storage.classes,
-        )
-        NodeLifecycle(context, nodes=self._nodes, on_nodes=self._on_nodes)
-        controllers.begin(
-            context, self._mirror, nodes=self._nodes, pods=pods, claims=storage.claims
-        )
-        return MountChecks(
-            storage,
-            uses=uses,
-            index=index,
-            on_nodes=self._on_nodes,
-            csi_nodes=self._csi_nodes,
-            attachments=attachments,
-        )
+        ClaimBinder(context, caches)
+        NodeLifecycle(context, nodes=caches.nodes, on_nodes=on_nodes)
+        controllers.begin(context, caches, self._mirror)
+        return MountChecks(caches, storage=storage, uses=uses, index=index, on_nodes=on_nodes)

@@ -6,8 +6,8 @@ clusters to live on: pods are made, made again when they or their node are gone,
 counted.
 """
 
-from tonnage.cluster.cache import Cache
 from tonnage.cluster.mirror import Mirror
+from tonnage.embedded.world.caches import WorldCaches
 from tonnage.embedded.world.controllers import workload_records
 from tonnage.embedded.world.controllers.daemonsets import DaemonSets
 from tonnage.embedded.world.controllers.deployments import Deployments
@@ -16,29 +16,19 @@ from tonnage.embedded.world.controllers.replicasets import ReplicaSets
 from tonnage.embedded.world.controllers.statefulsets import StatefulSets
 from tonnage.embedded.world.keyed_tasks import WorldContext
 from tonnage.embedded.world.pod_index import OwnedPods
-from tonnage.objects.nodes import Node
-from tonnage.objects.pods import Pod
-from tonnage.objects.storage import PersistentVolumeClaim
 
 __all__ = ["begin"]
 
 
-def begin(
-    context: WorldContext,
-    mirror: Mirror,
-    *,
-    nodes: Cache[Node],
-    pods: Cache[Pod],
-    claims: Cache[PersistentVolumeClaim],
-) -> None:
+def begin(context: WorldContext, caches: WorldCaches, mirror: Mirror) -> None:
     """Let all of them live on the mirror's caches; before it runs."""
-    owned = OwnedPods(pods, context.clock)
+    owned = OwnedPods(caches.pods, context.clock)
     replica_sets = mirror.add(workload_records.REPLICA_SETS)
     ReplicaSets(context, owned=owned, replica_sets=replica_sets)
     deployments = mirror.add(workload_records.DEPLOYMENTS)
     Deployments(context, owned=owned, replica_sets=replica_sets, deployments=deployments)
-    StatefulSets(
-        context, owned=owned, claims=claims, sets=mirror.add(workload_records.STATEFUL_SETS)
-    )
-    DaemonSets(context, owned=owned, nodes=nodes, sets=mirror.add(workload_records.DAEMON_SETS))
+    sets = mirror.add(workload_records.STATEFUL_SETS)
+    StatefulSets(context, owned=owned, claims=caches.claims, sets=sets)
+    daemon_sets = mirror.add(workload_records.DAEMON_SETS)
+    DaemonSets(context, owned=owned, nodes=caches.nodes, sets=daemon_sets)
     Jobs(context, owned=owned, jobs=mirror.add(workload_records.JOBS))
