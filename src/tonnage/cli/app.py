@@ -24,135 +24,49 @@ EXIT_BROKEN_PIPE = 128 + 13  # and for SIGPIPE
 
 _EXTRA = r"Got unexpected extra argument \((.+)\)|No such command '(.+)'\."
 
-COMMANDS = MappingProxyType(
-    {
-        "demo": LazyCommand(
-            "tonnage.cli.demo:demo",
-            "Show in a minute what Tonnage is for.",
-        ),
-        "board": LazyCommand(
-            "tonnage.cli.board:board",
-            "Show a cluster live on one page, in a browser.",
-            lasting=True,
-        ),
-        "top": LazyCommand(
-            "tonnage.cli.top:top",
-            "Show nodes by what is fullest, live in a terminal.",
-            lasting=True,
-        ),
-        "explain": LazyCommand(
-            "tonnage.cli.explain:explain",
-            "Say where each pending pod fits, and why not elsewhere.",
-        ),
-        "slots": LazyCommand(
-            "tonnage.cli.slots:slots",
-            "Count volume attach slots of every node, used and free.",
-        ),
-        "plan": LazyCommand(
-            "tonnage.cli.plan:plan",
-            "Say which node groups to grow for the pending pods.",
-        ),
-        "advise": LazyCommand(
-            "tonnage.cli.advise:advise",
-            "Say which instance types would carry a cluster cheaper.",
-        ),
-        "groups": LazyCommand(
-            "tonnage.cli.groups:groups",
-            "Say which node groups a cluster has.",
-        ),
-        "limits": LazyCommand(
-            "tonnage.cli.limits:limits",
-            "Say how many volumes new nodes attach, and who says so.",
-        ),
-        "diff": LazyCommand(
-            "tonnage.cli.diff:diff",
-            "Compare two plans, say of today and of yesterday.",
-        ),
-        "export": LazyCommand(
-            "tonnage.cli.export:export",
-            "Write a cluster as one file, for bug reports and replay.",
-        ),
-        "run": LazyCommand(
-            "tonnage.cli.run:run",
-            "Run the autoscaler on a live cluster.",
-            lasting=True,
-        ),
-        "migrate": LazyCommand(
-            "tonnage.cli.migrate:migrate",
-            "Turn settings of another autoscaler into Tonnage's.",
-        ),
-        "compare-decisions": LazyCommand(
-            "tonnage.cli.compare_decisions:compare_decisions",
-            "Show where cluster-autoscaler and Tonnage differ.",
-        ),
-        "capacity-templates": LazyCommand(
-            "tonnage.cli.capacity_templates:capacity_templates",
-            "Publish capacity for nodes that do not exist yet.",
-            lasting=True,
-        ),
-        "node-agent": LazyCommand(
-            "tonnage.cli.node_agent:node_agent",
-            "Publish the true attach limits of a node, on every node.",
-            lasting=True,
-        ),
-        "scheduler": LazyCommand(
-            "tonnage.cli.scheduler:scheduler",
-            "Schedule pods on nodes that can attach their volumes.",
-            lasting=True,
-        ),
-        "extender": LazyCommand(
-            "tonnage.cli.extender:extender",
-            "Answer kube-scheduler about pods with volumes.",
-            lasting=True,
-        ),
-        "embedded": LazyCommand(
-            "tonnage.cli.embedded:embedded",
-            "Serve a Kubernetes API from memory, nothing installed.",
-            lasting=True,
-        ),
-        "simulate": LazyCommand(
-            "tonnage.cli.simulate:simulate",
-            "Play a whole cluster in virtual time.",
-        ),
-        "record": LazyCommand(
-            "tonnage.cli.record:record",
-            "Write down what happens in a cluster, as a trace.",
-            lasting=True,
-        ),
-        "replay": LazyCommand(
-            "tonnage.cli.replay:replay",
-            "Play a trace with other settings, beside what happened.",
-        ),
-        "why": LazyCommand(
-            "tonnage.cli.why:why",
-            "Say what the running autoscaler decided about a pod.",
-        ),
-        "doctor": LazyCommand(
-            "tonnage.cli.doctor:doctor",
-            "Find what will go wrong with volumes, before it does.",
-        ),
-        "rescue": LazyCommand(
-            "tonnage.cli.rescue:rescue",
-            "Find pods stuck on nodes over their attach limit.",
-        ),
-        "schema": LazyCommand(
-            "tonnage.cli.schema:schema",
-            "Print the JSON schema of a document.",
-        ),
-        "completion": LazyCommand(
-            "tonnage.cli.completion:completion",
-            "Print a script for completion in a shell.",
-        ),
-        "sweep": LazyCommand(
-            "tonnage.cli.sweep:sweep",
-            "Ask one question of many variants of a cluster.",
-        ),
-        "batch": LazyCommand(
-            "tonnage.cli.batch:batch",
-            "Answer many scenarios, one line of JSON each.",
-        ),
-    }
-)
+_SUMMARIES = {
+    "demo": "Show in a minute what Tonnage is for.",
+    "board": "Show a cluster live on one page, in a browser.",
+    "top": "Show nodes by what is fullest, live in a terminal.",
+    "explain": "Say where each pending pod fits, and why not elsewhere.",
+    "slots": "Count volume attach slots of every node, used and free.",
+    "plan": "Say which node groups to grow for the pending pods.",
+    "advise": "Say which instance types would carry a cluster cheaper.",
+    "groups": "Say which node groups a cluster has.",
+    "limits": "Say how many volumes new nodes attach, and who says so.",
+    "diff": "Compare two plans, say of today and of yesterday.",
+    "export": "Write a cluster as one file, for bug reports and replay.",
+    "run": "Run the autoscaler on a live cluster.",
+    "migrate": "Turn settings of another autoscaler into Tonnage's.",
+    "compare-decisions": "Show where cluster-autoscaler and Tonnage differ.",
+    "capacity-templates": "Publish capacity for nodes that do not exist yet.",
+    "node-agent": "Publish the true attach limits of a node, on every node.",
+    "scheduler": "Schedule pods on nodes that can attach their volumes.",
+    "extender": "Answer kube-scheduler about pods with volumes.",
+    "embedded": "Serve a Kubernetes API from memory, nothing installed.",
+    "simulate": "Play a whole cluster in virtual time.",
+    "record": "Write down what happens in a cluster, as a trace.",
+    "replay": "Play a trace with other settings, beside what happened.",
+    "why": "Say what the running autoscaler decided about a pod.",
+    "doctor": "Find what will go wrong with volumes, before it does.",
+    "rescue": "Find pods stuck on nodes over their attach limit.",
+    "schema": "Print the JSON schema of a document.",
+    "completion": "Print a script for completion in a shell.",
+    "sweep": "Ask one question of many variants of a cluster.",
+    "batch": "Answer many scenarios, one line of JSON each.",
+}
+_SERVICES = ("run", "capacity-templates", "node-agent", "scheduler", "extender")
+_LASTING = (*_SERVICES, "board", "top", "embedded", "record")
+"""Those that run until they are stopped."""
+
+
+def _lazy(name: str, summary: str) -> LazyCommand:
+    """A command is the function of its name, in the module of its name."""
+    module = name.replace("-", "_")
+    return LazyCommand(f"tonnage.cli.{module}:{module}", summary, lasting=name in _LASTING)
+
+
+COMMANDS = MappingProxyType({name: _lazy(name, text) for name, text in _SUMMARIES.items()})
 
 
 class Program(LazyGroup):
