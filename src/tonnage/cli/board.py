@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--demo", is_flag=True, help="Show the embedded cluster of tonnage demo, nothing installed."
 )
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @cluster_source.node_groups_option(
     "NodeGroups that could be grown, if they are not among the manifests"
 )
@@ -66,8 +65,7 @@ if TYPE_CHECKING:
 def board(
     filenames: tuple[str, ...],
     demo: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     node_groups: tuple[str, ...],
     discover: bool,
     group_label: str,
@@ -92,38 +90,31 @@ def board(
     """
     from tonnage.service import lifecycle
 
-    if demo and (filenames or kubeconfig or context or node_groups or discover):
+    if demo and (filenames or live.is_given or node_groups or discover):
         raise click.UsageError("--demo has a cluster of its own: give no other beside it")
     page = _Page(address, certificates)
     if demo:
         asyncio.run(lifecycle.until_signalled(page.of_demo))
         return
     if filenames:
-        loaded = cluster_source.read(
-            filenames, lenient=lenient, kubeconfig=kubeconfig, context=context, beside=node_groups
-        )
+        loaded = cluster_source.read(filenames, live, lenient=lenient, beside=node_groups)
         if discover or group_label:
-            loaded = group_discovery.with_discovered(
-                loaded,
-                group_discovery.GroupSource(label=group_label),
-                filenames=filenames,
-                kubeconfig=kubeconfig,
-                context=context,
-            )
+            wanted = group_discovery.GroupSource(label=group_label)
+            loaded = group_discovery.with_discovered(loaded, wanted, filenames=filenames, live=live)
         cluster = plan_settings.cluster_of(
             loaded, settings, kubernetes_version=kubernetes_version, feature_gates=feature_gates
         )
         title = loaded.name or Path(filenames[0]).name
         asyncio.run(lifecycle.until_signalled(lambda: page.of_files(cluster, title)))
         return
-    live = _Live(
-        access=cluster_access.find(kubeconfig=kubeconfig, context=context),
+    watched = _Live(
+        access=cluster_access.find(live),
         groups=_groups(node_groups, discover or bool(group_label), group_label, lenient=lenient),
         version=kubernetes_version,
         gates=feature_gates,
         settings=settings,
     )
-    asyncio.run(lifecycle.until_signalled(lambda: page.of_cluster(live)))
+    asyncio.run(lifecycle.until_signalled(lambda: page.of_cluster(watched)))
 
 
 class _Live(NamedTuple):

@@ -1,13 +1,14 @@
 """Which cluster a command talks to, and what else it could be given where there is none."""
 
+import functools
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from tonnage.cli import cluster_source
+from tonnage.cli import completion, durations
 from tonnage.errors import ClusterError, InputError
 
 if TYPE_CHECKING:
@@ -24,16 +25,61 @@ _INSTEAD = {
 """What some commands take instead of a cluster, by the option that takes it."""
 
 
-def find(
-    *, kubeconfig: str | None, context: str | None, environ: Mapping[str, str] = os.environ
-) -> "Access":
+class ClusterChoice(NamedTuple):
+    """What the command line says of the live cluster; `timeout` is of a request, in seconds."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    timeout: float | None = None
+
+    @property
+    def is_given(self) -> bool:
+        return bool(self.kubeconfig or self.context)
+
+
+AS_KUBECTL = ClusterChoice()
+
+
+def options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that lead to a live cluster, and as `live` what they say."""
+
+    @click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        shell_complete=completion.files,
+        help="Kubeconfig of the live cluster.  [default: as kubectl]",
+    )
+    @click.option(
+        "--request-timeout",
+        type=durations.Duration(least=0.001),
+        help="How long the API server may take to answer a request, such as 30s.  [default: 1m]",
+    )
+    @click.option(
+        "--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]"
+    )
+    @functools.wraps(command)
+    def taking(
+        *arguments: Any,
+        kubeconfig: str | None,
+        request_timeout: float | None,
+        context: str | None,
+        **others: Any,
+    ) -> None:
+        command(*arguments, live=ClusterChoice(kubeconfig, context, request_timeout), **others)
+
+    return taking
+
+
+def find(live: ClusterChoice) -> "Access":
     """The access kubectl would choose; if there is none, the error says what to give."""
     from tonnage.cluster import config
 
     try:
-        return config.find(environ=environ, kubeconfig_file=kubeconfig, context=context)
+        return config.find(
+            environ=os.environ, kubeconfig_file=live.kubeconfig, context=live.context
+        )
     except InputError as error:
-        if kubeconfig or context:
+        if live.is_given:
             raise
         error.add_note(f"give {' or '.join(_ways())}")
         error.add_note("tonnage embedded serves one to try")
@@ -87,11 +133,7 @@ T = TypeVar("T")
 
 
 def talk(
-    act: "Callable[[Client], Awaitable[T]]",
-    *,
-    kubeconfig: str | None,
-    context: str | None,
-    read_only: bool = False,
+    act: "Callable[[Client], Awaitable[T]]", live: ClusterChoice, *, read_only: bool = False
 ) -> T:
     """What becomes of it."""
     import asyncio
@@ -99,14 +141,11 @@ def talk(
     from tonnage.cluster import errors
     from tonnage.service import connections
 
-    access = find(kubeconfig=kubeconfig, context=context)
+    access = find(live)
 
     async def main() -> T:
         async with connections.connected(
-            access,
-            environ=os.environ,
-            read_only=read_only,
-            patience=patience(cluster_source.request_timeout()),
+            access, environ=os.environ, read_only=read_only, patience=patience(live)
         ) as reached:
             return await act(reached.client)
 
@@ -118,8 +157,8 @@ def talk(
         raise explained(error, access) from error
 
 
-def patience(timeout: float | None) -> "CallPatience | None":
+def patience(live: ClusterChoice) -> "CallPatience | None":
     """How long requests may take; with a time of the user's own they are sent once."""
     from tonnage.cluster.calls import CallPatience
 
-    return None if timeout is None else CallPatience(timeout=timeout, attempts=1)
+    return None if live.timeout is None else CallPatience(timeout=live.timeout, attempts=1)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tonnage.cli import completion, console, durations, progress_line, watch
+from tonnage.cli import cluster_access, completion, console, progress_line, watch
+from tonnage.cli.cluster_access import AS_KUBECTL, ClusterChoice
 from tonnage.errors import InputError
 from tonnage.objects.phrases import listed
 
@@ -82,40 +83,6 @@ filename_option = files_option(
     "Manifests in YAML or JSON, a directory of them, or - for standard input; repeatable. "
     "Without any, a live cluster is read."
 )
-_TIMEOUT = "tonnage.cli.request_timeout"
-
-
-def _note_timeout(ctx: click.Context, _: click.Parameter, value: float | None) -> None:
-    ctx.meta[_TIMEOUT] = value
-
-
-def request_timeout() -> float | None:
-    """Seconds that the command line gives every request; none if it does not say."""
-    ctx = click.get_current_context(silent=True)
-    found: float | None = ctx.meta.get(_TIMEOUT) if ctx is not None else None
-    return found
-
-
-def kubeconfig_option(command: Any) -> Any:
-    """`--kubeconfig` and `--request-timeout`, which go together."""
-    command = click.option(
-        "--request-timeout",
-        type=durations.Duration(least=0.001),
-        expose_value=False,
-        callback=_note_timeout,
-        help="How long the API server may take to answer a request, such as 30s.  [default: 1m]",
-    )(command)
-    return click.option(
-        "--kubeconfig",
-        metavar="FILE",
-        shell_complete=completion.files,
-        help="Kubeconfig of the live cluster.  [default: as kubectl]",
-    )(command)
-
-
-context_option = click.option(
-    "--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]"
-)
 lenient_option = click.option(
     "--lenient", is_flag=True, help="Skip invalid objects, and name them."
 )
@@ -166,8 +133,7 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
     """
 
     @filename_option
-    @kubeconfig_option
-    @context_option
+    @cluster_access.options
     @lenient_option
     @version_option
     @gates_option
@@ -177,8 +143,7 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
     def reading(
         *arguments: Any,
         filenames: tuple[str, ...],
-        kubeconfig: str | None,
-        context: str | None,
+        live: ClusterChoice,
         lenient: bool,
         kubernetes_version: str,
         feature_gates: dict[str, bool],
@@ -191,16 +156,14 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         from tonnage.api import Cluster
 
-        loaded = read(
-            filenames, lenient=lenient, kubeconfig=kubeconfig, context=context, beside=node_groups
-        )
+        loaded = read(filenames, live, lenient=lenient, beside=node_groups)
         if wanted is not None:
             options["wanted"] = wanted
             if wanted.source or wanted.label:
                 from tonnage.cli import group_discovery
 
                 loaded = group_discovery.with_discovered(
-                    loaded, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
+                    loaded, wanted, filenames=filenames, live=live
                 )
         cluster = Cluster.of(
             loaded,
@@ -218,10 +181,9 @@ def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
 
 def read(
     filenames: tuple[str, ...],
+    live: ClusterChoice = AS_KUBECTL,
     *,
     lenient: bool,
-    kubeconfig: str | None = None,
-    context: str | None = None,
     beside: tuple[str, ...] = (),
     workloads: bool = False,
     documents: frozenset[str] = frozenset(),
@@ -234,7 +196,7 @@ def read(
     from tonnage import api
     from tonnage.cli import group_files
 
-    refuse_both(filenames, kubeconfig, context)
+    refuse_both(filenames, live)
     # An inspection takes other kinds beside the groups.
     for path in beside if not documents else ():
         group_files.check(path, lenient=lenient)
@@ -243,7 +205,7 @@ def read(
         with progress_line.shown("reading"):
             loaded = api.read((*filenames, *beside), lenient=lenient, beside=documents)
     else:
-        loaded = _live(kubeconfig, context, workloads=workloads, documents=bool(documents))
+        loaded = _live(live, workloads=workloads, documents=bool(documents))
         if beside:
             loaded = _joined(loaded, api.read(beside, lenient=lenient, beside=documents))
     tell(loaded)
@@ -255,10 +217,10 @@ def read(
     return loaded
 
 
-def refuse_both(filenames: tuple[str, ...], kubeconfig: str | None, context: str | None) -> None:
+def refuse_both(filenames: tuple[str, ...], live: ClusterChoice) -> None:
     """Refuse files beside a live cluster: it would not be clear which is meant."""
-    if filenames and (kubeconfig or context):
-        option = "--kubeconfig" if kubeconfig else "--context"
+    if filenames and live.is_given:
+        option = "--kubeconfig" if live.kubeconfig else "--context"
         raise click.UsageError(f"-f reads files and {option} a live cluster: give one of them")
 
 
@@ -288,20 +250,10 @@ def _warn_of(text: str) -> None:
         console.warn(text)
 
 
-def _live(
-    kubeconfig: str | None, context: str | None, *, workloads: bool, documents: bool
-) -> "Loaded":
-    from tonnage.cli import live
+def _live(live: ClusterChoice, *, workloads: bool, documents: bool) -> "Loaded":
+    from tonnage.cli.live import NEEDED, WORKLOADS, load
 
-    kinds = {**live.NEEDED, **live.WORKLOADS} if workloads else live.NEEDED
-    return live.load(
-        environ=os.environ,
-        kubeconfig=kubeconfig,
-        context=context,
-        kinds=kinds,
-        beside=documents,
-        timeout=request_timeout(),
-    )
+    return load(live, kinds={**NEEDED, **WORKLOADS} if workloads else NEEDED, beside=documents)
 
 
 def _joined(cluster: "Loaded", beside: "Loaded") -> "Loaded":

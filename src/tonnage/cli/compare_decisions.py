@@ -35,8 +35,7 @@ Format: TypeAlias = Literal["table", "wide", "json", "yaml"]
 @cluster_source.files_option(
     "Events and the status ConfigMap as manifests; repeatable. Without any, a live cluster is read."
 )
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @click.option(
     "--namespace",
     metavar="NAME",
@@ -59,8 +58,7 @@ def compare_decisions(
     files: tuple[str, ...],
     url: str,
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     namespace: str,
     config_map: str,
     form: Format,
@@ -79,7 +77,7 @@ def compare_decisions(
     """
     from tonnage.migration import comparison
 
-    cluster_source.refuse_both(filenames, kubeconfig, context)
+    cluster_source.refuse_both(filenames, live)
     decisions = (
         [one for file in files for one in running_autoscaler.read(file)]
         if files
@@ -91,10 +89,7 @@ def compare_decisions(
         documents = load_plain(filenames)
     else:
         documents = cluster_access.talk(
-            lambda client: _from_cluster(client, namespace, config_map),
-            kubeconfig=kubeconfig,
-            context=context,
-            read_only=True,
+            lambda client: _from_cluster(client, namespace, config_map), live, read_only=True
         )
     made = comparison.compare(
         decisions,

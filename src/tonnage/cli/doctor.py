@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_source, console, progress_line
+from tonnage.cli import cluster_access, cluster_source, console, progress_line
 
 if TYPE_CHECKING:
     from tonnage.doctor.evidence import Evidence
@@ -19,8 +19,7 @@ NOTHING_TO_LOOK_AT = "Nothing to look at: no node, no pod, no volume and no CSI 
 
 @click.group(invoke_without_command=True)
 @cluster_source.filename_option
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @cluster_source.node_groups_option(
     "NodeGroup manifests, or a KubeSchedulerConfiguration, beside the cluster"
 )
@@ -43,8 +42,7 @@ NOTHING_TO_LOOK_AT = "Nothing to look at: no node, no pod, no volume and no CSI 
 def doctor(
     ctx: click.Context,
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     node_groups: tuple[str, ...],
     kubernetes_version: str,
     feature_gates: dict[str, bool],
@@ -73,8 +71,7 @@ def doctor(
     driver = _driver(preview)
     evidence = gathered(
         filenames,
-        kubeconfig=kubeconfig,
-        context=context,
+        live,
         beside=node_groups,
         kubernetes_version=kubernetes_version,
         feature_gates=feature_gates,
@@ -126,9 +123,8 @@ def explain(code: str | None, form: console.Format) -> None:
 
 def gathered(
     filenames: tuple[str, ...],
+    live: cluster_access.ClusterChoice,
     *,
-    kubeconfig: str | None,
-    context: str | None,
     beside: tuple[str, ...] = (),
     kubernetes_version: str = "",
     feature_gates: dict[str, bool] | None = None,
@@ -142,14 +138,7 @@ def gathered(
     from tonnage.files import ScenarioOptions
     from tonnage.rules import features
 
-    loaded = cluster_source.read(
-        filenames,
-        lenient=True,
-        kubeconfig=kubeconfig,
-        context=context,
-        beside=beside,
-        documents=documents,
-    )
+    loaded = cluster_source.read(filenames, live, lenient=True, beside=beside, documents=documents)
     scenario = loaded.scenario or ScenarioOptions()
     return Evidence(
         loaded.objects,

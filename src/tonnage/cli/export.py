@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_source, console, progress_line
+from tonnage.cli import cluster_access, cluster_source, console, progress_line
 from tonnage.errors import InputError
 from tonnage.objects.timestamps import rfc3339
 
@@ -20,8 +20,7 @@ TELLING_OPTIONS = ("priorities", "grpcExpanderUrl", "grpcExpanderCert")
 @click.command()
 @click.argument("target", metavar="FILE")
 @cluster_source.filename_option
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @cluster_source.node_groups_option("NodeGroups to write with it, so that plans can be replayed")
 @click.option(
     "--anonymise",
@@ -43,8 +42,7 @@ TELLING_OPTIONS = ("priorities", "grpcExpanderUrl", "grpcExpanderCert")
 def export(
     target: str,
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     node_groups: tuple[str, ...],
     anonymise: bool,
     names: str | None,
@@ -71,12 +69,7 @@ def export(
     now = rfc3339(time.time())
     taken_at = "" if filenames else now
     loaded = cluster_source.read(
-        filenames,
-        lenient=lenient,
-        kubeconfig=kubeconfig,
-        context=context,
-        beside=node_groups,
-        workloads=True,
+        filenames, live, lenient=lenient, beside=node_groups, workloads=True
     )
     called = name or ("" if anonymise else loaded.name) or UNNAMED
     if anonymise:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from tonnage.cli import console, run_providers
+from tonnage.cli import cluster_access, console, run_providers
+from tonnage.cli.cluster_access import ClusterChoice
 from tonnage.errors import InputError
 from tonnage.objects.phrases import counted, listed
 
@@ -96,8 +97,7 @@ def discover(
     wanted: GroupSource,
     *,
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: ClusterChoice,
 ) -> Discovered:
     """The node groups of a cluster; an error if there are none."""
     from tonnage.objects.nodes import Node
@@ -106,9 +106,9 @@ def discover(
     if wanted.source in ("", NODES):
         found = _of_nodes(nodes, wanted.label)
     elif wanted.source == KARPENTER:
-        found = _of_pools(nodes, filenames, kubeconfig=kubeconfig, context=context)
+        found = _of_pools(nodes, filenames, live)
     else:
-        found = _of_provider(nodes, wanted, kubeconfig=kubeconfig, context=context)
+        found = _of_provider(nodes, wanted, live)
     if not found.groups:
         raise InputError(
             f"no node group found by {wanted.source or NODES}: {counted(len(nodes), 'node')} read"
@@ -136,12 +136,7 @@ def warn_of(found: Discovered) -> None:
 
 
 def with_discovered(
-    loaded: "Loaded",
-    wanted: GroupSource,
-    *,
-    filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    loaded: "Loaded", wanted: GroupSource, *, filenames: tuple[str, ...], live: ClusterChoice
 ) -> "Loaded":
     """The cluster with the groups that are discovered; those that were written down stay.
 
@@ -162,7 +157,7 @@ def with_discovered(
         if not nodes:
             console.note("NodeGroups of the input have all nodes: none is left to discover groups")
             return loaded
-    found = discover(nodes, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context)
+    found = discover(nodes, wanted, filenames=filenames, live=live)
     warn_of(found)
     written = {one.metadata.name for one in groups}
     new = [one for one in found.groups if one.group.metadata.name not in written]
@@ -191,22 +186,14 @@ def _of_nodes(nodes: "Sequence[Node]", label: str) -> Discovered:
 
 
 def _of_pools(
-    nodes: "Sequence[Node]",
-    filenames: tuple[str, ...],
-    *,
-    kubeconfig: str | None,
-    context: str | None,
+    nodes: "Sequence[Node]", filenames: tuple[str, ...], live: ClusterChoice
 ) -> Discovered:
-    from tonnage.cli import cluster_access
     from tonnage.files.plain import load_plain
     from tonnage.migration import karpenter
     from tonnage.objects import codec, kinds
     from tonnage.objects.scenarios import API_VERSION, NodeGroup
 
-    if filenames:
-        documents = load_plain(filenames)
-    else:
-        documents = cluster_access.talk(_listed_pools, kubeconfig=kubeconfig, context=context)
+    documents = load_plain(filenames) if filenames else cluster_access.talk(_listed_pools, live)
     pools = karpenter.pools_of(documents)
     if not pools:
         raise InputError("--provider karpenter: there is no NodePool of karpenter.sh")
@@ -233,11 +220,7 @@ async def _listed_pools(client: "Client") -> list[dict[str, Any]]:
     return [{**one.written, "apiVersion": pools.api_version} for one in listed.items]
 
 
-def _of_provider(
-    nodes: "Sequence[Node]", wanted: GroupSource, *, kubeconfig: str | None, context: str | None
-) -> Discovered:
-    from tonnage.cli import cluster_access
-
+def _of_provider(nodes: "Sequence[Node]", wanted: GroupSource, live: ClusterChoice) -> Discovered:
     discovery = wanted.discovery
     if wanted.source == "aws" and not discovery:
         discovery = (AWS_TAG,)
@@ -268,7 +251,7 @@ def _of_provider(
             )
             return await _asked(provider, wanted.source)
 
-    return cluster_access.talk(ask, kubeconfig=kubeconfig, context=context, read_only=True)
+    return cluster_access.talk(ask, live, read_only=True)
 
 
 async def _asked(provider: "Provider", name: str) -> Discovered:

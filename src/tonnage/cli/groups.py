@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from tonnage.cli import cluster_source, console, group_discovery
+from tonnage.cli import cluster_access, cluster_source, console, group_discovery
 
 if TYPE_CHECKING:
     from tonnage.cli.group_discovery import Discovered
@@ -25,16 +25,14 @@ def groups() -> None:
 
 @groups.command(short_help="Write NodeGroups after nodes, a cloud or NodePools.")
 @cluster_source.filename_option
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @group_discovery.options
 @console.output_as(
     "yaml", "json", "table", help="How to print; yaml is a file for --node-groups, with remarks."
 )
 def discover(
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     wanted: group_discovery.GroupSource,
     form: Format,
 ) -> None:
@@ -52,10 +50,8 @@ def discover(
       tonnage groups discover --provider aws > groups.yaml
       tonnage groups discover --provider clusterapi --context management
     """
-    loaded = cluster_source.read(filenames, lenient=True, kubeconfig=kubeconfig, context=context)
-    found = group_discovery.discover(
-        loaded.objects, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
-    )
+    loaded = cluster_source.read(filenames, live, lenient=True)
+    found = group_discovery.discover(loaded.objects, wanted, filenames=filenames, live=live)
     group_discovery.warn_of(found)
     if form == "table":
         _print_table(found)

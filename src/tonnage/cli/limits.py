@@ -199,15 +199,13 @@ namespace_option = click.option(
 
 @limits.command()
 @cluster_source.filename_option
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @namespace_option
 @cluster_source.lenient_option
 @console.output_option
 def learned(
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     namespace: str | None,
     lenient: bool,
     form: console.Format,
@@ -225,14 +223,10 @@ def learned(
       tonnage limits learned -f cluster.json
     """
     if filenames:
-        loaded = cluster_source.read(
-            filenames, lenient=lenient, kubeconfig=kubeconfig, context=context
-        )
+        loaded = cluster_source.read(filenames, live, lenient=lenient)
         lessons = _from_objects(loaded.objects)
     else:
-        lessons = cluster_access.talk(
-            lambda client: _stored(client, namespace), kubeconfig=kubeconfig, context=context
-        )
+        lessons = cluster_access.talk(lambda client: _stored(client, namespace), live)
     rows: list[Row] = [
         {
             "instanceType": one.instance_type,
@@ -257,15 +251,13 @@ def learned(
 @click.option("--type", "instance_type", metavar="TYPE", default="", help="Of this instance type.")
 @click.option("--driver", metavar="NAME", default="", help="Of this CSI driver.")
 @click.option("--all", "everything", is_flag=True, help="All there is.")
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @namespace_option
 def forget(
     instance_type: str,
     driver: str,
     everything: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     namespace: str | None,
 ) -> None:
     """Drop what instance types have taught about attach limits.
@@ -282,9 +274,7 @@ def forget(
     if everything == bool(instance_type or driver):
         raise click.UsageError("say what to forget: --type, --driver or both, or else --all")
     dropped = cluster_access.talk(
-        lambda client: _forgotten(client, namespace, instance_type, driver),
-        kubeconfig=kubeconfig,
-        context=context,
+        lambda client: _forgotten(client, namespace, instance_type, driver), live
     )
     console.echo(f"{dropped} forgotten.")
 

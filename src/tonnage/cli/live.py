@@ -6,6 +6,7 @@ autoscaler would: nobody can edit a live cluster to please a reader.
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -13,7 +14,9 @@ import msgspec
 
 from tonnage.api.cluster_objects import with_namespaces
 from tonnage.cli import cluster_access, console, progress_line
+from tonnage.cli.cluster_access import ClusterChoice
 from tonnage.cluster import errors, resources
+from tonnage.cluster.calls import CallPatience
 from tonnage.cluster.client import Client, Listing
 from tonnage.cluster.config import Access
 from tonnage.cluster.watch_events import Unreadable
@@ -97,21 +100,13 @@ BESIDE = {
 """Kinds that only inspections look at, and what they lack without."""
 
 
-def load(
-    *,
-    environ: Mapping[str, str],
-    kubeconfig: str | None = None,
-    context: str | None = None,
-    kinds: Consequences = NEEDED,
-    beside: bool = False,
-    timeout: float | None = None,
-) -> Loaded:
+def load(live: ClusterChoice, *, kinds: Consequences = NEEDED, beside: bool = False) -> Loaded:
     """All objects of these kinds; its Scenario has the version of the server.
 
     With `beside`, documents of the kinds `BESIDE` too.
     """
-    access = cluster_access.find(kubeconfig=kubeconfig, context=context, environ=environ)
-    read = _Reading(access, environ=environ, timeout=timeout)
+    access = cluster_access.find(live)
+    read = _Reading(access, cluster_access.patience(live))
     with collector_paused():
         # It returns nothing: up to Python 3.12 asyncio.run makes a repr of what it is given.
         try:
@@ -134,9 +129,7 @@ def load(
 class _Reading:
     """Gathers what one pass over the server finds."""
 
-    def __init__(
-        self, access: Access, *, environ: Mapping[str, str], timeout: float | None
-    ) -> None:
+    def __init__(self, access: Access, patience: CallPatience | None) -> None:
         self.objects: list[KubeObject] = []
         self.problems: list[FileProblem] = []
         self.notes: list[str] = []
@@ -144,12 +137,11 @@ class _Reading:
         self.unread: set[str] = set()
         self.version = ""
         self._access = access
-        self._environ = environ
-        self._patience = cluster_access.patience(timeout)
+        self._patience = patience
 
     async def all(self, kinds: Consequences, *, beside: bool = False) -> None:
         async with connections.connected(
-            self._access, environ=self._environ, patience=self._patience
+            self._access, environ=os.environ, patience=self._patience
         ) as connection:
             client = connection.client
             with progress_line.shown(f"asking {self._access.endpoint.shown}"):

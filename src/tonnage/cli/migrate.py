@@ -27,8 +27,7 @@ _ORDER: "tuple[Outcome, ...]" = ("not supported", "setting", "argument", "not ne
     "Manifests of the old autoscaler: its Deployment and the ConfigMap of its priorities, or "
     "NodePools and Nodes; - is standard input; repeatable. Without any, a live cluster is read."
 )
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @click.option(
     "--from",
     "program",
@@ -49,8 +48,7 @@ _ORDER: "tuple[Outcome, ...]" = ("not supported", "setting", "argument", "not ne
 @console.plain_output_option
 def migrate(
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     program: str | None,
     instance_types: str | None,
     directory: str | None,
@@ -68,13 +66,11 @@ def migrate(
       tonnage migrate --from karpenter --instance-types types.json --write moving/
       kubectl -n kube-system get deployment cluster-autoscaler -o yaml | tonnage migrate -f -
     """
-    cluster_source.refuse_both(filenames, kubeconfig, context)
+    cluster_source.refuse_both(filenames, live)
     if filenames:
         documents, nodes = _from_files(filenames)
     else:
-        documents, nodes = cluster_access.talk(
-            _from_cluster, kubeconfig=kubeconfig, context=context, read_only=True
-        )
+        documents, nodes = cluster_access.talk(_from_cluster, live, read_only=True)
     made = _migrated(documents, nodes, _machines(instance_types), program=program)
     if directory:
         _write(made, directory)

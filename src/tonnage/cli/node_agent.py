@@ -186,6 +186,4 @@ def uninstall(service: services.ServiceOptions, node_name: str | None, dry_run: 
         if not found:
             console.echo("nothing is published")
 
-    cluster_access.talk(
-        remove, kubeconfig=service.kubeconfig, context=service.context, read_only=dry_run
-    )
+    cluster_access.talk(remove, service.live, read_only=dry_run)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli import (
+    cluster_access,
     cluster_source,
     console,
     group_discovery,
@@ -71,8 +72,7 @@ RARE = {
     context_settings={"max_content_width": 100},
 )
 @cluster_source.filename_option
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @cluster_source.node_groups_option("NodeGroups that may grow, if they are not among the manifests")
 @click.option(
     "--discover",
@@ -130,8 +130,7 @@ RARE = {
 def plan(
     ctx: click.Context,
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     node_groups: tuple[str, ...],
     discover: bool,
     wanted: group_discovery.GroupSource,
@@ -177,16 +176,13 @@ def plan(
     changes = _parsed(supposed.rest if fewer else what_ifs, lenient=lenient)
     loaded = cluster_source.read(
         filenames,
+        live,
         lenient=lenient,
-        kubeconfig=kubeconfig,
-        context=context,
         beside=node_groups,
         workloads=fewer or look_ahead,
     )
     if discover or wanted.source or wanted.label:
-        loaded = group_discovery.with_discovered(
-            loaded, wanted, filenames=filenames, kubeconfig=kubeconfig, context=context
-        )
+        loaded = group_discovery.with_discovered(loaded, wanted, filenames=filenames, live=live)
     _refuse_without_groups(loaded.objects, fewer=fewer)
     cluster = plan_settings.cluster_of(
         loaded,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli import cluster_source, console, durations
+from tonnage.cli import cluster_access, cluster_source, console, durations
 from tonnage.errors import ClusterError, InputError
 
 if TYPE_CHECKING:
+    from tonnage.cluster.calls import CallPatience
     from tonnage.cluster.config import Access
     from tonnage.objects.scenarios import NodeGroup
     from tonnage.traces.recorder import ClusterRecorder
@@ -32,8 +33,7 @@ def _bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 
 @click.command()
 @click.argument("target", metavar="TRACE", type=click.Path(dir_okay=False, path_type=Path))
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @click.option(
     "--for",
     "duration",
@@ -57,8 +57,7 @@ def _bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 @click.option("--name", metavar="NAME", help="Name of the trace.  [default: the context]")
 def record(
     target: Path,
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     duration: float | None,
     node_groups: tuple[str, ...],
     anonymise: bool,
@@ -80,7 +79,6 @@ def record(
     """
     import asyncio
 
-    from tonnage.cli import cluster_access
     from tonnage.service import lifecycle
 
     groups = read_groups(node_groups)
@@ -88,11 +86,12 @@ def record(
         raise InputError(f"{target}: no such folder; expected one that exists")
     if target.exists():
         raise InputError(f"{target}: there is such a file already; expected a new name")
-    access = cluster_access.find(kubeconfig=kubeconfig, context=context)
+    access = cluster_access.find(live)
     called = name or ("" if anonymise else access.context) or "cluster"
     recording = _Recording(access, target, groups=groups, anonymise=anonymise, rotate=rotate)
+    patience = cluster_access.patience(live)
     try:
-        asyncio.run(lifecycle.until_signalled(lambda: recording.run(called, duration)))
+        asyncio.run(lifecycle.until_signalled(lambda: recording.run(called, duration, patience)))
     except ClusterError as error:
         raise cluster_access.explained(error, access) from error
     recording.tell()
@@ -130,10 +129,10 @@ class _Recording:
         self._rotate = rotate
         self._recorder: ClusterRecorder | None = None
 
-    async def run(self, name: str, duration: float | None) -> None:
+    async def run(self, name: str, duration: float | None, patience: "CallPatience | None") -> None:
         import importlib.metadata
 
-        from tonnage.cli import cluster_access, progress_line
+        from tonnage.cli import progress_line
         from tonnage.cli.live import modelled
         from tonnage.service import connections
         from tonnage.traces.log import TraceLog
@@ -141,7 +140,6 @@ class _Recording:
         from tonnage.traces.records import TraceHead
         from tonnage.traces.writer import TraceWriter
 
-        patience = cluster_access.patience(cluster_source.request_timeout())
         async with connections.connected(
             self._access, environ=os.environ, read_only=True, patience=patience
         ) as (client, clock, rng):

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @cluster_source.filename_option
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @click.option(
     "--after",
     type=durations.Duration(),
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
 @console.output_option
 def rescue(
     filenames: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     after: float,
     evict: bool,
     budget: int,
@@ -60,11 +58,11 @@ def rescue(
 
     if evict and filenames:
         raise InputError("--evict needs a live cluster; -f reads files")
-    evidence = gathered(filenames, kubeconfig=kubeconfig, context=context)
+    evidence = gathered(filenames, live)
     stuck = rescuing.find(evidence, after=after)
     _print(stuck, form)
     if evict and any(one.surplus for one in stuck):
-        _evict(evidence, stuck, kubeconfig=kubeconfig, context=context, budget=budget)
+        _evict(evidence, stuck, live, budget=budget)
 
 
 def _print(stuck: "list[Stuck]", form: console.Format) -> None:
@@ -104,9 +102,8 @@ def _print(stuck: "list[Stuck]", form: console.Format) -> None:
 def _evict(
     evidence: "Evidence",
     stuck: "list[Stuck]",
+    live: cluster_access.ClusterChoice,
     *,
-    kubeconfig: str | None,
-    context: str | None,
     budget: int,
 ) -> None:
     from tonnage.doctor import rescue as rescuing
@@ -115,4 +112,4 @@ def _evict(
     async def evicting(client: "Client") -> None:
         await rescuing.evict(client, stuck, evidence.of(Pod), budget=budget, tell=console.note)
 
-    cluster_access.talk(evicting, kubeconfig=kubeconfig, context=context)
+    cluster_access.talk(evicting, live)

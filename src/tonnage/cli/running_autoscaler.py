@@ -127,8 +127,7 @@ class RunningAutoscaler(NamedTuple):
     """The one that is asked: by its URL, or else the leader of a cluster, by its Lease."""
 
     url: str | None
-    kubeconfig: str | None
-    context: str | None
+    live: cluster_access.ClusterChoice
     namespace: str | None
 
     def decisions(self, path: str) -> "tuple[str, list[LoggedDecision]]":
@@ -143,7 +142,7 @@ class RunningAutoscaler(NamedTuple):
         """From where, and what is answered there."""
         if self.url is not None:
             return address(self.url, path), get(self.url, path)
-        if not self.kubeconfig and not self.context and not self.namespace:
+        if not self.live.is_given and not self.namespace:
             try:
                 data = get(DEFAULT_URL, path)
                 return address(DEFAULT_URL, path), data
@@ -173,7 +172,7 @@ class RunningAutoscaler(NamedTuple):
         from tonnage.cluster.errors import ConnectionFailed
         from tonnage.cluster.http import HttpTransport
 
-        access = cluster_access.find(kubeconfig=self.kubeconfig, context=self.context)
+        access = cluster_access.find(self.live)
         transport = HttpTransport(access, clock=SystemClock(), environ=os.environ)
         try:
             client = Client(transport, clock=SystemClock(), rng=random.Random())

@@ -56,6 +56,10 @@ class ServiceOptions:
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
     @property
+    def live(self) -> cluster_access.ClusterChoice:
+        return cluster_access.ClusterChoice(self.kubeconfig, self.context)
+
+    @property
     def leader_elect(self) -> bool:
         return self.elects and not self.leads_alone
 
@@ -85,7 +89,7 @@ class ServiceOptions:
 
         from tonnage.service import connections, lifecycle, logs
 
-        access = cluster_access.find(kubeconfig=self.kubeconfig, context=self.context)
+        access = cluster_access.find(self.live)
         logs.set_up(form=self.log_form, level=self.log_level)
 
         async def main() -> None:

@@ -4,7 +4,14 @@ from typing import Any
 
 import click
 
-from tonnage.cli import cluster_source, console, engines, help_sections, plan_settings
+from tonnage.cli import (
+    cluster_access,
+    cluster_source,
+    console,
+    engines,
+    help_sections,
+    plan_settings,
+)
 
 SECTIONS = {
     "Clusters": ("--filename", "--batch", "--node-groups", "--kubeconfig", "--context"),
@@ -51,8 +58,7 @@ RARE = {
     "--batch", metavar="FILE", help="Many clusters: a file of JSON lines, one Scenario on each."
 )
 @cluster_source.node_groups_option("NodeGroups beside a cluster")
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @cluster_source.lenient_option
 @click.option(
     "--ask",

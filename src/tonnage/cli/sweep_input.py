@@ -8,6 +8,7 @@ import msgspec
 
 from tonnage import files
 from tonnage.cli import cluster_source
+from tonnage.cli.cluster_access import AS_KUBECTL, ClusterChoice
 from tonnage.cli.engines import EngineChoice
 from tonnage.errors import InputError
 from tonnage.files import Loaded, ScenarioOptions
@@ -28,8 +29,7 @@ class SweepOptions(NamedTuple):
     filenames: tuple[str, ...]
     batch: str | None
     node_groups: tuple[str, ...]
-    kubeconfig: str | None
-    context: str | None
+    live: ClusterChoice
     lenient: bool
     ask: Ask | None
     vary: tuple[str, ...]
@@ -116,7 +116,7 @@ def _clusters(
             named.append((loaded.name or f"line {number}", _checked(loaded)))
     if given.filenames or not named:
         loaded = _read(given, given.filenames)
-        default = Path(given.filenames[0]).name if given.filenames else given.context
+        default = Path(given.filenames[0]).name if given.filenames else given.live.context
         named.append((loaded.name or default or _UNNAMED, loaded))
     return _uniquely(named)
 
@@ -124,9 +124,8 @@ def _clusters(
 def _read(given: SweepOptions, filenames: tuple[str, ...]) -> Loaded:
     loaded = cluster_source.read(
         filenames,
+        given.live if not filenames else AS_KUBECTL,
         lenient=given.lenient,
-        kubeconfig=given.kubeconfig if not filenames else None,
-        context=given.context if not filenames else None,
         beside=given.node_groups,
         workloads=True,
     )

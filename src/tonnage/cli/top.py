@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli import cluster_source, console
+from tonnage.cli.cluster_access import ClusterChoice
 from tonnage.objects import printable
 
 if TYPE_CHECKING:
@@ -87,12 +88,8 @@ def _reader(context: click.Context) -> "Callable[[], Cluster]":
     given = context.params
 
     def read() -> "Cluster":
-        loaded = cluster_source.read(
-            (),
-            lenient=given["lenient"],
-            kubeconfig=given["kubeconfig"],
-            context=given["context"],
-        )
+        live = ClusterChoice(given["kubeconfig"], given["context"], given["request_timeout"])
+        loaded = cluster_source.read((), live, lenient=given["lenient"])
         return Cluster.of(
             loaded,
             kubernetes_version=given["kubernetes_version"],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tonnage.cli import cluster_source, console, running_autoscaler, why_node, why_replay, why_room
+from tonnage.cli import cluster_access, console, running_autoscaler, why_node, why_replay, why_room
 from tonnage.cli.running_autoscaler import DEFAULT_URL, RunningAutoscaler
 from tonnage.errors import InputError
 from tonnage.objects.phrases import alternatives
@@ -30,8 +30,7 @@ _RECORDED_PATH = "/debug/recorded-decisions"
     help="The --debug-address of the autoscaler that leads, or where it is forwarded to.  "
     f"[default: {DEFAULT_URL} if something listens there, else the leader by its Lease]",
 )
-@cluster_source.kubeconfig_option
-@cluster_source.context_option
+@cluster_access.options
 @click.option(
     "--autoscaler-namespace",
     metavar="NAME",
@@ -65,8 +64,7 @@ def why(
     ctx: click.Context,
     pod: str,
     url: str | None,
-    kubeconfig: str | None,
-    context: str | None,
+    live: cluster_access.ClusterChoice,
     autoscaler_namespace: str | None,
     files: tuple[str, ...],
     namespace: str,
@@ -96,7 +94,7 @@ def why(
       tonnage why capacitybuffer/shop/db
       tonnage why provisioningrequest/train -n research
     """
-    asked = RunningAutoscaler(url, kubeconfig, context, autoscaler_namespace)
+    asked = RunningAutoscaler(url, live, autoscaler_namespace)
     if why_room.is_room(pod):
         if files or replay:
             raise InputError(
