@@ -204,8 +204,7 @@ def _print_tables(found: "SizeAdvice", *, wide: bool) -> None:
             ]
             for one in (found.types if wide else found.types[:_SHOWN])
         ]
-        console.echo()
-        console.print_table(
+        console.print_section(
             ["TYPE", "PRICE/H", "SLOTS", "PER SLOT", "NODES", "COST/H", "LEFT OUT"], rows
         )
         mix = ", ".join(f"{count} {name}" for name, count in found.mix.items())
@@ -214,18 +213,9 @@ def _print_tables(found: "SizeAdvice", *, wide: bool) -> None:
             f"The best mix found: {mix}, for {money(found.mix_cost)} an hour; none costs less than"
             f" {money(found.bound)}."
         )
-    lost = [one for one in found.stranded if one.cpu_milli or one.memory]
-    if lost:
-        console.echo()
-        console.print_table(
-            ["GROUP", "DRIVER", "STRANDED CPU", "STRANDED MEMORY"],
-            [
-                [
-                    one.group,
-                    one.driver,
-                    f"{one.cpu_milli / 1000:g}",
-                    f"{one.memory / 2**30:.1f}Gi",
-                ]
-                for one in lost
-            ],
-        )
+    lost = [
+        [one.group, one.driver, f"{one.cpu_milli / 1000:g}", f"{one.memory / 2**30:.1f}Gi"]
+        for one in found.stranded
+        if one.cpu_milli or one.memory
+    ]
+    console.print_section(["GROUP", "DRIVER", "STRANDED CPU", "STRANDED MEMORY"], lost)

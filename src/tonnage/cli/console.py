@@ -124,6 +124,15 @@ def print_table(
         echo(_line(row, widths), bold=alarm or None, fg="red" if alarm else None)
 
 
+def print_section(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, alarming: Collection[int] = ()
+) -> None:
+    """Print a table below what is there already; nothing at all if it has no row."""
+    if rows:
+        echo()
+        print_table(headings, rows, alarming=alarming)
+
+
 def note(text: str) -> None:
     """Say something beside the answer, on standard error."""
     echo(f"tonnage: note: {' '.join(text.split())}", err=True)

@@ -87,11 +87,8 @@ def _priced(amount: str, unit: str) -> str:
 
 
 def _print_steps(steps: Sequence[ConsolidationStep], *, wide: bool) -> None:
-    if not steps:
-        return
     shown = steps if wide else steps[:_ROWS]
-    console.echo()
-    console.print_table(
+    console.print_section(
         ("STEP", "NODES GO", "BOUGHT", "MOVES", "SAVES", "OF IT", "MOVES COST", "PAID BACK IN"),
         [
             (
@@ -138,26 +135,19 @@ def _print_moves(plan: ConsolidationPlan) -> None:
         )
         for move in plan.moves
     ]
-    if rows:
-        console.echo()
-        console.print_table(("WAVE", "POD", "FROM", "TO", "VOLUMES", "AWAY", "COSTS"), rows)
+    console.print_section(("WAVE", "POD", "FROM", "TO", "VOLUMES", "AWAY", "COSTS"), rows)
 
 
 def _print_missed(plan: ConsolidationPlan) -> None:
-    if plan.missed:
-        console.echo()
-        console.print_table(
-            ("NOT SAVED", "BECAUSE", "NODES"),
-            [(one.saves_per_hour, one.reason, _names(one.nodes)) for one in plan.missed[:_ROWS]],
-        )
+    console.print_section(
+        ("NOT SAVED", "BECAUSE", "NODES"),
+        [(one.saves_per_hour, one.reason, _names(one.nodes)) for one in plan.missed[:_ROWS]],
+    )
 
 
 def _print_staying(staying: Sequence[ConsolidatedNode], *, wide: bool) -> None:
-    if not staying:
-        return
-    console.echo()
     if wide:
-        console.print_table(
+        console.print_section(
             ("NODE", "GROUP", "STAYS BECAUSE", "POD", "UNTIL", "MORE"),
             [
                 (
@@ -173,7 +163,7 @@ def _print_staying(staying: Sequence[ConsolidatedNode], *, wide: bool) -> None:
         )
         return
     counts = Counter(node.code or "-" for node in staying)
-    console.print_table(
+    console.print_section(
         ("STAY", "BECAUSE", "NODES"),
         [
             (

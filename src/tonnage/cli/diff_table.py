@@ -41,12 +41,11 @@ def print_diff(found: PlanDiff) -> None:
     if found.partial is not None:
         which = "second" if found.partial.after else "first"
         console.echo(f"Only the {which} plan is partial: its time ran out.")
-    if found.groups:
-        rows = [
-            [one.group, f"{one.before:,}", f"{one.after:,}", f"{one.after - one.before:+,}"]
-            for one in found.groups
-        ]
-        _print_section(["GROUP", "NODES BEFORE", "AFTER", "CHANGE"], rows)
+    rows = [
+        [one.group, f"{one.before:,}", f"{one.after:,}", f"{one.after - one.before:+,}"]
+        for one in found.groups
+    ]
+    console.print_section(["GROUP", "NODES BEFORE", "AFTER", "CHANGE"], rows)
     left_out = set(found.added_not_helped)
     changes = [
         ("newly helped", found.newly_helped),
@@ -58,26 +57,20 @@ def print_diff(found: PlanDiff) -> None:
         ("fits some group now", found.may_fit),
     ]
     rows = [[series.phrase, what] for what, pods in changes for series in podlists.in_series(pods)]
-    _print_section(["PODS", "CHANGE"], rows)
-    _print_section(["PODS MOVED", "FROM", "TO"], _moves(found))
+    console.print_section(["PODS", "CHANGE"], rows)
+    console.print_section(["PODS MOVED", "FROM", "TO"], _moves(found))
     rows = [[one.group, one.driver, _limit(one.before), _limit(one.after)] for one in found.limits]
-    _print_section(["LIMIT OF GROUP", "DRIVER", "BEFORE", "AFTER"], rows)
+    console.print_section(["LIMIT OF GROUP", "DRIVER", "BEFORE", "AFTER"], rows)
     if found.bounds is not None:
         was, becomes = found.bounds.before, found.bounds.after
         rows = [["nodes", f"{was.nodes:,}", f"{becomes.nodes:,}"]]
         if was.cost_per_hour is not None or becomes.cost_per_hour is not None:
             rows.append(["cost an hour", _cost(was.cost_per_hour), _cost(becomes.cost_per_hour)])
         rows.append(["above it", f"{was.gap:.0%}", f"{becomes.gap:.0%}"])
-        _print_section(["LOWER BOUND", "BEFORE", "AFTER"], rows)
+        console.print_section(["LOWER BOUND", "BEFORE", "AFTER"], rows)
     rows = [["new", text] for text in found.warnings_new]
     rows += [["gone", text] for text in found.warnings_gone]
-    _print_section(["WARNING", "TEXT"], rows)
-
-
-def _print_section(headings: list[str], rows: list[list[str]]) -> None:
-    if rows:
-        console.echo()
-        console.print_table(headings, rows)
+    console.print_section(["WARNING", "TEXT"], rows)
 
 
 def _moves(found: PlanDiff) -> list[list[str]]:

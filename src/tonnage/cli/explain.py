@@ -119,10 +119,7 @@ def _print_summary(found: "Overview | Explanation", pods: "Sequence[str]") -> No
 
 def _print_overview(found: "Overview") -> None:
     _print_summary(found, found.pods)
-    if not found.groups:
-        return
-    console.echo()
-    console.print_table(
+    console.print_section(
         ["NODES", "PLUGIN", "REASON", "WHICH"],
         [
             [
@@ -160,14 +157,11 @@ def _document(explanation: "Explanation") -> dict[str, object]:
 
 def _print(explanation: "Explanation", *, wide: bool, alike: "Sequence[str]" = ()) -> None:
     _print_summary(explanation, alike or [explanation.pod])
-    if not explanation.verdicts:
-        return
-    console.echo()
     headings = ["NODE", "PLUGIN", "REASON"]
     if wide:
         headings = ["NODE", "PHASE", "PLUGIN", "CODE", "REASON", "CAUSE", "FACTS"]
     rows = [_row(one, running_on=explanation.node, wide=wide) for one in explanation.verdicts]
-    console.print_table(headings, rows)
+    console.print_section(headings, rows)
 
 
 def _row(verdict: "Verdict", *, running_on: str, wide: bool) -> list[str]:

@@ -114,8 +114,7 @@ def _print_purchases(made: Decision, prices: Mapping[str, float | None]) -> None
                 why(one.group, plan, made.inputs.options.expander),
             ]
         )
-    console.echo()
-    console.print_table(headings, rows)
+    console.print_section(headings, rows)
 
 
 def _fullest(scale_up: ScaleUp, fillings: Sequence[Filling]) -> str:
@@ -185,9 +184,7 @@ def _print_placements(plan: Plan) -> None:
     rows += [
         [node.name, one.group, _phrases(node.pods)] for one in plan.scale_ups for node in one.nodes
     ]
-    if rows:
-        console.echo()
-        console.print_table(["NODE", "NEW IN", "PENDING PODS THAT GO THERE"], rows)
+    console.print_section(["NODE", "NEW IN", "PENDING PODS THAT GO THERE"], rows)
 
 
 def _phrases(pods: Iterable[str]) -> str:
@@ -214,8 +211,7 @@ def _print_left_out(plan: Plan, *, wide: bool) -> None:
             if example.never_fits:
                 alarming.add(len(rows))
             rows.append([series.phrase, why_left_out(example)])
-    console.echo()
-    console.print_table(["LEFT OUT", "WHY"], rows, alarming=alarming)
+    console.print_section(["LEFT OUT", "WHY"], rows, alarming=alarming)
     if hidden:
         console.echo(f"… and {counted(hidden, 'more pod')}; -o wide has them all")
     if wide:
@@ -224,9 +220,7 @@ def _print_left_out(plan: Plan, *, wide: bool) -> None:
             for example, pods in buckets
             for reason in example.reasons
         ]
-        if detail:
-            console.echo()
-            console.print_table(["LEFT OUT", "GROUP", "PLUGIN", "CODE", "REASON"], detail)
+        console.print_section(["LEFT OUT", "GROUP", "PLUGIN", "CODE", "REASON"], detail)
 
 
 def _buckets(not_helped: Iterable[NotHelped]) -> list[_Bucket]:
@@ -293,20 +287,18 @@ def _verdict(reason: GroupReason) -> list[str]:
 
 
 def _print_kept_rooms(plan: Plan) -> None:
-    if plan.kept_rooms:
-        console.echo()
-        console.print_table(
-            ["ROOM KEPT READY", "CHUNKS", "KEPT", "BOUGHT", "MISSING", "WHY"],
+    console.print_section(
+        ["ROOM KEPT READY", "CHUNKS", "KEPT", "BOUGHT", "MISSING", "WHY"],
+        [
             [
-                [
-                    one.name,
-                    *(f"{count:,}" for count in (one.chunks, one.kept, one.bought, one.missing)),
-                    "; ".join(sorted({text for reason in one.reasons for text in reason.reasons}))
-                    or "-",
-                ]
-                for one in plan.kept_rooms
-            ],
-        )
+                one.name,
+                *(f"{count:,}" for count in (one.chunks, one.kept, one.bought, one.missing)),
+                "; ".join(sorted({text for reason in one.reasons for text in reason.reasons}))
+                or "-",
+            ]
+            for one in plan.kept_rooms
+        ],
+    )
 
 
 def _print_limits(plan: Plan, *, wide: bool) -> None:
@@ -314,11 +306,8 @@ def _print_limits(plan: Plan, *, wide: bool) -> None:
         one.nearest.group for one in plan.not_helped if one.nearest is not None
     }
     limits = [one for one in plan.limits if wide or one.group in concerned]
-    if not limits:
-        return
     shown = limits if wide else limits[:_ROWS]
-    console.echo()
-    console.print_table(
+    console.print_section(
         ["GROUP", "DRIVER", "SLOTS PER NODE", "WHO SAYS SO"],
         [[one.group, one.driver, *_limit(one)] for one in shown],
     )
@@ -329,24 +318,20 @@ def _print_limits(plan: Plan, *, wide: bool) -> None:
 
 
 def _print_pools(plan: Plan) -> None:
-    if plan.pools:
-        console.echo()
-        console.print_table(
-            ["GROUP", "POOL", "FREE SLOTS PER NODE", "WHO SAYS SO"],
-            [[one.group, one.pool, f"{one.free:,}", one.source] for one in plan.pools],
-        )
+    console.print_section(
+        ["GROUP", "POOL", "FREE SLOTS PER NODE", "WHO SAYS SO"],
+        [[one.group, one.pool, f"{one.free:,}", one.source] for one in plan.pools],
+    )
 
 
 def _print_storage(plan: Plan) -> None:
-    if plan.storage:
-        console.echo()
-        console.print_table(
-            ["GROUP", "STORAGE CLASS", "STORAGE PER NODE", "LARGEST VOLUME", "WHO SAYS SO"],
-            [
-                [one.group, one.storage_class, *map(_size, (one.capacity, one.largest)), one.source]
-                for one in plan.storage
-            ],
-        )
+    console.print_section(
+        ["GROUP", "STORAGE CLASS", "STORAGE PER NODE", "LARGEST VOLUME", "WHO SAYS SO"],
+        [
+            [one.group, one.storage_class, *map(_size, (one.capacity, one.largest)), one.source]
+            for one in plan.storage
+        ],
+    )
 
 
 def _size(number: int) -> str:
@@ -368,10 +353,7 @@ def _limit(limit: GroupLimit) -> tuple[str, str]:
 def print_waits(plan: Plan, *, most: int | None) -> None:
     """A line for each pod, the longest wait first; no more than `most`."""
     found = sorted(plan.waiting, key=lambda wait: -wait.seconds)
-    if not found:
-        return
-    console.echo()
-    console.print_table(
+    console.print_section(
         ["WAITS", "NODE", "FREE IN", "NEW NODE", "FREED BY"],
         [
             [

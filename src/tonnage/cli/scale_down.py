@@ -72,12 +72,9 @@ def summary(plan: ScaleDownPlan) -> str:
 
 
 def _print_going(going: Sequence[NodeDecision], *, wide: bool) -> None:
-    if not going:
-        return
     ordered = sorted(going, key=lambda node: node.wave or 0)
     shown = ordered if wide else ordered[:_ROWS]
-    console.echo()
-    console.print_table(
+    console.print_section(
         ("WAVE", "NODE", "GROUP", "ACTION", "USED", "PODS GO TO", "SAVES"),
         [
             (
@@ -108,19 +105,14 @@ def _print_moves(going: Sequence[NodeDecision]) -> None:
         for node in sorted(going, key=lambda node: node.wave or 0)
         for move in node.moves
     ]
-    if rows:
-        console.echo()
-        console.print_table(("WAVE", "POD", "FROM", "TO", "VOLUMES"), rows)
+    console.print_section(("WAVE", "POD", "FROM", "TO", "VOLUMES"), rows)
 
 
 def _print_staying(staying: Sequence[NodeDecision], *, wide: bool) -> None:
-    if not staying:
-        return
-    console.echo()
     if not wide:
         _print_reasons(staying)
         return
-    console.print_table(
+    console.print_section(
         ("NODE", "GROUP", "USED", "STAYS BECAUSE", "POD", "SINCE", "UNTIL", "WOULD GO WITH"),
         [
             (
@@ -151,7 +143,7 @@ def _print_reasons(staying: Sequence[NodeDecision]) -> None:
         more = f" and {len(nodes) - 5:,} more" if len(nodes) > 5 else ""
         cure = next((node.frees for node in nodes if node.frees), "-")
         rows.append((f"{len(nodes):,}", code, names + more, cure))
-    console.print_table(("STAY", "BECAUSE", "NODES", "WOULD GO WITH, SAY"), rows)
+    console.print_section(("STAY", "BECAUSE", "NODES", "WOULD GO WITH, SAY"), rows)
 
 
 def _used(node: NodeDecision) -> str:

@@ -245,13 +245,11 @@ def print_summary(summary: SweepSummary) -> None:
     if summary.missing:
         told += f", {summary.missing:,} missing"
     console.echo(f"{told}.")
-    if summary.figures:
-        console.echo()
-        rows = [
-            (name, number(one.least), number(one.median), number(one.most))
-            for name, one in summary.figures.items()
-        ]
-        console.print_table(("FIGURE", "LEAST", "MEDIAN", "MOST"), rows)
+    rows = [
+        (name, number(one.least), number(one.median), number(one.most))
+        for name, one in summary.figures.items()
+    ]
+    console.print_section(("FIGURE", "LEAST", "MEDIAN", "MOST"), rows)
     names = [name for name in SHOWN.get(summary.ask, ()) if name in summary.figures]
     for axis in summary.axes:
         console.echo()
@@ -270,17 +268,14 @@ def print_summary(summary: SweepSummary) -> None:
         console.print_table(heads, of_axis)
         if len(axis.values) > _MOST_ROWS:
             console.echo(f"and {len(axis.values) - _MOST_ROWS:,} more values")
-    if summary.best:
-        console.echo()
-        title = "WORTH A LOOK" if summary.ask == "explore" else "BEST"
-        best = [
-            (one.variant, one.cluster, *(number(one.figures.get(name)) for name in names))
-            for one in summary.best
-        ]
-        console.print_table((title, "CLUSTER", *names), best)
+    title = "WORTH A LOOK" if summary.ask == "explore" else "BEST"
+    best = [
+        (one.variant, one.cluster, *(number(one.figures.get(name)) for name in names))
+        for one in summary.best
+    ]
+    console.print_section((title, "CLUSTER", *names), best)
     if summary.errors:
-        console.echo()
         failed = [(one.variant, one.cluster, one.error) for one in summary.errors[:_MOST_FAILED]]
-        console.print_table(("FAILED", "CLUSTER", "WHY"), failed)
+        console.print_section(("FAILED", "CLUSTER", "WHY"), failed)
         if summary.failed > len(failed):
             console.echo(f"and {summary.failed - len(failed):,} more")

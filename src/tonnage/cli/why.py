@@ -212,10 +212,9 @@ def _to_the_second(time: str) -> str:
 def _print(pod: str, found: list[PodOutcome], *, wide: bool) -> None:
     last = found[-1]
     console.echo(f"{pod}: {last.outcome}, {last.reason}")
-    console.echo()
     # One that is decided again in every round says nothing new.
     told = found if wide else [one for one, before in _with_previous(found) if _news(one, before)]
-    console.print_table(
+    console.print_section(
         ["TIME", "OUTCOME", "GROUP", "NODE", "REASON", "RESULT"],
         [
             [
@@ -232,15 +231,13 @@ def _print(pod: str, found: list[PodOutcome], *, wide: bool) -> None:
     )
     if len(told) < len(found):
         console.echo(f"… {len(found)} decisions in all; -o wide has those that repeat")
-    if last.groups:
-        console.echo()
-        console.print_table(
-            ["GROUP", "PLUGIN", "CODE", "REASON"],
-            [
-                [one.group, one.plugin or "-", one.code or "-", ", ".join(one.reasons) or "-"]
-                for one in last.groups
-            ],
-        )
+    console.print_section(
+        ["GROUP", "PLUGIN", "CODE", "REASON"],
+        [
+            [one.group, one.plugin or "-", one.code or "-", ", ".join(one.reasons) or "-"]
+            for one in last.groups
+        ],
+    )
 
 
 def _with_previous(found: list[PodOutcome]) -> Iterator[tuple[PodOutcome, PodOutcome | None]]:

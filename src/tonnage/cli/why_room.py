@@ -61,13 +61,8 @@ def why(text: str, asked: RunningAutoscaler, *, space: str, form: console.Format
     answer = _answer(found)
     held = f"; nothing was decided: {told.held}" if told.held else ""
     console.echo(f"{answer.headline}{held}")
-    lines = [[key, value] for key, value in answer.lines if value]
-    if lines:
-        console.echo()
-        console.print_table(["", ""], lines)
-    if answer.rows:
-        console.echo()
-        console.print_table(list(answer.head), list(answer.rows))
+    console.print_section(["", ""], [[key, value] for key, value in answer.lines if value])
+    console.print_section(answer.head, answer.rows)
 
 
 def _find(
