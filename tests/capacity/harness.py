@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from tests.capacity.capacity_objects import RULES, driver
+from tests.capacity.capacity_objects import NAMESPACE, driver
 from tests.cluster.apiserver import ApiServer, Json
 from tests.cluster.programs import running
 from tonnage.capacity.program import CapacityProgram, CapacitySettings
@@ -16,9 +16,9 @@ from tonnage.testing.clock import VirtualClock
 NODES = "/api/v1/nodes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 DRIVERS = "/apis/storage.k8s.io/v1/csidrivers"
-OBJECTS = f"/apis/storage.k8s.io/v1/namespaces/{RULES.namespace}/csistoragecapacities"
+OBJECTS = f"/apis/storage.k8s.io/v1/namespaces/{NAMESPACE}/csistoragecapacities"
 THEIRS = "/apis/storage.k8s.io/v1/namespaces/driver/csistoragecapacities"
-CONFIG_MAPS = f"/api/v1/namespaces/{RULES.namespace}/configmaps"
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 
 
 def put(server: ApiServer, collection: str, *objects: object) -> None:
@@ -68,7 +68,7 @@ def a_program(
     files: FileGroups | None = None,
     **settings: object,
 ) -> CapacityProgram:
-    given = {"leader_elect": False, "address": "127.0.0.1:0", "rules": RULES, **settings}
+    given = {"leader_elect": False, "address": "127.0.0.1:0", "namespace": NAMESPACE, **settings}
     numbers = iter(range(10**9))
     return CapacityProgram(
         server.client(clock),

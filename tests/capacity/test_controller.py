@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from tests.capacity.capacity_objects import NAMESPACE, RULES, a_class, a_node, its_disk
+from tests.capacity.capacity_objects import NAMESPACE, a_class, a_node, its_disk
 from tests.capacity.harness import (
     CLASSES,
     CONFIG_MAPS,
@@ -355,7 +355,7 @@ async def test_uninstalling_deletes_what_was_published_and_nothing_else(
             pass
         stranger = {"metadata": {"name": "x", "namespace": NAMESPACE}, "storageClassName": "fast"}
         server.put(OBJECTS, stranger)
-        settings = CapacitySettings(rules=RULES, identity="me")
+        settings = CapacitySettings(namespace=NAMESPACE, identity="me")
 
         deleted = await uninstall(server.client(clock), settings, clock=clock, rng=random.Random(1))
         assert deleted == 4
@@ -367,7 +367,7 @@ async def test_nothing_is_uninstalled_while_somebody_publishes(clock: VirtualClo
     async with ApiServer() as server:
         cluster(server)
         async with controlling(server, clock, leader_elect=True, identity="busy"):
-            settings = CapacitySettings(rules=RULES, identity="me")
+            settings = CapacitySettings(namespace=NAMESPACE, identity="me")
             with pytest.raises(InputError, match="held by busy: stop the controller first"):
                 await uninstall(server.client(clock), settings, clock=clock, rng=random.Random(1))
             assert len(published(server)) == 1

@@ -21,7 +21,6 @@ from tests.e2e.manifests import Manifest
 from tests.e2e.workspace import Workspace
 from tonnage.capacity import conventions
 from tonnage.capacity.conventions import LOCAL_CSI_DRIVER, OURS, Convention
-from tonnage.capacity.desired import Rules
 from tonnage.capacity.program import CapacityProgram, CapacitySettings, uninstall
 from tonnage.capacity.step_writer import Rate
 from tonnage.capacity.sync import SyncPace
@@ -184,7 +183,9 @@ async def client_of(stage: Stage) -> AsyncIterator[tuple[Client, Counting]]:
 
 def settings(*, convention: Convention = OURS, **more: Any) -> CapacitySettings:
     return CapacitySettings(
-        rules=Rules(namespace=NAMESPACE, groupings=((GROUP,),), convention=convention),
+        namespace=NAMESPACE,
+        groupings=((GROUP,),),
+        convention=convention,
         identity=f"e2e-{random.random()}",
         address="127.0.0.1:0",
         timing=QUICK,

@@ -5,11 +5,11 @@ import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-import msgspec
-
 from tonnage.capacity import sources
 from tonnage.capacity.changes import removals
+from tonnage.capacity.conventions import OURS, Convention
 from tonnage.capacity.desired import Rules
+from tonnage.capacity.node_kinds import Grouping
 from tonnage.capacity.report import CapacityMetrics
 from tonnage.capacity.sources import FileGroups, GroupSource
 from tonnage.capacity.step_writer import Rate, StepOutcome, StepWriter
@@ -17,12 +17,11 @@ from tonnage.capacity.sync import Caches, Syncer, SyncPace
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client, Selection
 from tonnage.cluster.events import Recorder
-from tonnage.cluster.lease import Timing
 from tonnage.cluster.mirror import Mirror
 from tonnage.cluster.records import ConfigMap
 from tonnage.errors import ClusterError, InputError
-from tonnage.objects.nodes import Node
-from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
+from tonnage.objects.labels import INSTANCE_TYPE
+from tonnage.objects.storage import CSIStorageCapacity
 from tonnage.service import lifecycle
 from tonnage.service.cache_metrics import CacheCollector
 from tonnage.service.leader_election import LeaderCandidate, Leadership
@@ -35,23 +34,69 @@ _ONCE_WITHIN = 120.0
 """Seconds for the caches to fill when there is to be only one look."""
 
 
-class CapacitySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is settled when the process starts."""
+class CapacitySettings(LeaderCandidate, frozen=True, kw_only=True):
+    """What is settled when the process starts. Objects are published where the lease is kept."""
 
-    rules: Rules
-    identity: str
+    groupings: tuple[Grouping, ...] = ((INSTANCE_TYPE,),)
+    convention: Convention = OURS
     address: str = ":8085"
-    leader_elect: bool = True
     lease_name: str = LEASE_NAME
-    timing: Timing = Timing()
     rate: Rate = Rate()
     pace: SyncPace = SyncPace()
     node_groups_configmap: str = ""
-    dry_run: bool = False
     once: bool = False
 
+    @property
+    def rules(self) -> Rules:
+        return Rules(namespace=self.namespace, groupings=self.groupings, convention=self.convention)
 
-class CapacityProgram:
+
+class CapacityController:
+    """Publishes from caches and for node groups that others keep.
+
+    It has a lease of its own, so that whoever leads there need not lead here.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        groups: GroupSource,
+        *,
+        settings: CapacitySettings,
+        clock: Clock,
+        rng: random.Random,
+        new_id: Callable[[], str],
+    ) -> None:
+        self.metrics = CapacityMetrics()
+        self.recorder = Recorder(
+            client, component=COMPONENT, instance=settings.identity, clock=clock, new_id=new_id
+        )
+        self.leadership = Leadership(
+            client, settings, clock=clock, rng=rng, told=self.metrics.leading
+        )
+        self.syncer = Syncer(
+            client,
+            caches,
+            groups,
+            rules=settings.rules,
+            clock=clock,
+            rng=rng,
+            metrics=self.metrics,
+            recorder=self.recorder,
+            leading=self.leadership.leading,
+            rate=settings.rate,
+            pace=settings.pace,
+            dry_run=settings.dry_run,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with lifecycle.beside(self.recorder.run()):
+            await self.leadership.act(self.syncer.run)
+
+
+class CapacityProgram(CapacityController):
     """The controller as a process of its own."""
 
     def __init__(
@@ -66,31 +111,11 @@ class CapacityProgram:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self.metrics = CapacityMetrics()
         self.mirror = Mirror(client, clock=clock, rng=rng)
-        caches = Caches(
-            classes=self.mirror.add(StorageClass),
-            nodes=self.mirror.add(Node),
-            drivers=self.mirror.add(CSIDriver),
-            capacities=self.mirror.add(CSIStorageCapacity),
-        )
-        self.recorder = _recorder(client, settings.identity, clock=clock, new_id=new_id)
-        self.leadership = Leadership(
-            client, _candidate(settings), clock=clock, rng=rng, told=self.metrics.leading
-        )
-        self.syncer = Syncer(
-            client,
-            caches,
-            self._source(caches, files),
-            rules=settings.rules,
-            clock=clock,
-            rng=rng,
-            metrics=self.metrics,
-            recorder=self.recorder,
-            leading=self.leadership.leading,
-            rate=settings.rate,
-            pace=settings.pace,
-            dry_run=settings.dry_run,
+        caches = Caches.of(self.mirror.add)
+        groups = self._source(caches, files)
+        super().__init__(
+            client, caches, groups, settings=settings, clock=clock, rng=rng, new_id=new_id
         )
         if self._config_maps is not None:
             self._config_maps.subscribe(lambda _: self.syncer.wake())
@@ -148,64 +173,23 @@ class CapacityProgram:
         name = self._settings.node_groups_configmap
         self._config_maps = None
         if name:
-            here = Selection(
-                namespace=self._settings.rules.namespace, fields=f"metadata.name={name}"
-            )
+            here = Selection(namespace=self._settings.namespace, fields=f"metadata.name={name}")
             self._config_maps = self.mirror.add(ConfigMap, here)
             return sources.from_config_map(self._config_maps, name, caches.nodes)
         return sources.from_files(files, caches.nodes) if files is not None else sources.none()
-
-
-class Beside:
-    """The controller beside another shell, whose caches and provider it uses.
-
-    It has a lease of its own, so that whoever leads there need not lead here.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        caches: Caches,
-        groups: GroupSource,
-        *,
-        settings: CapacitySettings,
-        clock: Clock,
-        rng: random.Random,
-        new_id: Callable[[], str],
-    ) -> None:
-        self._recorder = _recorder(client, settings.identity, clock=clock, new_id=new_id)
-        self._leadership = Leadership(client, _candidate(settings), clock=clock, rng=rng)
-        self.syncer = Syncer(
-            client,
-            caches,
-            groups,
-            rules=settings.rules,
-            clock=clock,
-            rng=rng,
-            recorder=self._recorder,
-            leading=self._leadership.leading,
-            rate=settings.rate,
-            pace=settings.pace,
-            dry_run=settings.dry_run,
-        )
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        async with lifecycle.beside(self._recorder.run()):
-            await self._leadership.act(self.syncer.run)
 
 
 async def uninstall(
     client: Client, settings: CapacitySettings, *, clock: Clock, rng: random.Random
 ) -> int:
     """Delete every object of ours, and say how many; not while a controller leads."""
-    lease = Leadership(client, _candidate(settings), clock=clock, rng=rng).lease
+    lease = Leadership(client, settings, clock=clock, rng=rng).lease
     started = asyncio.Event()
     outcomes: list[StepOutcome] = []
 
     async def work() -> None:
         started.set()
-        here = Selection(namespace=settings.rules.namespace)
+        here = Selection(namespace=settings.namespace)
         listing = await client.list(CSIStorageCapacity, here)
         writer = StepWriter(client, clock=clock, rng=rng, rate=settings.rate)
         outcomes.extend(await writer.carry_out(removals(listing.items, settings.rules)))
@@ -218,7 +202,7 @@ async def uninstall(
             await leading
         except TimeoutError:
             raise InputError(
-                f"Lease {settings.rules.namespace}/{settings.lease_name} is held by"
+                f"Lease {settings.namespace}/{settings.lease_name} is held by"
                 f" {lease.leader or 'nobody we know'}: stop the controller first, or it publishes"
                 " everything again"
             ) from None
@@ -231,20 +215,3 @@ async def uninstall(
     if failed:
         raise ClusterError(f"{len(failed)} objects not deleted, such as: {failed[0]}")
     return len(outcomes)
-
-
-def _recorder(
-    client: Client, identity: str, *, clock: Clock, new_id: Callable[[], str]
-) -> Recorder:
-    return Recorder(client, component=COMPONENT, instance=identity, clock=clock, new_id=new_id)
-
-
-def _candidate(settings: CapacitySettings) -> LeaderCandidate:
-    return LeaderCandidate(
-        identity=settings.identity,
-        namespace=settings.rules.namespace,
-        lease_name=settings.lease_name,
-        leader_elect=settings.leader_elect,
-        timing=settings.timing,
-        dry_run=settings.dry_run,
-    )

@@ -5,7 +5,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -46,6 +46,10 @@ class Caches(NamedTuple):
     nodes: Cache[Node]
     drivers: Cache[CSIDriver]
     capacities: Cache[CSIStorageCapacity]
+
+    @classmethod
+    def of(cls, cache: Callable[[type[Any]], Cache[Any]]) -> Self:
+        return cls(cache(StorageClass), cache(Node), cache(CSIDriver), cache(CSIStorageCapacity))
 
 
 class SyncPace(msgspec.Struct, frozen=True, kw_only=True):

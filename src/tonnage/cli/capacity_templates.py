@@ -1,6 +1,6 @@
 """`tonnage capacity-templates`: capacity objects for nodes that do not exist yet."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,9 +9,7 @@ from tonnage.errors import InputError
 from tonnage.objects.labels import INSTANCE_TYPE
 
 if TYPE_CHECKING:
-    from tonnage.autoscaler.world import ClusterView
-    from tonnage.capacity.program import Beside
-    from tonnage.providers.protocol import Provider
+    from tonnage.capacity.program import CapacitySettings
     from tonnage.service.connections import Connection
 
 
@@ -111,8 +109,7 @@ def capacity_templates(
       tonnage capacity-templates --node-groups-configmap node-groups
       tonnage capacity-templates --compatibility local-csi-driver --uninstall
     """
-    from tonnage.capacity import conventions, node_kinds, program
-    from tonnage.capacity.desired import Rules
+    from tonnage.capacity import program
     from tonnage.capacity.sources import FileGroups
     from tonnage.capacity.step_writer import Rate
     from tonnage.capacity.sync import SyncPace
@@ -123,15 +120,11 @@ def capacity_templates(
         raise InputError(f"--resync-interval {resync_interval!r}: expected 1s or more, such as 5m")
     if node_groups and node_groups_configmap:
         raise InputError("expected either --node-groups or --node-groups-configmap, not both")
-    settings = program.CapacitySettings(
-        rules=Rules(
-            namespace=service.namespace,
-            groupings=node_kinds.parse(group_labels),
-            convention=conventions.BY_NAME[compatibility],
-        ),
-        identity=service.identity,
+    settings = settings_of(
+        service,
+        group_labels,
+        compatibility,
         address=service.address,
-        leader_elect=service.leader_elect,
         lease_name=service.lease_name,
         rate=Rate(per_second=per_second, burst=burst),
         pace=SyncPace(resync=resync),
@@ -154,60 +147,21 @@ def capacity_templates(
     service.run(publish, read_only=dry_run)
 
 
-class BesideTheLoop:
-    """`--enable-capacity-template` of `tonnage run`: the controller on the caches of the loop."""
+def settings_of(
+    service: services.ServiceOptions,
+    group_labels: tuple[str, ...],
+    compatibility: str,
+    **more: Any,
+) -> "CapacitySettings":
+    """Those of the controller, alone or beside the autoscaler."""
+    from tonnage.capacity import conventions, node_kinds
+    from tonnage.capacity.program import CapacitySettings
 
-    def __init__(
-        self, service: services.ServiceOptions, group_labels: tuple[str, ...], compatibility: str
-    ) -> None:
-        import asyncio
-
-        from tonnage.capacity import conventions, node_kinds
-        from tonnage.capacity.desired import Rules
-        from tonnage.capacity.program import CapacitySettings
-
-        self._settings = CapacitySettings(
-            rules=Rules(
-                namespace=service.namespace,
-                groupings=node_kinds.parse(group_labels),
-                convention=conventions.BY_NAME[compatibility],
-            ),
-            identity=service.identity,
-            leader_elect=service.leader_elect,
-        )
-        self._controller: Beside | None = None
-        self._attached = asyncio.Event()
-
-    def attach(
-        self, cluster: "Connection", world: "ClusterView", provider: "Provider", *, dry_run: bool
-    ) -> None:
-        """Before the caches of the loop are filled."""
-        import msgspec
-
-        from tonnage.capacity import sources
-        from tonnage.capacity.program import Beside
-        from tonnage.capacity.sync import Caches
-        from tonnage.objects.nodes import Node
-        from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
-
-        self._controller = Beside(
-            cluster.client,
-            Caches(
-                classes=world.cache(StorageClass),
-                nodes=world.cache(Node),
-                drivers=world.cache(CSIDriver),
-                capacities=world.cache(CSIStorageCapacity),
-            ),
-            sources.from_provider(provider),
-            settings=msgspec.structs.replace(self._settings, dry_run=dry_run),
-            clock=cluster.clock,
-            rng=cluster.rng,
-            new_id=services.new_id,
-        )
-        self._attached.set()
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        await self._attached.wait()
-        assert self._controller is not None
-        await self._controller.run()
+    return CapacitySettings(
+        namespace=service.namespace,
+        identity=service.identity,
+        leader_elect=service.leader_elect,
+        groupings=node_kinds.parse(group_labels),
+        convention=conventions.BY_NAME[compatibility],
+        **more,
+    )

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli import run_providers, services, upstream_flags
-from tonnage.cli.capacity_templates import BesideTheLoop, compatibility_option, label_option
+from tonnage.cli.capacity_templates import compatibility_option, label_option, settings_of
 from tonnage.cli.cluster_source import gates_of, node_groups_option
 from tonnage.cli.run_providers import ProviderOptions
 from tonnage.cli.upstream_flags import UpstreamFlags
 from tonnage.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
     from tonnage.autoscaler.config import AutoscalerConfig
     from tonnage.autoscaler.program import AutoscalerProgram, AutoscalerSettings
     from tonnage.autoscaler.world import ClusterView
-    from tonnage.clock import Clock
+    from tonnage.capacity.program import CapacityController, CapacitySettings
     from tonnage.providers.protocol import Provider
     from tonnage.service.certificates import Certificates
     from tonnage.service.config_file import ConfigFile
@@ -228,35 +229,22 @@ def run(
         dry_run=dry_run,
         once=once,
     )
-    templates = BesideTheLoop(service, group_labels, compatibility) if capacity_template else None
-    board = _Board(board_address, certificates) if board_address else None
+    templates, board = None, None
+    if capacity_template:
+        templates = settings_of(service, group_labels, compatibility, dry_run=dry_run)
+    if board_address:
+        from tonnage.board import server
+
+        server.check(board_address, certificates, option="--board-address")
+        board = partial(
+            server.beside_autoscaler,
+            address=board_address,
+            title="Tonnage",
+            certificates=certificates,
+        )
     service.run(
         lambda cluster: _run(cluster, settings, config, make, templates, board), read_only=dry_run
     )
-
-
-class _Board:
-    """Where the board of this autoscaler is served, and with which certificates."""
-
-    def __init__(self, address: str, certificates: "Certificates | None") -> None:
-        from tonnage.board.server import check
-
-        check(address, certificates, option="--board-address")
-        self._address = address
-        self._certificates = certificates
-
-    def beside(
-        self, program: "AutoscalerProgram", *, clock: "Clock"
-    ) -> "AbstractAsyncContextManager[object]":
-        from tonnage.board import server
-
-        return server.beside_autoscaler(
-            program,
-            self._address,
-            title="Tonnage",
-            clock=clock,
-            certificates=self._certificates,
-        )
 
 
 def _given(**settings: object) -> dict[str, object]:
@@ -268,15 +256,24 @@ async def _run(
     settings: "AutoscalerSettings",
     config: "ConfigFile[AutoscalerConfig]",
     make: run_providers.Maker,
-    templates: BesideTheLoop | None,
-    board: _Board | None,
+    templates: "CapacitySettings | None",
+    board: "Callable[..., AbstractAsyncContextManager[object]] | None",
 ) -> None:
-    from contextlib import AsyncExitStack
+    from contextlib import AsyncExitStack, asynccontextmanager
 
     from tonnage.autoscaler import program
     from tonnage.service import lifecycle
 
     client, clock, rng = cluster
+    controllers: list[CapacityController] = []
+
+    @asynccontextmanager
+    async def beside(running: "AutoscalerProgram") -> "AsyncIterator[None]":
+        async with lifecycle.beside(*(one.run() for one in controllers)), AsyncExitStack() as stack:
+            if board is not None:
+                await stack.enter_async_context(board(running, clock=clock))
+            yield
+
     async with AsyncExitStack() as closing:
 
         def provider(world: "ClusterView") -> "Provider":
@@ -292,17 +289,38 @@ async def _run(
                 )
             )
             if templates is not None:
-                templates.attach(cluster, world, made, dry_run=settings.dry_run)
+                controllers.append(_publisher(cluster, world, made, templates))
             return made
 
-        async with lifecycle.beside(*([templates.run()] if templates is not None else [])):
-            await program.start(
-                client,
-                provider,
-                config=config,
-                settings=settings,
-                clock=clock,
-                rng=rng,
-                new_id=services.new_id,
-                beside=partial(board.beside, clock=clock) if board is not None else None,
-            )
+        await program.start(
+            client,
+            provider,
+            config=config,
+            settings=settings,
+            clock=clock,
+            rng=rng,
+            new_id=services.new_id,
+            beside=beside,
+        )
+
+
+def _publisher(
+    cluster: "Connection",
+    world: "ClusterView",
+    provider: "Provider",
+    settings: "CapacitySettings",
+) -> "CapacityController":
+    """`--enable-capacity-template`: the controller on the caches of the loop."""
+    from tonnage.capacity import sources
+    from tonnage.capacity.program import CapacityController
+    from tonnage.capacity.sync import Caches
+
+    return CapacityController(
+        cluster.client,
+        Caches.of(world.cache),
+        sources.from_provider(provider),
+        settings=settings,
+        clock=cluster.clock,
+        rng=cluster.rng,
+        new_id=services.new_id,
+    )

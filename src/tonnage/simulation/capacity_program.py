@@ -4,18 +4,13 @@ import random
 from collections.abc import Callable
 
 from tonnage.capacity import sources
-from tonnage.capacity.desired import Rules
-from tonnage.capacity.program import Beside, CapacitySettings
+from tonnage.capacity.program import CapacityController, CapacitySettings
 from tonnage.capacity.sync import Caches
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
-from tonnage.objects.nodes import Node
-from tonnage.objects.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from tonnage.providers.protocol import Provider
 from tonnage.service import lifecycle
-
-_NAMESPACE = "kube-system"
 
 
 async def run(
@@ -28,19 +23,11 @@ async def run(
 ) -> None:
     """Until cancelled, for the node groups of the provider."""
     mirror = Mirror(client, clock=clock, rng=rng)
-    caches = Caches(
-        classes=mirror.add(StorageClass),
-        nodes=mirror.add(Node),
-        drivers=mirror.add(CSIDriver),
-        capacities=mirror.add(CSIStorageCapacity),
-    )
-    controller = Beside(
+    controller = CapacityController(
         client,
-        caches,
+        Caches.of(mirror.add),
         sources.from_provider(provider),
-        settings=CapacitySettings(
-            rules=Rules(namespace=_NAMESPACE), identity="capacity-templates", leader_elect=False
-        ),
+        settings=CapacitySettings(identity="capacity-templates", leader_elect=False),
         clock=clock,
         rng=rng,
         new_id=new_id,
