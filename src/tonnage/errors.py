@@ -9,6 +9,8 @@ Only kinds that somebody handles differently get a class. The command line turns
 `InputError` into exit code 2 and one line on standard error.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 ProviderCause: TypeAlias = Literal["transient", "outOfResources", "quota", "other"]
@@ -20,6 +22,15 @@ class TonnageError(Exception):
 
 class InputError(TonnageError):
     """What was handed in cannot be used; the message names the file, object and field."""
+
+
+@contextmanager
+def system_errors(named: object) -> Iterator[None]:
+    """What the system says of a file or an address, as an `InputError` that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{named}: {error.strerror or error}") from error
 
 
 class ClusterError(TonnageError):

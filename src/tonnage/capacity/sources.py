@@ -8,7 +8,7 @@ import msgspec
 
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.records import ConfigMap
-from tonnage.errors import InputError, ProviderError
+from tonnage.errors import InputError, ProviderError, system_errors
 from tonnage.files import load
 from tonnage.groups import node_group_objects
 from tonnage.groups.model import Group
@@ -111,7 +111,5 @@ def from_provider(provider: Provider) -> GroupSource:
 
 
 def _bytes(name: str) -> bytes:
-    try:
+    with system_errors(name):
         return Path(name).read_bytes()
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror or error}") from None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli import console
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 
 if TYPE_CHECKING:
     from tonnage.embedded.apiserver import ApiServer
@@ -90,10 +90,8 @@ def _tell(url: str, kubeconfig: Path | None) -> None:
     from tonnage.embedded.apiserver import kubeconfig as kubeconfigs
 
     if kubeconfig is not None:
-        try:
+        with system_errors(kubeconfig):
             kubeconfigs.write(kubeconfig, url)
-        except OSError as error:
-            raise InputError(f"{kubeconfig}: {error.strerror or error}") from None
     console.echo(f"The embedded cluster listens on {masked(url)}; Ctrl-C ends it.", err=True)
     if kubeconfig is None:
         console.print_lines(kubeconfigs.text(url))

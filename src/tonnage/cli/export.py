@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli import cluster_access, cluster_source, console, progress_line
-from tonnage.errors import InputError
+from tonnage.errors import system_errors
 from tonnage.objects.timestamps import rfc3339
 
 if TYPE_CHECKING:
@@ -108,8 +108,5 @@ def _write_names(path: str, before: "list[KubeObject]", after: "list[KubeObject]
     table: dict[str, dict[str, str]] = {}
     for one, other in zip(before, after, strict=True):
         table.setdefault(kinds.of(one).kind, {})[one.metadata.key] = other.metadata.key
-    try:
-        with open(path, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(table), indent=2) + b"\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    with system_errors(f"{path}: cannot be written"), open(path, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(table), indent=2) + b"\n")

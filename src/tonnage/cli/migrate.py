@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli import cluster_access, cluster_source, console
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,12 +131,11 @@ def _machines(file: str | None) -> "list[InstanceType]":
     from tonnage.errors import ProviderError
     from tonnage.providers.aws.machines import machine_of
 
+    with system_errors(file), click.open_file(file, "rb") as stream:
+        data = stream.read()
     try:
-        with click.open_file(file, "rb") as stream:
-            answer = msgspec.json.decode(stream.read(), type=dict[str, Any])
+        answer = msgspec.json.decode(data, type=dict[str, Any])
         return [machine_of(one) for one in answer["InstanceTypes"]]
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from None
     except (msgspec.DecodeError, KeyError, TypeError, ProviderError) as error:
         raise InputError(
             f"{file}: expected the JSON of `aws ec2 describe-instance-types`: {error}"

@@ -7,7 +7,7 @@ import click
 
 from tonnage.cli import cluster_source, console, durations, simulate
 from tonnage.cli.report_files import ReportAdvice
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 
 if TYPE_CHECKING:
     from tonnage.report.timeline import Sample, Timeline
@@ -138,9 +138,8 @@ def _mapping(path: Path, option: str) -> dict[str, Any]:
     from tonnage.files import yamltext
 
     try:
-        documents = list(yamltext.read(path.read_bytes(), first_line=1))
-    except OSError as error:
-        raise InputError(f"{option} {path}: {error.strerror or error}") from None
+        with system_errors(f"{option} {path}"):
+            documents = list(yamltext.read(path.read_bytes(), first_line=1))
     except yamltext.YamlError as error:
         raise InputError(f"{option} {path}:{error.line}: {error.message}") from None
     value = documents[0].value if len(documents) == 1 else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tonnage.cli import console
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 
 if TYPE_CHECKING:
     from tonnage.consolidation.right_size import SizeAdvice
@@ -22,10 +22,8 @@ def check_folder(path: Path | None, option: str = "--html") -> None:
 
 def write(path: Path, text: str, *, what: str = "") -> None:
     """Write a page, and say where `what` is, on standard error."""
-    try:
+    with system_errors(f"--html {path}"):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--html {path}: {error.strerror or error}") from None
     if what:
         console.echo(f"{what} is in {path}.", err=True)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 
 from tonnage.cli import cluster_access, console
-from tonnage.errors import ClusterError, InputError, TonnageError
+from tonnage.errors import ClusterError, InputError, TonnageError, system_errors
 
 if TYPE_CHECKING:
     from tonnage.autoscaler.report import LoggedDecision
@@ -78,12 +78,9 @@ def get(url: str, path: str) -> bytes:
 
 def contents(file: str) -> bytes:
     """The bytes of a file; `-` is standard input."""
-    try:
-        with click.open_file(file, "rb") as stream:
-            data: bytes = stream.read()
-            return data
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from None
+    with system_errors(file), click.open_file(file, "rb") as stream:
+        data: bytes = stream.read()
+        return data
 
 
 def read(file: str) -> "list[LoggedDecision]":

@@ -13,7 +13,7 @@ from tonnage.cli import console, progress_line, report_files, sweep_input
 from tonnage.cli.progress_bar import Progress
 from tonnage.cli.sweep_input import SweepOptions
 from tonnage.engine import tasks
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 from tonnage.files import sources
 from tonnage.objects.phrases import counted
 from tonnage.sweep import bundle as bundles
@@ -88,7 +88,7 @@ def _run(given: SweepOptions, bundle: SweepBundle, *, digest: str, version: str)
             file = stack.enter_context(ResultFile(given.results_file, head, resume=given.resume))
             found.update(file.known)
         if given.form == "jsonl":
-            _print_lines([msgspec.json.encode(head) + b"\n"])
+            _print_lines([head.line()])
             _print_lines(one.line() for one in found.values())
         left = [one for one in positions if one not in found]
         if found:
@@ -175,7 +175,7 @@ def _gather(given: SweepOptions) -> int:
         with ResultFile(given.results_file, known.head, resume=False) as file:
             file.in_order(results.in_order(known.results))
     if given.form == "jsonl":
-        _print_lines([msgspec.json.encode(known.head) + b"\n"])
+        _print_lines([known.head.line()])
         _print_lines(one.line() for one in results.in_order(known.results))
     return _told(given, known)
 
@@ -202,10 +202,8 @@ def _read(name: str, path: Path | None) -> bytes:
 
 def _write_bundle(path: Path, bundle: SweepBundle) -> int:
     packed = bundles.packed(bundle)
-    try:
+    with system_errors(f"--write-bundle {path}"):
         path.write_bytes(packed)
-    except OSError as error:
-        raise InputError(f"--write-bundle {path}: {error.strerror or error}") from error
     console.note(f"{len(bundle.definition.space()):,} variants, {len(packed):,} bytes in {path}")
     return 0
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 from tonnage.objects import durations
 
 TIMEOUT = 5.0
@@ -42,9 +42,8 @@ def read(path: str | Path) -> ExternalGrpcConfig:
     import yaml
 
     try:
-        document: Any = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        with system_errors(path):
+            document: Any = yaml.safe_load(Path(path).read_text())
     except yaml.YAMLError as error:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
@@ -72,10 +71,8 @@ def read(path: str | Path) -> ExternalGrpcConfig:
 
 
 def _pem(path: str) -> bytes:
-    try:
+    with system_errors(path):
         content = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
     if b"-----BEGIN " not in content:
         raise InputError(f"{path}: expected PEM")
     return content

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tonnage.errors import InputError, ProviderError
+from tonnage.errors import InputError, ProviderError, system_errors
 from tonnage.groups.options import Options
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
@@ -172,12 +172,8 @@ def _packages() -> tuple[ModuleType, ModuleType]:
 
 
 def _read(ca_file: str | Path) -> bytes:
-    try:
+    with system_errors(f"{ca_file}: certificate of the grpc expander"):
         content = Path(ca_file).read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"{ca_file}: certificate of the grpc expander: {error.strerror}"
-        ) from error
     if b"-----BEGIN CERTIFICATE-----" not in content:
         raise InputError(f"{ca_file}: certificate of the grpc expander: expected PEM")
     return content

@@ -17,7 +17,7 @@ from typing import (
 
 import msgspec
 
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 from tonnage.files import yamltext
 from tonnage.objects import codec, durations, strictness
 from tonnage.objects.validation import Fault, describe
@@ -189,10 +189,8 @@ class ConfigFile(Generic[T]):
     def _read(self) -> bytes:
         if self._path is None:
             return b""
-        try:
+        with system_errors(self._path):
             return self._path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{self._path}: {error.strerror or error}") from None
 
     def _parsed(self, data: bytes) -> T:
         where = str(self._path) if self._path is not None else "flags"

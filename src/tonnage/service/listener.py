@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from aiohttp import http_exceptions, web
 
 from tonnage.clock import Clock, SystemClock
-from tonnage.errors import InputError
+from tonnage.errors import system_errors
 from tonnage.objects import validation
 from tonnage.service import addresses
 from tonnage.service.certificates import Certificates
@@ -88,12 +88,8 @@ class Listener:
         return len(self._open)
 
     async def start(self) -> None:
-        try:
+        with system_errors(f"address {self._host}:{self._asked_port}"):
             listening = _bound(self._host, self._asked_port)
-        except OSError as error:
-            raise InputError(
-                f"address {self._host}:{self._asked_port}: {error.strerror or error}"
-            ) from None
         self.port = listening.getsockname()[1]
         await self._runner.setup()
         self._tasks = [

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import msgspec
 
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 from tonnage.objects import printable
 from tonnage.objects.phrases import counted
 from tonnage.objects.scenarios import API_VERSION
@@ -34,6 +34,9 @@ class ResultHead(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: str
     now: float = 0.0
     part: tuple[int, int] | None = None
+
+    def line(self) -> bytes:
+        return msgspec.json.encode(self) + b"\n"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,7 +72,7 @@ class ResultFile:
     def __init__(self, path: Path, head: ResultHead, *, resume: bool) -> None:
         self._path, self._head = path, head
         self.known: dict[int, Result] = {}
-        try:
+        with system_errors(path):
             if path.exists() and path.stat().st_size:
                 if not resume:
                     raise InputError(
@@ -80,10 +83,8 @@ class ResultFile:
                 self._file: BinaryIO = path.open("ab")
             else:
                 self._file = path.open("wb")
-                self._file.write(_encoded(head))
+                self._file.write(head.line())
                 self._file.flush()
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +102,7 @@ class ResultFile:
         unfinished = self._path.with_name(f"{self._path.name}.unfinished")
         try:
             with unfinished.open("wb") as file:
-                file.write(_encoded(self._head))
+                file.write(self._head.line())
                 file.writelines(one.line() for one in results)
                 file.flush()
                 os.fsync(file.fileno())
@@ -208,10 +209,6 @@ def _result(line: bytes) -> Result | None:
         return None
 
 
-def _encoded(head: ResultHead) -> bytes:
-    return msgspec.json.encode(head) + b"\n"
-
-
 _OWN = ("position", "cluster", "variant", "error")
 
 
@@ -231,10 +228,8 @@ def write(path: str, head: ResultHead, results: Sequence[Result]) -> None:
         columns[name] = [None if value is None else float(value) for value in values]
     table = pyarrow.table(columns)
     told = {"sweep": head.sweep, "ask": head.ask, "digest": head.digest, "version": head.version}
-    try:
+    with system_errors(f"--parquet {path}"):
         parquet.write_table(table.replace_schema_metadata(told), path)
-    except OSError as error:
-        raise InputError(f"--parquet {path}: {error.strerror or error}") from error
 
 
 def _alike(values: list[str | float | None]) -> list[Any]:

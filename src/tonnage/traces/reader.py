@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 from tonnage.objects import kinds
 from tonnage.objects.kinds import Kind
 from tonnage.objects.scenarios import API_VERSION
@@ -199,17 +199,14 @@ class _Lines:
         self.cut = self.cut or bool(rest)
 
     def _chunks(self) -> Iterator[bytes]:
-        try:
-            with self._path.open("rb") as file:
+        with system_errors(f"{self._path}: cannot be read"), self._path.open("rb") as file:
+            first = file.read(_CHUNK)
+            if first.startswith(_MAGIC):
+                yield from self._unpacked(first, file)
+                return
+            while first:
+                yield first
                 first = file.read(_CHUNK)
-                if first.startswith(_MAGIC):
-                    yield from self._unpacked(first, file)
-                    return
-                while first:
-                    yield first
-                    first = file.read(_CHUNK)
-        except OSError as error:
-            raise InputError(f"{self._path}: cannot be read: {error.strerror or error}") from None
 
     def _unpacked(self, data: bytes, file: BinaryIO) -> Iterator[bytes]:
         unpacker = zlib.decompressobj(_GZIP)

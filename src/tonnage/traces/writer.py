@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from tonnage.errors import InputError
+from tonnage.errors import system_errors
 from tonnage.traces.records import TraceHead, TraceLine
 
 _GZIP = 16 + zlib.MAX_WBITS
@@ -78,10 +78,8 @@ class TraceWriter:
     def _open(self, head: TraceHead) -> None:
         self.head = head
         path = self._path if head.part == 1 else part_path(self._path, head.part)
-        try:
+        with system_errors(f"{path}: cannot be written"):
             self._file: BinaryIO = path.open("xb" if head.part > 1 else "wb")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
         self.paths.append(path)
         # Without a time in its header, the same lines give the same bytes.
         self._packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
@@ -109,11 +107,8 @@ class TraceWriter:
             self._size += len(data)
 
     def _doing(self, write: Callable[[], object]) -> None:
-        try:
+        with system_errors(f"{self.paths[-1]}: cannot be written"):
             write()
-        except OSError as error:
-            path = self.paths[-1]
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def part_path(path: Path, part: int) -> Path:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tonnage.errors import InputError
+from tonnage.errors import InputError, system_errors
 from tonnage.files import yamltext
 from tonnage.files.yamltext import YamlDocument
 from tonnage.objects import codec, prices, strictness
@@ -34,10 +34,8 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True, rename={"endpoint_url"
 
 def read(path: str | Path) -> AwsConfig:
     """The configuration in a YAML file; every mistake is an `InputError` with line and field."""
-    try:
+    with system_errors(path):
         data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
     try:
         documents = [
             document
