@@ -10,8 +10,8 @@ bins of the master's, `local_search` moves items until some are spared, `neighbo
 anew by an integer program, `exchange` takes cheaper ones and has items drive each other out until
 all are placed (`ejection`). `division` settles how many items go into each domain of a spread;
 `enumeration` has every pattern where there are few. Where items are tied to each other (`ties`) and
-bins are few, `placement_program` has all of it at once. `effort` bounds the work, `highs` is the
-solver that comes with the extra `optimise`.
+bins are few, `placement_program` has all of it at once, and `ordered_program` an order in which it
+can be done. `effort` bounds the work, `highs` is the solver that comes with the extra `optimise`.
 
     problem = PackingProblem(
         [ItemClass("db", number=7, demand=(2000, 4)), ItemClass("web", number=30, demand=(250, 0))],

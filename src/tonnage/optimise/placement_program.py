@@ -57,8 +57,8 @@ def solve(
     With more `care` it is found in more orders, but the bound is only for what is as careful.
     """
     before = effort.done
-    program = _Program(problem, ties, care)
-    found = program.solve(effort)
+    program = PlacementProgram(problem, ties, care)
+    found = program.solve(effort, nodes=_NODES if care == BOLD else _CAREFUL_NODES)
     bins = program.bins(found.columns)
     held = np.array([one.counts for one in bins], dtype=np.int64).reshape(-1, len(problem.items))
     left = problem.counts - held.sum(axis=0)
@@ -75,7 +75,7 @@ def solve(
 
 def bound(problem: PackingProblem, ties: Ties, left: Counts, effort: Effort) -> float:
     """What no packing costs less than that leaves out no more of each class."""
-    program = _Program(problem, ties, BOLD)
+    program = PlacementProgram(problem, ties, BOLD)
     program.leave_no_more_than(left)
     found = program.solve(effort)
     return _proven(found, _cost(problem, program.bins(found.columns)))
@@ -95,7 +95,7 @@ def _proven(found: highs.Solved, cost: float, *, without: float = 0.0) -> float:
     return max(bound - _NEAR * abs(found.bound), 0.0)
 
 
-class _Place(NamedTuple):
+class BinPlace(NamedTuple):
     bin_type: int
     copy: int
 
@@ -105,12 +105,12 @@ class _Top(NamedTuple):
 
     spread: SharedSpread
     level: int
-    places: tuple[_Place, ...]
+    places: tuple[BinPlace, ...]
     lower: float
     most: float
 
 
-class _Program:
+class PlacementProgram:
     """The columns and rows of a problem with its ties."""
 
     def __init__(self, problem: PackingProblem, ties: Ties, care: Care) -> None:
@@ -120,10 +120,12 @@ class _Program:
         self._upper: list[float] = []
         self._integer: list[int] = []
         self._rows: list[tuple[float, dict[int, float]]] = []
-        self._presences: dict[tuple[int, tuple[_Place, ...]], int] = {}
+        self._presences: dict[tuple[int, tuple[BinPlace, ...]], int] = {}
         counts = np.minimum(problem.most, problem.counts.sum()).astype(int).tolist()
         self._places = [
-            _Place(bin_type, copy) for bin_type, count in enumerate(counts) for copy in range(count)
+            BinPlace(bin_type, copy)
+            for bin_type, count in enumerate(counts)
+            for copy in range(count)
         ]
         self._items = range(len(problem.items))
         self._left = [self._column(problem.penalty, number) for number in problem.counts.tolist()]
@@ -182,7 +184,7 @@ class _Program:
                     cap = float(problem.caps[place.bin_type, item])
                     self._at_least(0.0, {used: cap, self._held[place, item]: -1.0})
             if place.copy:
-                before = self._used[_Place(place.bin_type, place.copy - 1)]
+                before = self._used[BinPlace(place.bin_type, place.copy - 1)]
                 self._at_least(0.0, {before: 1.0, used: -1.0})
         for quota in problem.quotas:
             row = {
@@ -190,7 +192,7 @@ class _Program:
             }
             self._at_least(-float(quota.most), row)
 
-    def _of(self, items: Iterable[int], places: Iterable[_Place]) -> dict[int, float]:
+    def _of(self, items: Iterable[int], places: Iterable[BinPlace]) -> dict[int, float]:
         """The columns of the items in the places, each once."""
         wanted = list(items)
         return {
@@ -200,9 +202,9 @@ class _Program:
             if (place, item) in self._held
         }
 
-    def _domains(self, domains: Domains) -> Iterator[tuple[int, list[_Place]]]:
+    def _domains(self, domains: Domains) -> Iterator[tuple[int, list[BinPlace]]]:
         """The places of each domain; one that is a bin's own has the number `OWN`."""
-        shared: dict[int, list[_Place]] = {}
+        shared: dict[int, list[BinPlace]] = {}
         for place in self._places:
             domain = domains[place.bin_type]
             if domain == OWN:
@@ -264,7 +266,7 @@ class _Program:
         self,
         level: int,
         spread: SharedSpread,
-        by_domain: Sequence[tuple[int, list[_Place]]],
+        by_domain: Sequence[tuple[int, list[BinPlace]]],
         most: float,
     ) -> None:
         """The level is no higher than any domain that the lowest is of."""
@@ -283,7 +285,7 @@ class _Program:
         self,
         level: int,
         spread: SharedSpread,
-        by_domain: Sequence[tuple[int, list[_Place]]],
+        by_domain: Sequence[tuple[int, list[BinPlace]]],
         most: float,
     ) -> None:
         """The level is 0 until there are as many domains as there are to be, and of so many."""
@@ -300,7 +302,7 @@ class _Program:
                 row[there] = 1.0
         self._at_least(-float(sum(spread.standing)), row)
 
-    def _presence(self, item: int, places: Sequence[_Place]) -> int:
+    def _presence(self, item: int, places: Sequence[BinPlace]) -> int:
         """A column that is 1 where any of the items is in one of the places."""
         key = item, tuple(places)
         if key not in self._presences:
@@ -344,8 +346,8 @@ class _Program:
             self._upper[column] = float(number)
             self._costs[column] = 0.0
 
-    def solve(self, effort: Effort) -> highs.Solved:
-        model = highs.integer(gap=0.0, nodes=_NODES if self._care == BOLD else _CAREFUL_NODES)
+    def solve(self, effort: Effort, *, nodes: int = _NODES) -> highs.Solved:
+        model = highs.integer(gap=0.0, nodes=nodes)
         none = np.zeros((len(self._costs), 0))
         highs.add_columns(model, np.array(self._costs), none, np.array(self._upper))
         for lower, entries in self._rows:
@@ -356,7 +358,7 @@ class _Program:
         return found
 
     def bins(self, columns: Numbers) -> list[Pattern]:
-        counts: dict[_Place, Counter[int]] = {}
+        counts: dict[BinPlace, Counter[int]] = {}
         for (place, item), column in self._held.items():
             if round(columns[column]):
                 counts.setdefault(place, Counter())[item] += round(columns[column])

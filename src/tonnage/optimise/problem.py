@@ -126,6 +126,11 @@ class PackingProblem:
         items = [item._replace(number=number) for item, number in numbers]
         return PackingProblem(items, self.bins, quotas=self.quotas, spreads=self.spreads)
 
+    def with_most(self, most: Sequence[float]) -> "PackingProblem":
+        """The same with no more than so many bins of each type."""
+        bins = [one._replace(most=int(few)) for one, few in zip(self.bins, most, strict=True)]
+        return PackingProblem(self.items, bins, quotas=self.quotas, spreads=self.spreads)
+
     @cached_property
     def counts(self) -> Counts:
         return np.array([item.number for item in self.items], dtype=np.int64)

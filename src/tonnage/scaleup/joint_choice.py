@@ -17,8 +17,9 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from tonnage.optimise import highs, placement_program, solver
+from tonnage.optimise import highs, ordered_program, placement_program, solver
 from tonnage.optimise.effort import UNITS_PER_SECOND, Effort
+from tonnage.optimise.ordered_program import Stage
 from tonnage.optimise.placement_program import Care
 from tonnage.optimise.problem import PackingSolution
 from tonnage.scaleup import expanders, joint_problem, orders, planner, refusals
@@ -26,14 +27,13 @@ from tonnage.scaleup.advised_purchase import Advice, AdvisedPlanBuilder
 from tonnage.scaleup.attempts import Attempt, RowOrder
 from tonnage.scaleup.candidates import Candidates
 from tonnage.scaleup.joint_problem import JointProblem, Prices, ProblemBuilder
-from tonnage.scaleup.ordered_purchase import OrderedPlanBuilder
+from tonnage.scaleup.ordered_purchase import OrderedPlanBuilder, StagedPlanBuilder
 from tonnage.scaleup.plan import NotHelped, Optimisation, Plan
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.priorities import read_priorities
 from tonnage.scaleup.request import Request
 
 _CARES = (
-    placement_program.BOLD,
     Care(all_counted=True),
     Care(all_there=True, all_counted=True),
     Care(all_there=True),
@@ -116,20 +116,28 @@ class _JointChoice:
         problem, ties = asked.joint.problem, asked.joint.ties
         found = placement_program.solve(problem, ties, self._effort)
         fewest = sum(found.left)
-        for care in _CARES:
-            if self._effort.over or self._meets(asked, fewest, found.bound):
-                break
-            careful = found
-            if care != placement_program.BOLD:
-                careful = placement_program.solve(problem, ties, self._effort, care=care)
-            for made in self._made_in_order(asked, careful):
-                self._offer(made, asked.prices)
-                if self._meets(asked, fewest, found.bound):
-                    break
+        tries = self._tried(asked, found)
+        while not self._meets(asked, fewest, found.bound) and (made := next(tries, None)):
+            self._offer(made, asked.prices)
         out = self._out(self._best.plan, asked.joint)
         if sum(out) == fewest:
             return found.bound
         return placement_program.bound(problem, ties, np.array(out), self._effort)
+
+    def _tried(self, asked: _Asked, bold: PackingSolution) -> Iterator[Plan]:
+        """Plans by the bold solution, by one with its order, and by those that need less of one."""
+        problem, ties = asked.joint.problem, asked.joint.ties
+        if self._effort.over:
+            return
+        yield from self._made_in_order(asked, bold)
+        stages = ordered_program.solve(problem, ties, self._effort, bold=bold)
+        if stages and (made := self._made_in_stages(asked, stages)):
+            yield made
+        for care in _CARES:
+            if self._effort.over:
+                return
+            careful = placement_program.solve(problem, ties, self._effort, care=care)
+            yield from self._made_in_order(asked, careful)
 
     def _meets(self, asked: _Asked, fewest: int, bound: float) -> bool:
         """Whether no more pods could be helped, nor for less."""
@@ -252,7 +260,7 @@ class _JointChoice:
     def _made_in_order(self, asked: _Asked, found: PackingSolution) -> Iterator[Plan]:
         """The same, with nodes that are there filled first or last, and new ones bought apart."""
         advice = self._advice(asked, found)
-        reason = _reason(advice)
+        reason = _reason(len(advice.new))
         for at_once in (0, len(advice.new), 1):
             if at_once:
                 builder: AdvisedPlanBuilder = OrderedPlanBuilder(
@@ -263,6 +271,13 @@ class _JointChoice:
             made = self._run(builder)
             if made is not None:
                 yield made
+
+    def _made_in_stages(self, asked: _Asked, found: Sequence[Stage]) -> Plan | None:
+        reason = _reason(ordered_program.bought(found, asked.joint.problem))
+        stages = asked.joint.stages(found)
+        return self._run(
+            StagedPlanBuilder(self._request, self._attempt(), asked.existing, stages, reason=reason)
+        )
 
     def _advice(self, asked: _Asked, found: PackingSolution) -> Advice:
         advice = asked.joint.advice(found)
@@ -275,7 +290,9 @@ class _JointChoice:
             return None if builder.partial or builder.lacks_room else builder.result()
 
     def _builder(self, advice: Advice) -> AdvisedPlanBuilder:
-        return AdvisedPlanBuilder(self._request, self._attempt(), advice, reason=_reason(advice))
+        return AdvisedPlanBuilder(
+            self._request, self._attempt(), advice, reason=_reason(len(advice.new))
+        )
 
     def _attempt(self) -> Attempt:
         rng = random.Random(self._request.options.random_seed)
@@ -370,8 +387,7 @@ def _refused(asked: _Asked, found: PackingSolution, made: Plan) -> frozenset[int
     return frozenset(held for (group, held), count in planned.items() if got[group, held] < count)
 
 
-def _reason(advice: Advice) -> str:
-    nodes = len(advice.new)
+def _reason(nodes: int) -> str:
     return f"least-cost over all groups: {nodes} node{'s' if nodes != 1 else ''} in all"
 
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tonnage.objects import quantities
+from tonnage.optimise.ordered_program import Stage
+from tonnage.optimise.placement_program import BinPlace
 from tonnage.optimise.problem import (
     BinQuota,
     BinType,
@@ -31,6 +33,7 @@ from tonnage.scaleup import pod_ties
 from tonnage.scaleup.advised_purchase import Advice, AdvisedNode
 from tonnage.scaleup.budget import Budget
 from tonnage.scaleup.candidates import Candidate, Candidates
+from tonnage.scaleup.ordered_purchase import AdvisedPlace, AdvisedStage
 from tonnage.scaleup.plan import Plan
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.pod_ties import BinRows
@@ -67,17 +70,31 @@ class JointProblem(NamedTuple):
         new: list[AdvisedNode] = []
         existing: dict[str, Mapping[int, int]] = {}
         for pattern, times in found.patterns:
-            held = {
-                id(group.footprint): count
-                for group, count in zip(self.groups, pattern.counts, strict=True)
-                if count
-            }
+            held = self._held(pattern.counts)
             if pattern.bin_type < len(self.candidates):
                 name = self.candidates[pattern.bin_type].name
                 new += [AdvisedNode(name, held)] * times
             else:
                 existing[self.existing[pattern.bin_type - len(self.candidates)]] = held
         return Advice(tuple(new), existing)
+
+    def stages(self, found: Sequence[Stage]) -> list[AdvisedStage]:
+        """What to put where one after the other."""
+        return [
+            {self._place(place): self._held(counts) for place, counts in stage.items()}
+            for stage in found
+        ]
+
+    def _place(self, place: BinPlace) -> AdvisedPlace:
+        new = len(self.candidates)
+        if place.bin_type < new:
+            return self.candidates[place.bin_type].name, place.copy
+        return self.existing[place.bin_type - new], None
+
+    def _held(self, counts: Sequence[int]) -> dict[int, int]:
+        """Pods of each kind by the id of what one holds."""
+        numbers = zip(self.groups, counts, strict=True)
+        return {id(group.footprint): count for group, count in numbers if count}
 
     def patterns(self, plan: Plan) -> list[Pattern] | None:
         """The plan as patterns; `None` if it uses what the problem does not have."""

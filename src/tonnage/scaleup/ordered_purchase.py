@@ -7,6 +7,7 @@ soon as the rules let it, and only then whoever is left is helped as others are.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from tonnage.scaleup.attempts import Attempt
 from tonnage.scaleup.plan_builder import PlanBuilder
 from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.scaleup.request import Request
+
+AdvisedPlace: TypeAlias = tuple[str, int | None]
+"""A node that is there, by name, or one of a group by its number among those bought."""
+AdvisedStage: TypeAlias = Mapping[AdvisedPlace, Mapping[int, int]]
+"""How many pods of each kind come, and where to; nodes that no stage before has are bought."""
 
 
 class OrderedPlanBuilder(AdvisedPlanBuilder):
@@ -66,25 +72,31 @@ class OrderedPlanBuilder(AdvisedPlanBuilder):
     def _buy_first(self, waiting: Sequence[AdvisedNode]) -> int | None:
         """Buy the first nodes that all come to be used; gives where they begin."""
         for first in range(0, len(waiting), self._at_once):
-            nodes = waiting[first : first + self._at_once]
-            before = self._targets
-            with self._snapshot.trial() as trial:
-                rows = [self._add(nodes, place) for place in range(len(nodes))]
-                for node, row in zip(nodes, rows, strict=True):
-                    self._aim(row, node.pods)
-                placed, left = self._hit(self._left)
-                if set(rows) <= {one.row for one in placed}:
-                    self._book(nodes, rows, placed, left)
-                    trial.keep()
-                    return first
-            self._targets = before
+            if self._buy_together(waiting[first : first + self._at_once]):
+                return first
         return None
+
+    def _buy_together(self, nodes: Sequence[AdvisedNode]) -> list[int]:
+        """Buy the nodes if all come to be used; gives their rows, or none."""
+        before = self._targets
+        with self._snapshot.trial() as trial:
+            rows = [self._add(nodes, place) for place in range(len(nodes))]
+            for node, row in zip(nodes, rows, strict=True):
+                self._aim(row, node.pods)
+            placed, left = self._hit(self._left)
+            if set(rows) <= {one.row for one in placed}:
+                self._book(nodes, rows, placed, left)
+                trial.keep()
+                return rows
+        self._targets = before
+        return []
 
     def _aim(self, row: int, pods: Mapping[int, int]) -> None:
         for held, count in pods.items():
+            before = self._targets.get(held, {})
             self._targets = {
                 **self._targets,
-                held: {**self._targets.get(held, {}), row: count},
+                held: {**before, row: before.get(row, 0) + count},
             }
 
     def _hit(self, groups: list[PodGroup]) -> tuple[list[Placed], list[PodGroup]]:
@@ -106,3 +118,48 @@ class OrderedPlanBuilder(AdvisedPlanBuilder):
         self, left: list[PodGroup], bought: list[int]
     ) -> tuple[list[Placed], list[PodGroup]]:
         return super()._use_up(left, bought) if self._advised else ([], left)
+
+
+class StagedPlanBuilder(OrderedPlanBuilder):
+    """Follows advice, then stage by stage: nodes are bought, and pods go where the stage says."""
+
+    def __init__(
+        self,
+        request: Request,
+        attempt: Attempt,
+        advice: Advice,
+        stages: Sequence[AdvisedStage],
+        *,
+        reason: str,
+    ) -> None:
+        most = sum(len(one) for one in stages) or 1
+        super().__init__(request, attempt, advice, reason=reason, at_once=most)
+        self._stages = list(stages)
+        self._rows: dict[AdvisedPlace, int] = {}
+
+    def _fit_existing(self) -> None:
+        super()._fit_existing()
+        self._rows = {(one, None): node.row for one, node in self._snapshot.nodes.items()}
+        while self._stages and not self._new(self._stages[0]):
+            self._follow_stage(self._stages.pop(0))
+
+    def _buy_for_all(self, *, late: str = costly_pods.TIME_OVER) -> None:
+        while self._stages and not self._is_out_of_time():
+            self._follow_stage(self._stages.pop(0))
+        super()._buy_for_all(late=late)
+
+    def _new(self, stage: AdvisedStage) -> list[AdvisedPlace]:
+        return [one for one in stage if one not in self._rows and one[1] is not None]
+
+    def _follow_stage(self, stage: AdvisedStage) -> None:
+        new = self._new(stage)
+        for place, pods in stage.items():
+            if place in self._rows:
+                self._aim(self._rows[place], pods)
+        for first in range(0, len(new), self._at_once):
+            places = new[first : first + self._at_once]
+            nodes = [AdvisedNode(place[0], stage[place]) for place in places]
+            if len(self._within_budget(nodes)) == len(nodes):
+                self._rows |= zip(places, self._buy_together(nodes), strict=False)
+        placed, self._left = self._hit(self._left)
+        self._purchases.add_without_buying(placed)
