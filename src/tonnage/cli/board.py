@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -109,7 +109,12 @@ def board(
         return
     watched = _Live(
         access=cluster_access.find(live),
-        groups=_groups(node_groups, discover or bool(group_label), group_label, lenient=lenient),
+        groups=_groups(
+            node_groups,
+            discovers=discover or bool(group_label),
+            label=group_label,
+            lenient=lenient,
+        ),
         version=kubernetes_version,
         gates=feature_gates,
         settings=settings,
@@ -121,34 +126,16 @@ class _Live(NamedTuple):
     """A live cluster to be watched, and how it is understood."""
 
     access: "Access"
-    groups: "_Groups"
+    groups: "Callable[[Sequence[Node]], Sequence[NodeGroup]]"
     version: str
     gates: dict[str, bool]
     settings: dict[str, object]
 
 
-class _Groups:
+def _groups(
+    files: tuple[str, ...], *, discovers: bool, label: str, lenient: bool
+) -> "Callable[[Sequence[Node]], Sequence[NodeGroup]]":
     """The node groups of a live cluster: written down, or by the labels of its nodes."""
-
-    def __init__(self, written: "Sequence[NodeGroup]", *, discovers: bool, label: str) -> None:
-        self._written = list(written)
-        self._discovers = discovers
-        self._label = label
-
-    def __call__(self, nodes: "Sequence[Node]") -> "Sequence[NodeGroup]":
-        if not self._discovers:
-            return self._written
-        from tonnage.groups import node_labels
-
-        names = {one.metadata.name for one in self._written}
-        found = node_labels.recognise(nodes, label=self._label).groups
-        return [
-            *self._written,
-            *(one.group for one in found if one.group.metadata.name not in names),
-        ]
-
-
-def _groups(files: tuple[str, ...], discovers: bool, label: str, *, lenient: bool) -> _Groups:
     from tonnage import api
     from tonnage.objects.scenarios import NodeGroup
 
@@ -157,7 +144,17 @@ def _groups(files: tuple[str, ...], discovers: bool, label: str, *, lenient: boo
         loaded = api.read(files, lenient=lenient)
         cluster_source.tell(loaded)
         written = [one for one in loaded.objects if isinstance(one, NodeGroup)]
-    return _Groups(written, discovers=discovers, label=label)
+
+    def of(nodes: "Sequence[Node]") -> "Sequence[NodeGroup]":
+        if not discovers:
+            return written
+        from tonnage.groups import node_labels
+
+        names = {one.metadata.name for one in written}
+        found = (one.group for one in node_labels.recognise(nodes, label=label).groups)
+        return [*written, *(one for one in found if one.metadata.name not in names)]
+
+    return of
 
 
 class _Page:

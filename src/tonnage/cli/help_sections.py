@@ -22,6 +22,7 @@ class SectionedCommand(click.Command):
 
     def __init__(self, *args: Any, sections: Sections, rare: Sections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.context_settings["max_content_width"] = 100
         self.sections = sections
         self.rare = rare
         self.params.append(

@@ -69,7 +69,6 @@ RARE = {
     cls=help_sections.SectionedCommand,
     sections=SECTIONS,
     rare=RARE,
-    context_settings={"max_content_width": 100},
 )
 @cluster_source.filename_option
 @cluster_access.options
@@ -208,7 +207,9 @@ def plan(
         return
     made = _decided(asked, at, memory)
     if form in ("json", "yaml"):
-        _print_document(made, form)
+        from tonnage.api import plan_documents
+
+        console.print_record(plan_documents.plan(made), form=form)
     elif form == "markdown":
         from tonnage.cli import plan_markdown
 
@@ -293,12 +294,6 @@ def _kept(objects: "list[KubeObject]", changes: "Sequence[Change]") -> "list[Kub
 
     keeping = [one for one in changes if not isinstance(one, whatif.RemoveNode)]
     return whatif.apply(objects, keeping).objects
-
-
-def _print_document(made: "Decision", form: console.Format) -> None:
-    from tonnage.api import plan_documents
-
-    console.print_record(plan_documents.plan(made), form=form)
 
 
 def _print_table(made: "Decision", before: "Decision | None", *, wide: bool) -> None:

@@ -120,7 +120,11 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
             "timeBudget": time_budget,
             "randomSeed": seed,
         }
-        settings = _typed(others) if others else {}
+        settings: dict[str, object] = {}
+        if others:
+            from tonnage.groups import options as named
+
+            settings = named.typed(others)
         settings |= {name: value for name, value in given.items() if value is not None}
         command(*arguments, settings=settings, **options)
 
@@ -144,9 +148,3 @@ def cluster_of(loaded: "Loaded", settings: Mapping[str, object], **version: Any)
         max_pd_vols=cluster_source.max_pd_vols(),
         **version,
     )
-
-
-def _typed(texts: Mapping[str, str]) -> dict[str, object]:
-    from tonnage.groups import options
-
-    return options.typed(texts)

@@ -50,7 +50,6 @@ RARE = {
     cls=help_sections.SectionedCommand,
     sections=SECTIONS,
     rare=RARE,
-    context_settings={"max_content_width": 100},
 )
 @click.argument("sweep_file", required=False, metavar="[SWEEP]")
 @cluster_source.filename_option

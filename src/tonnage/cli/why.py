@@ -213,7 +213,11 @@ def _print(pod: str, found: list[PodOutcome], *, wide: bool) -> None:
     last = found[-1]
     console.echo(f"{pod}: {last.outcome}, {last.reason}")
     # One that is decided again in every round says nothing new.
-    told = found if wide else [one for one, before in _with_previous(found) if _news(one, before)]
+    told = [
+        one
+        for one, before in zip(found, [None, *found], strict=False)
+        if wide or before is None or one._replace(time=before.time) != before
+    ]
     console.print_section(
         ["TIME", "OUTCOME", "GROUP", "NODE", "REASON", "RESULT"],
         [
@@ -238,14 +242,6 @@ def _print(pod: str, found: list[PodOutcome], *, wide: bool) -> None:
             for one in last.groups
         ],
     )
-
-
-def _with_previous(found: list[PodOutcome]) -> Iterator[tuple[PodOutcome, PodOutcome | None]]:
-    yield from zip(found, [None, *found], strict=False)
-
-
-def _news(one: PodOutcome, before: PodOutcome | None) -> bool:
-    return before is None or one._replace(time="") != before._replace(time="")
 
 
 def _find(pod: str, decisions: "Iterable[LoggedDecision]", *, namespace: str, where: str) -> str:
