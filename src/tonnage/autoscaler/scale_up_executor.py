@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from typing import NamedTuple
 
 from tonnage.autoscaler.actuator import EventReason
 from tonnage.autoscaler.config import AutoscalerConfig
@@ -20,6 +20,15 @@ _log = logging.getLogger(__name__)
 
 _SAY_AGAIN = 300.0
 """Seconds after which a pod that is still not helped is told so once more."""
+
+
+class _Order(NamedTuple):
+    """Nodes to ask for of a group, why, and the pods they are for."""
+
+    group: Group
+    delta: int
+    reason: str
+    pods: Sequence[str] = ()
 
 
 class ScaleUpExecutor:
@@ -99,7 +108,13 @@ class ScaleUpExecutor:
                 deltas[one.group] += one.delta
         reasons = {one.group: step.reason for step in steps for one in step.scale_ups}
         pods = _pods_by_group(plan, steps)
-        bought = await self._ask(deltas, reasons, steps, provided, config, now, pods)
+        groups = {group.id: group for group in provided.groups}
+        orders = [
+            _Order(groups[name], delta, reasons[name], pods.get(name, ()))
+            for name, delta in deltas.items()
+            if delta > 0
+        ]
+        bought = await self._ask(orders, steps, provided, config, now)
         if bought is None:
             return False
         for step in steps:
@@ -115,16 +130,12 @@ class ScaleUpExecutor:
         now: float,
     ) -> None:
         """Ask for what groups lack to their minimum."""
-        deltas = Counter(
-            {
-                group.id: group.min_size - group.target
-                for group in provided.groups
-                if group.target < group.min_size and group.id not in skipped
-            }
-        )
-        await self._ask(
-            deltas, dict.fromkeys(deltas, "below its minimum"), (), provided, config, now
-        )
+        orders = [
+            _Order(group, group.min_size - group.target, "below its minimum")
+            for group in provided.groups
+            if group.target < group.min_size and group.id not in skipped
+        ]
+        await self._ask(orders, (), provided, config, now)
 
     def _tell_not_helped(self, left_out: Sequence[NotHelped]) -> None:
         """Say why to pods that nothing is bought for: when it changes, and now and then."""
@@ -166,58 +177,49 @@ class ScaleUpExecutor:
 
     async def _ask(
         self,
-        deltas: Mapping[str, int],
-        reasons: Mapping[str, str],
+        orders: Sequence[_Order],
         steps: Sequence[Step],
         provided: ProviderState,
         config: AutoscalerConfig,
         now: float,
-        pods: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> dict[str, str] | None:
         """Ask for the nodes; gives for each group what it went from and to."""
-        by_id = {group.id: group for group in provided.groups}
-        wanted = [(by_id[name], delta) for name, delta in deltas.items() if delta > 0]
-        if not wanted:
-            return {}
-        if not self._actuator.dry_run:
-            for group, delta in wanted:
-                provision_time = provided.options[group.id].max_node_provision_time or 0.0
+        if orders and not self._actuator.dry_run:
+            for one in orders:
+                provision_time = provided.options[one.group.id].max_node_provision_time or 0.0
                 self._registry.asked(
-                    group,
-                    delta,
+                    one.group,
+                    one.delta,
                     now=now,
                     patience=config.patience,
                     provision_time=provision_time,
-                    pods=pods.get(group.id, ()),
+                    pods=one.pods,
                 )
             try:
                 await self._context.write_down()
-                overtaken = await self._overtaken(wanted, steps, provided, config)
+                overtaken = await self._overtaken(orders, steps, provided, config)
             except BaseException:
-                self._unask(wanted, pods)
+                self._unask(*orders)
                 raise
             if overtaken:
-                self._unask(wanted, pods)
+                self._unask(*orders)
                 _log.info("plan overtaken", extra={"why": overtaken})
                 return None
         bought: dict[str, str] = {}
-        for group, delta in wanted:
-            sizes = f"{group.target}->{group.target + delta} (max: {group.max_size})"
-            if await self._increase(
-                group, delta, reasons[group.id], config, now=now, pods=pods.get(group.id, ())
-            ):
+        for one in orders:
+            group = one.group
+            sizes = f"{group.target}->{group.target + one.delta} (max: {group.max_size})"
+            if await self._increase(one, config, now=now):
                 bought[group.id] = f"{{{group.id} {sizes}}}"
         return bought
 
-    def _unask(
-        self, wanted: Sequence[tuple[Group, int]], pods: Mapping[str, Sequence[str]]
-    ) -> None:
-        for group, delta in wanted:
-            self._registry.gave_up(group.id, delta, pods=frozenset(pods.get(group.id, ())))
+    def _unask(self, *orders: _Order) -> None:
+        for one in orders:
+            self._registry.gave_up(one.group.id, one.delta, pods=frozenset(one.pods))
 
     async def _overtaken(
         self,
-        wanted: Sequence[tuple[Group, int]],
+        orders: Sequence[_Order],
         steps: Sequence[Step],
         provided: ProviderState,
         config: AutoscalerConfig,
@@ -231,7 +233,7 @@ class ScaleUpExecutor:
             if group.target > before.get(group.id, group.target):
                 # Nodes are on their way that the plan did not count on.
                 return f"group {group.id} has a target of {group.target}, not {before[group.id]}"
-        for group, delta in wanted:
+        for group, delta, *_ in orders:
             now = newest.get(group.id)
             if now is None:
                 return f"group {group.id} is gone"
@@ -243,24 +245,16 @@ class ScaleUpExecutor:
                 return f"{len(gone)} of {len(step.pods)} pods no longer wait, such as {gone[0]}"
         return ""
 
-    async def _increase(
-        self,
-        group: Group,
-        delta: int,
-        reason: str,
-        config: AutoscalerConfig,
-        *,
-        now: float,
-        pods: Sequence[str],
-    ) -> bool:
+    async def _increase(self, order: _Order, config: AutoscalerConfig, *, now: float) -> bool:
+        group, delta = order.group, order.delta
         size = f"{group.target + delta} instead of {group.target} (max: {group.max_size})"
         if not self._actuator.dry_run:
             message = f"Scale-up: setting group {group.id} size to {size}"
             self._context.tell(EventReason.SCALED_UP_GROUP, message)
         try:
-            await self._actuator.increase(group.id, delta, reason=reason)
+            await self._actuator.increase(group.id, delta, reason=order.reason)
         except ProviderError as error:
-            self._registry.gave_up(group.id, delta, pods=frozenset(pods))
+            self._unask(order)
             seconds = self._leave_alone(group, error, config, now=now)
             self._context.tell(
                 EventReason.FAILED_TO_SCALE_UP_GROUP,

@@ -54,6 +54,8 @@ only too young, or have yet to pay back."""
 class ConsolidationRound(NamedTuple):
     """What a round is told: the inputs of scale-down, the groups, and what may be done now."""
 
+    config: AutoscalerConfig
+    now: float
     inputs: ScaleDownInputs
     groups: Mapping[str, Group]
     allowed: Collection[Reason]
@@ -77,7 +79,6 @@ class Consolidator:
     def __init__(self, context: AutoscalingContext, relocator: Relocator) -> None:
         self._context = context
         self._world = context.world
-        self._now = context.now
         self._relocator = relocator
         self._metrics = ConsolidationMetrics(context.metrics.registry)
         self._times = VolumeTimes(context.world, now=context.now)
@@ -120,13 +121,14 @@ class Consolidator:
         self._under_way, self._worth_since = None, {}
         self.report = ConsolidationDocument()
 
-    async def round(self, asked: ConsolidationRound, config: AutoscalerConfig) -> list[NodeRemoval]:
+    async def round(self, asked: ConsolidationRound) -> list[NodeRemoval]:
         """The nodes that go now, each with the places of its pods."""
-        now = self._now()
-        self._pays_back = {name: until for name, until in self._pays_back.items() if until > now}
+        self._pays_back = {
+            name: until for name, until in self._pays_back.items() if until > asked.now
+        }
         await self._relocator.attend()
         try:
-            return await self._decided(asked, config, now)
+            return await self._decided(asked)
         except Exception as error:
             # What is under way stays so; the next round decides anew.
             _log.exception("consolidation not decided")
@@ -134,15 +136,14 @@ class Consolidator:
             self.report = msgspec.structs.replace(self.report, enabled=True, held=failed)
             return []
 
-    async def _decided(
-        self, asked: ConsolidationRound, config: AutoscalerConfig, now: float
-    ) -> list[NodeRemoval]:
+    async def _decided(self, asked: ConsolidationRound) -> list[NodeRemoval]:
+        now = asked.now
         held = "pods wait for nodes, or nodes are on their way" if asked.busy else ""
         if self._under_way is not None:
             self.report = msgspec.structs.replace(
                 self.report, enabled=True, under_way=self._under_way, held=held
             )
-            return [] if held or now < self._next else await self._go_on(asked, config, now)
+            return [] if held or now < self._next else await self._go_on(asked)
         upcoming = asked.inputs.inputs.upcoming or {}
         if not held and any(upcoming.values()):
             held = "nodes are on their way"
@@ -151,18 +152,18 @@ class Consolidator:
                 self.report, enabled=True, held=held, under_way=None
             )
             return []
-        self._next = now + config.consolidation.interval
-        basis = self._basis(config)
+        self._next = now + asked.config.consolidation.interval
+        basis = self._basis(asked.config)
         if basis == self._idle_basis and now < self._idle_until:
             return []
-        plan = await self._decide(asked, config)
+        plan = await self._decide(asked)
         if not plan.steps:
             self._idle_basis, self._idle_until = basis, now + _IDLE
         self._metrics.take(plan)
         going = {node.node for node in plan.going}
         self._worth_since = {name: self._worth_since.get(name, now) for name in sorted(going)}
         self.report = ConsolidationDocument(enabled=True, plan=plan)
-        return await self._begin(plan, asked, config, now)
+        return await self._begin(plan, asked)
 
     def _basis(self, config: AutoscalerConfig) -> int:
         """Another number when a pod or a node is another one, or the settings are."""
@@ -170,39 +171,27 @@ class Consolidator:
         records = (*snapshot.pods.values(), *snapshot.nodes.values())
         return hash((id(config), *map(id, records)))
 
-    async def _begin(
-        self,
-        plan: ConsolidationPlan,
-        asked: ConsolidationRound,
-        config: AutoscalerConfig,
-        now: float,
-    ) -> list[NodeRemoval]:
+    async def _begin(self, plan: ConsolidationPlan, asked: ConsolidationRound) -> list[NodeRemoval]:
         """Begin all steps that need nothing first, or else the first that does."""
         removals: list[NodeRemoval] = []
         preparing: list[StepPreparation] = []
         for number, step in enumerate(plan.steps, 1):
-            why = self._why_not_yet(step, asked, config, now)
+            why = self._why_not_yet(step, asked)
             first = preparation.of(plan, number, self._world.pod)
             if why:
                 self.report = msgspec.structs.replace(self.report, held=why)
             elif first is not None:
                 preparing.append(first)
             else:
-                found = self._first_wave(plan, asked, now, nodes=step.nodes)
-                removals += self._start(step, found, now)
+                found = self._first_wave(plan, asked, nodes=step.nodes)
+                removals += self._start(step, found, asked.now)
         if not removals and preparing:
-            await self._prepare(preparing[0], asked, config, now)
+            await self._prepare(preparing[0], asked)
         return removals
 
-    def _why_not_yet(
-        self,
-        step: ConsolidationStep,
-        asked: ConsolidationRound,
-        config: AutoscalerConfig,
-        now: float,
-    ) -> str:
-        settle = config.consolidation.settle_time
-        if any(now - self._worth_since[name] < settle for name in step.nodes):
+    def _why_not_yet(self, step: ConsolidationStep, asked: ConsolidationRound) -> str:
+        settle = asked.config.consolidation.settle_time
+        if any(asked.now - self._worth_since[name] < settle for name in step.nodes):
             return "what is worth replacing has yet to be so for a while"
         reason: Reason = "consolidation" if step.moves else "empty"
         if reason not in asked.allowed:
@@ -210,12 +199,7 @@ class Consolidator:
         return ""
 
     def _first_wave(
-        self,
-        plan: ConsolidationPlan,
-        asked: ConsolidationRound,
-        now: float,
-        *,
-        nodes: Collection[str],
+        self, plan: ConsolidationPlan, asked: ConsolidationRound, *, nodes: Collection[str]
     ) -> list[NodeRemoval]:
         """Removals that begin now: of the first wave, and of no set that is not whole."""
         moves: dict[str, list[PodMove]] = {}
@@ -237,9 +221,9 @@ class Consolidator:
                     group=one.group,
                     reason="empty" if one.action is Action.DELETE else "consolidation",
                     drain=one.action is Action.DRAIN,
-                    since=self._worth_since.get(one.node, now),
-                    started=now,
-                    at=now,
+                    since=self._worth_since.get(one.node, asked.now),
+                    started=asked.now,
+                    at=asked.now,
                     moves={move.pod: move.to for move in own},
                     waves={move.pod: move.wave for move in own},
                     saves=one.saves,
@@ -248,16 +232,12 @@ class Consolidator:
         return found
 
     def _start(
-        self,
-        step: ConsolidationStep,
-        removals: list[NodeRemoval],
-        now: float,
+        self, step: ConsolidationStep, removals: list[NodeRemoval], now: float
     ) -> list[NodeRemoval]:
         """Tell of removals that begin, and remember until when their moves have paid back."""
         for removal in removals:
             for target in removal.moves.values():
-                until = now + step.pays_back_in
-                self._pays_back[target] = max(self._pays_back.get(target, 0.0), until)
+                self._carries(target, until=now + step.pays_back_in)
             self._tell(
                 f"Consolidation: removing node {removal.node}, saves {removal.saves or '1 node'} an"
                 f" hour, pods to reschedule: {','.join(removal.moves) or 'none'}"
@@ -271,13 +251,11 @@ class Consolidator:
             return []
         return removals
 
-    async def _prepare(
-        self,
-        first: StepPreparation,
-        asked: ConsolidationRound,
-        config: AutoscalerConfig,
-        now: float,
-    ) -> None:
+    def _carries(self, node: str, *, until: float) -> None:
+        """The node has to carry what was moved to it, or was bought, at least until then."""
+        self._pays_back[node] = max(self._pays_back.get(node, 0.0), until)
+
+    async def _prepare(self, first: StepPreparation, asked: ConsolidationRound) -> None:
         """Ask for what a step needs, spare nodes included, and remember for whom."""
         step, bought = first.step, first.bought
         self._tell(first.told)
@@ -289,8 +267,8 @@ class Consolidator:
             nodes=step.nodes,
             bought=bought,
             known=tuple(sorted(name for group in bought for name in asked.groups[group].nodes)),
-            since=now,
-            until=now + 2 * config.max_node_provision_time,
+            since=asked.now,
+            until=asked.now + 2 * asked.config.max_node_provision_time,
             saves_per_hour=float(step.saves_per_hour),
             pays_back_in=step.pays_back_in,
             relocations=first.relocations,
@@ -308,11 +286,9 @@ class Consolidator:
         made = Plan(steps=(Step(chosen=deltas[0].group, scale_ups=deltas, pods=(), reason=reason),))
         return await asked.buy(made)
 
-    async def _go_on(
-        self, asked: ConsolidationRound, config: AutoscalerConfig, now: float
-    ) -> list[NodeRemoval]:
+    async def _go_on(self, asked: ConsolidationRound) -> list[NodeRemoval]:
         """Let the nodes of a step go, once what was bought for them is there."""
-        step = self._under_way
+        step, now = self._under_way, asked.now
         assert step is not None
         removing = asked.inputs.state.removing
         left = [name for name in step.going if self._world.node(name) is not None]
@@ -335,17 +311,16 @@ class Consolidator:
         step = self._named(step, new, asked)
         for name in new:
             if name not in step.going:
-                until = step.since + step.pays_back_in
-                self._pays_back[name] = max(self._pays_back.get(name, 0.0), until)
+                self._carries(name, until=step.since + step.pays_back_in)
         if step.relocations:
-            self._make_room(step, asked, config)
+            self._make_room(step, asked)
             return []
         waiting = frozenset(name for name in left if name not in removing)
         if not waiting:
             return []
-        self._next = now + config.consolidation.interval
-        plan = await self._decide(asked, config, only=waiting)
-        found = self._first_wave(plan, asked, now, nodes=waiting)
+        self._next = now + asked.config.consolidation.interval
+        plan = await self._decide(asked, only=waiting)
+        found = self._first_wave(plan, asked, nodes=waiting)
         if "consolidation" not in asked.allowed:
             return []
         if not plan.going and not removing:
@@ -375,9 +350,7 @@ class Consolidator:
         self._under_way = msgspec.structs.replace(step, names=names)
         return self._under_way
 
-    def _make_room(
-        self, step: StepUnderWay, asked: ConsolidationRound, config: AutoscalerConfig
-    ) -> None:
+    def _make_room(self, step: StepUnderWay, asked: ConsolidationRound) -> None:
         """Let pods of nodes that stay make room, beside what else goes on."""
         if self._relocator.is_running or "consolidation" not in asked.allowed:
             return
@@ -393,10 +366,9 @@ class Consolidator:
             for move in step.relocations
         ]
         for move in moves:
-            until = step.since + step.pays_back_in
             if move.to not in step.going:
-                self._pays_back[move.to] = max(self._pays_back.get(move.to, 0.0), until)
-        self._relocator.start(moves, config, asked.inputs.features, self._made_room)
+                self._carries(move.to, until=step.since + step.pays_back_in)
+        self._relocator.start(moves, asked.config, asked.inputs.features, self._made_room)
 
     def _made_room(self, made: Sequence[PodRelocation]) -> None:
         step = self._under_way
@@ -440,13 +412,9 @@ class Consolidator:
         self._context.tell(EventReason.CONSOLIDATION, message)
 
     async def _decide(
-        self,
-        asked: ConsolidationRound,
-        config: AutoscalerConfig,
-        *,
-        only: frozenset[str] | None = None,
+        self, asked: ConsolidationRound, *, only: frozenset[str] | None = None
     ) -> ConsolidationPlan:
-        clock = self._context.clock
+        clock, config = self._context.clock, asked.config
         end = clock.monotonic() + (config.scale_down_simulation_timeout or float("inf"))
         question = ConsolidationQuestion(
             asked.inputs,
@@ -460,6 +428,12 @@ class Consolidator:
                 lambda: decision.decide(question, out_of_time=lambda: clock.monotonic() >= end)
             )
         await self._recorder.keep(
-            question, plan, objects, asked.coming, config=config, now=self._now(), count=count
+            question,
+            plan,
+            objects,
+            asked.coming,
+            config=config,
+            now=self._context.now(),
+            count=count,
         )
         return plan

@@ -243,6 +243,8 @@ class ScaleDown:
         booked = any(room.booked for room in situation.assessed.inputs.requested)
         found = await self._consolidator.round(
             ConsolidationRound(
+                config=config,
+                now=self._now(),
                 inputs=self._decider.inputs(situation.assessed, self._state()),
                 groups={group.id: group for group in situation.provided.groups},
                 allowed=allowed,
@@ -251,8 +253,7 @@ class ScaleDown:
                 buy=lambda plan: self._buy(plan, situation.provided, config, now=self._now()),
                 objects=self._objects,
                 coming=tuple(self._places.coming(self._remover.removals.values())),
-            ),
-            config,
+            )
         )
         for removal in found:
             if removal.node not in self._remover.removals:
