@@ -310,13 +310,14 @@ def test_a_plan_that_buys_nothing_helps_more_pods_where_another_order_does():
     assert left == {"least-waste": 7, "least-cost": 4}
 
 
-@pytest.mark.parametrize(("seed", "left"), [(12, 0), (77, 7), (90, 0)])
+@pytest.mark.parametrize(("seed", "left"), [(12, 0), (77, 7)])
 def test_an_order_that_is_thought_out_helps_more_pods(seed, left):
     assert left_out(seed, "least-cost") == left
 
 
 @pytest.mark.parametrize(
-    "seed", [2, 6, 9, 12, 14, 16, 17, 19, 23, 24, 25, 27, 28, 29, 30, 31, 32, 35, 38, 67, 93]
+    "seed",
+    [2, 6, 9, 12, 14, 16, 17, 19, 23, 24, 25, 27, 28, 29, 30, 31, 32, 35, 38, 63, 67, 90, 93, 99],
 )
 def test_scarce_clusters_are_at_the_bound(seed):
     scenario = scarce_scenario(seed)

@@ -23,7 +23,7 @@ _MOST = 300
 _STAGES = 3
 _FEW_STAGES = 2
 """How many there are to get as much as in any order, and to get as much as there is."""
-_NODES = 250
+_NODES = 60
 _NEAR = 1e-6
 
 Stage: TypeAlias = dict[BinPlace, tuple[int, ...]]

@@ -247,20 +247,27 @@ class PlacementProgram:
                 self._tops.append(_Top(spread, level, tuple(places), lower, most))
 
     def _one_is_last(self, one: _Top, other: _Top) -> None:
-        """Of two spreads that count each other's items, one has the last item in a domain."""
-        alike = one.spread._replace(limited=(), max_skew=0)
-        if (
-            one.places != other.places
-            or alike == other.spread._replace(limited=(), max_skew=0)
-            or not set(one.spread.limited) <= set(other.spread.counted)
-            or not set(other.spread.limited) <= set(one.spread.counted)
-        ):
+        """Of the items that two spreads limit in places they share, one is the last to come.
+
+        All the others that its spread counts are there then, so that one row or the other holds.
+        """
+        shared = [place for place in one.places if place in other.places]
+        too = self._counted_too(one.spread, other.spread, shared)
+        other_too = self._counted_too(other.spread, one.spread, shared)
+        if not too or not other_too:
             return
-        items = dict.fromkeys((*one.spread.limited, *other.spread.limited))
-        held = dict.fromkeys(self._of(items, one.places), -1.0)
         first = self._column(0.0, 1, integer=True)
+        held = dict.fromkeys({**self._of(one.spread.limited, one.places), **too}, -1.0)
         self._at_least(one.lower - one.most, {one.level: 1.0, first: -one.most, **held})
+        held = dict.fromkeys({**self._of(other.spread.limited, other.places), **other_too}, -1.0)
         self._at_least(other.lower, {other.level: 1.0, first: other.most, **held})
+
+    def _counted_too(
+        self, one: SharedSpread, other: SharedSpread, places: Sequence[BinPlace]
+    ) -> dict[int, float]:
+        """Items that the other limits and this one only counts."""
+        items = set(other.limited) & set(one.counted) - set(one.limited)
+        return self._of(sorted(items), places)
 
     def _limit_level(
         self,
