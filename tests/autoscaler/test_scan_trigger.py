@@ -138,3 +138,31 @@ async def test_a_look_during_which_no_pod_comes_goes_on_at_once(clock: VirtualCl
     before = clock.monotonic()
     await batch.take_along(window=WINDOW, longest=LONGEST)
     assert clock.monotonic() == before
+
+
+async def test_nodes_of_a_burst_are_looked_at_together(clock: VirtualClock) -> None:
+    batch, start = ScanTrigger(clock), clock.monotonic()
+
+    async def come() -> None:
+        for _ in range(8):
+            batch.call()
+            await clock.sleep(0.3)
+
+    coming = asyncio.ensure_future(come())
+    await batch.complete(within=SCAN, window=0.5, longest=5.0)
+    assert coming.done()
+    assert clock.monotonic() - start == pytest.approx(7 * 0.3 + 0.9)
+
+
+async def test_nodes_that_keep_coming_are_looked_at_all_the_same(clock: VirtualClock) -> None:
+    batch, start = ScanTrigger(clock), clock.monotonic()
+
+    async def come() -> None:
+        while True:
+            batch.call()
+            await clock.sleep(0.1)
+
+    coming = asyncio.ensure_future(come())
+    await batch.complete(within=SCAN, window=WINDOW, longest=LONGEST)
+    coming.cancel()
+    assert clock.monotonic() - start == pytest.approx(LONGEST)

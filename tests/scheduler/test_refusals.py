@@ -34,6 +34,23 @@ async def test_other_numbers_are_told_once_a_minute(clock: VirtualClock) -> None
         assert last.message.startswith("0/5")
 
 
+async def test_reasons_in_another_order_are_told_once_a_minute(clock: VirtualClock) -> None:
+    async with scheduling(clock) as cluster:
+        for number in range(2):
+            await cluster.node(f"small-{number}", cpu="1")
+        await cluster.node("tainted-0", cpu="4", taints=_TAINTED)
+        await cluster.pod("big", cpu="2")
+        first = await cluster.refused("big")
+        assert first.startswith("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 I")
+        for number in range(1, 4):
+            await cluster.node(f"tainted-{number}", cpu="4", taints=_TAINTED)
+        await clock.sleep(11)
+        assert await cluster.refused("big") == first
+        await clock.sleep(60)
+        last = await cluster.refused("big")
+        assert last.startswith("0/6 nodes are available: 2 Insufficient cpu, 4 node(s) had")
+
+
 async def test_a_pod_with_a_node_is_told_no_numbers_any_more(clock: VirtualClock) -> None:
     async with scheduling(clock) as cluster:
         await cluster.node("tainted-0", cpu="4", taints=_TAINTED)

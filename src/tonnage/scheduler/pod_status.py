@@ -1,8 +1,8 @@
 """What pods that wait are told: their PodScheduled condition, an Event, the node they are promised.
 
-Deciding never waits for it. What is to be said about a pod replaces what was not yet said. Other
-reasons are told at once. If only the numbers in the message are others, as with every node that
-comes while thousands of pods wait, the newest are told once a minute.
+Deciding never waits for it. What is to be said about a pod replaces what was not yet said. A new
+reason is told at once. If only the numbers in the message are others, or a reason does not hold any
+more, as with every node that comes while thousands of pods wait, that is told once a minute.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -26,10 +27,11 @@ UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
 
 _WRITERS = 8
 
-_NUMBERS_EVERY = 60.0
-"""Seconds between two messages to a pod that differ in their numbers alone."""
+_TELL_EVERY = 60.0
+"""Seconds between two messages to a pod of which the second has no new reason."""
 
 _NUMBER = re.compile(r"\d+")
+_BETWEEN_REASONS = re.compile(r"[,.:] ")
 
 _log = logging.getLogger(__name__)
 
@@ -62,23 +64,23 @@ class PodStatusWriter:
         self._find_waiting = waiting
         self._waiting: dict[str, tuple[Pod, PodCondition]] = {}
         self._keys: asyncio.Queue[str] = asyncio.Queue()
-        self._other_numbers: dict[str, PodCondition] = {}
-        self._some_have_other_numbers = asyncio.Event()
+        self._later: dict[str, PodCondition] = {}
+        self._some_are_told_later = asyncio.Event()
 
     def refuse(self, pod: Pod, word: PodCondition) -> None:
-        """Say why the pod was not placed, with an Event; if only numbers changed, in a while."""
-        if _says_but_for_numbers(pod, word):
+        """Say why the pod was not placed, with an Event; without a new reason, in a while."""
+        if _says_all_reasons(pod, word):
             key = pod.metadata.key
             self._waiting.pop(key, None)
-            self._other_numbers[key] = word
-            self._some_have_other_numbers.set()
+            self._later[key] = word
+            self._some_are_told_later.set()
         else:
             self._refuse_now(pod, word)
 
     def say(self, pod: Pod, word: PodCondition) -> None:
         """Say it at once, without an Event."""
         key = pod.metadata.key
-        self._other_numbers.pop(key, None)
+        self._later.pop(key, None)
         if says(pod, word):
             self._waiting.pop(key, None)
             return
@@ -89,21 +91,21 @@ class PodStatusWriter:
     def drop(self, key: str) -> None:
         """The pod has a node now: whatever was to be said is wrong."""
         self._waiting.pop(key, None)
-        self._other_numbers.pop(key, None)
+        self._later.pop(key, None)
 
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._tell_numbers())
+            group.create_task(self._tell_later())
             for _ in range(_WRITERS):
                 group.create_task(self._write_on())
 
-    async def _tell_numbers(self) -> None:
+    async def _tell_later(self) -> None:
         while True:
-            await self._some_have_other_numbers.wait()
-            await self._clock.sleep(_NUMBERS_EVERY)
-            self._some_have_other_numbers.clear()
-            newest, self._other_numbers = self._other_numbers, {}
+            await self._some_are_told_later.wait()
+            await self._clock.sleep(_TELL_EVERY)
+            self._some_are_told_later.clear()
+            newest, self._later = self._later, {}
             for key, word in newest.items():
                 pod = self._find_waiting(key)
                 if pod is not None:
@@ -156,14 +158,20 @@ def says(pod: Pod, word: PodCondition) -> bool:
     )
 
 
-def _says_but_for_numbers(pod: Pod, word: PodCondition) -> bool:
+def _says_all_reasons(pod: Pod, word: PodCondition) -> bool:
     found = scheduled_condition(pod)
     return (
         found is not None
         and (found.status, found.reason) == ("False", word.reason)
         and pod.status.nominated_node_name == word.nominated
-        and _NUMBER.sub("0", found.message) == _NUMBER.sub("0", word.message)
+        and _reasons(found.message) >= _reasons(word.message)
     )
+
+
+@lru_cache(maxsize=1024)
+def _reasons(message: str) -> frozenset[str]:
+    """The parts of a message without its numbers, which only order them."""
+    return frozenset(_BETWEEN_REASONS.split(_NUMBER.sub("0", message).removesuffix(".")))
 
 
 def scheduled_condition(pod: Pod) -> Condition | None:
