@@ -138,6 +138,11 @@ class Assessor:
         self.memory = self._observer.with_starts(self.memory, readiness, requests, now=now)
 
     @property
+    def holds_until(self) -> float:
+        """When to look again, though nothing has changed."""
+        return self._known_until
+
+    @property
     def unread(self) -> frozenset[str]:
         """The names of nodes that are there and could not be read even once."""
         cache = self._world.cache(Node)

@@ -21,6 +21,7 @@ from tonnage.autoscaler.metrics import AutoscalerMetrics
 from tonnage.autoscaler.planner import Planner
 from tonnage.autoscaler.provider_state import LostNodes, ProviderReader, ProviderState
 from tonnage.autoscaler.provisioning_requests import ProvisioningRequests
+from tonnage.autoscaler.quiet_rounds import QuietRounds
 from tonnage.autoscaler.remediation import Remediator
 from tonnage.autoscaler.report import RoundReport
 from tonnage.autoscaler.scale_up_executor import ScaleUpExecutor
@@ -244,14 +245,19 @@ class Autoscaler:
                 hold, problems = self._lost_nodes.look(provided, after=after)
                 self._problems.extend(problems)
             if not hold:
-                return await self._decide(provided, trust, config, features)
+                now = self._time.now()
+                same = self._quiet.again(provided, trust, config, features, now=now)
+                if same is None or self._problems:
+                    return await self._decide(provided, trust, config, features)
+                await self._finish(same, config)
+                return True
         await self._finish(self._held(hold, trust, provided), config)
         return True
 
     async def _decide(
         self, provided: ProviderState, trust: Trust, config: AutoscalerConfig, features: Features
     ) -> bool:
-        now = self._time.now()
+        now, changes = self._time.now(), self._world.changes
         with self._metrics.timed("updateClusterState"):
             blind = bool(trust.blind_to_volumes)
             look = partial(
@@ -335,6 +341,15 @@ class Autoscaler:
         await self._save()
         await self._finish(report, config)
         await self._recorder.keep(report, config)
+        if settled:
+            self._quiet.note(
+                report,
+                config,
+                features,
+                changes=changes,
+                registry=self._registry.state,
+                removals=self._scale_down.memory,
+            )
         return settled
 
     def _observe(
@@ -377,6 +392,7 @@ class Autoscaler:
     def _begin(self, state: State) -> None:
         self._registry = Registry(restored(state.registry, now=self._time.now()))
         self._scale_down.restore(state.scale_down)
+        self._quiet = QuietRounds(self._world, self._assessor)
         if state.memory != TemplateMemory():
             self._assessor.memory = state.memory
         self._remediator = Remediator(self._context, self._registry)

@@ -100,6 +100,8 @@ class LiveCluster:
         self.odd: dict[tuple[str, str], str] = {}
         self._unbound: dict[str, dict[tuple[str, str], None]] = {}
         """The claims that have no volume yet, by the class they name: of classes there are few."""
+        self.changes = 0
+        """Moves with every change of an object that counts, and when all are counted anew."""
         self._rebuild_wanted = False
         self._deferred: list[Change[Any]] | None = None
         self._caches: dict[type, Cache[Any]] = {}
@@ -216,6 +218,7 @@ class LiveCluster:
             return
         try:
             if not self._is_as_held(change):
+                self.changes += 1
                 self._feed(change.type, change.object)
             self._remark(change)
         except Exception as error:
@@ -300,6 +303,7 @@ class LiveCluster:
 
     def _rebuild(self) -> None:
         self.snapshot = cluster_state.empty_snapshot(self._features)
+        self.changes += 1
         self._rebuild_wanted = False
         left_out = dict(self.rejected)
         self.rejected = {}
