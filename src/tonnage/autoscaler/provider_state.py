@@ -144,8 +144,10 @@ class LostNodes:
 
     def look(self, provided: ProviderState, *, after: float) -> Loss:
         """Believe it `after` so many seconds."""
-        running = sum(one.running for machines in provided.machines.values() for one in machines)
-        if len(self._world.cache(Node)) or not running:
+        known = len(self._world.cache(Node))
+        machines = (one for some in provided.machines.values() for one in some)
+        running = sum(one.running for one in machines) if not known else 0
+        if not running:
             self._since = None
             return Loss()
         if self._since is None:

@@ -56,6 +56,8 @@ class Relocator:
         self._taken = taken
         self._task: asyncio.Task[None] | None = None
         self._source = ""
+        self._marked: list[str] = []
+        self._marked_as_of = -1
         self.error = ""
 
     @property
@@ -77,10 +79,17 @@ class Relocator:
         """Once a round: take the mark off nodes that nobody leaves any more."""
         if self._actuator.dry_run:
             return
-        for node in self._world.cache(Node):
-            name = node.metadata.name
-            if name != self._source and node.spec.taints and taints.has(node, MAKING_ROOM):
+        for name in self._marked_nodes():
+            if name != self._source:
                 await self._release(name)
+
+    def _marked_nodes(self) -> list[str]:
+        """Nodes with the mark; looked for again only if nodes have changed."""
+        if self._marked_as_of != self._world.revision:
+            self._marked_as_of = self._world.revision
+            nodes = self._world.cache(Node)
+            self._marked = [one.metadata.name for one in nodes if taints.has(one, MAKING_ROOM)]
+        return self._marked
 
     async def stop(self) -> None:
         """End all work at its next step; what is left can be gone on with."""
