@@ -44,10 +44,7 @@ def solve(
     problem = problem.with_most(few)
     program = _Ordered(problem, ties, _STAGES)
     program.be_as_good(sum(bold.left), bold.cost)
-    stages = program.stages(effort)
-    if stages or effort.over:
-        return stages
-    return _Ordered(problem, ties, _FEW_STAGES).stages(effort)
+    return program.stages(effort) or _Ordered(problem, ties, _FEW_STAGES).stages(effort)
 
 
 def bought(stages: Iterable[Stage], problem: PackingProblem) -> int:

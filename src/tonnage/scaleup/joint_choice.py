@@ -127,9 +127,9 @@ class _JointChoice:
     def _tried(self, asked: _Asked, bold: PackingSolution) -> Iterator[Plan]:
         """Plans by the bold solution, by one with its order, and by those that need less of one."""
         problem, ties = asked.joint.problem, asked.joint.ties
+        yield from self._made_in_order(asked, bold)
         if self._effort.over:
             return
-        yield from self._made_in_order(asked, bold)
         stages = ordered_program.solve(problem, ties, self._effort, bold=bold)
         if stages and (made := self._made_in_stages(asked, stages)):
             yield made
