@@ -73,7 +73,7 @@ class Judge:
         # A node whose pod ended a moment ago was still taken for whoever decided.
         since = self._known_since(now)
         if free > len(self.waiting) + sum(moment > since for moment in self._empty.values()):
-            self.report.wrong.append(f"{node} bought: {free} free, {len(self.waiting)} waiting")
+            self._wrong(f"{node} bought: {free} free, {len(self.waiting)} waiting")
         elif self.waiting:
             moments = sorted(self.waiting.values())
             # The oldest are served first; those before it have nodes that boot.
@@ -85,14 +85,14 @@ class Judge:
         now = self._clock.monotonic()
         self.report.removed += 1
         for pod in [pod for pod, place in self.running.items() if place == node]:
-            self.report.wrong.append(f"{node} removed while {pod} ran on it")
+            self._wrong(f"{node} removed while {pod} ran on it")
             del self.running[pod]
         free_since = max(self.nodes.pop(node, -math.inf), self._empty.pop(node, -math.inf))
         # During an interruption, nobody here knows when a node came or its pod ended.
         hidden = self._began <= free_since <= self._over + _GRACE
         if now - free_since < UNNEEDED_TIME - _ROUNDING and not hidden:
             why = f"removed after {now - free_since:.1f} s without pods"
-            self.report.wrong.append(f"{node} {why}, {UNNEEDED_TIME:.0f} s are wanted")
+            self._wrong(f"{node} {why}, {UNNEEDED_TIME:.0f} s are wanted")
 
     # What happens to both
 
@@ -113,6 +113,11 @@ class Judge:
             yield
         finally:
             self._began, self._over = began, self._clock.monotonic()
+
+    def _wrong(self, what: str) -> None:
+        """Something should not have been done; with what is needed to look for its cause."""
+        trouble = f", the last trouble began at {self._began:.0f} s" if self._began >= 0 else ""
+        self.report.wrong.append(f"{self._clock.monotonic():.0f} s: {what}{trouble}")
 
     def _known_since(self, now: float) -> float:
         """Of what happened up to this moment, everybody has heard."""

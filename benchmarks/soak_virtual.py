@@ -44,7 +44,7 @@ NAME = "soak-virtual"
 _NODES = 1_000
 _HOURS = 8.0
 _PACE = ChurnPace(between=(30.0, 90.0), life=(60.0, 600.0), boot=30.0, changes_per_second=2.0)
-_BOUNDED = ("RowTable._log", "VirtualClock._timers", "_Recent._entries")
+_BOUNDED = ("RowTable._log", "VirtualClock._timers", "_Recent._entries", "DecisionLog.last")
 """Tables with a limit of their own."""
 _OUTAGE = 60.0
 _STORM = 6_000

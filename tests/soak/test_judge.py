@@ -35,7 +35,7 @@ async def test_a_node_that_nobody_needs(clock: VirtualClock) -> None:
     judge.needs("p")
     judge.bought("n", leaving=0)
     judge.bought("m", leaving=0)
-    assert judge.report.wrong == ["m bought: 2 free, 1 waiting"]
+    assert judge.report.wrong == ["0 s: m bought: 2 free, 1 waiting"]
 
 
 async def test_a_node_that_leaves_is_no_room(clock: VirtualClock) -> None:
@@ -66,13 +66,15 @@ async def test_a_node_that_is_removed_from_under_its_pod(clock: VirtualClock) ->
     await clock.sleep(LONG)
     with judge.troubled():
         judge.removed("n")
-    assert judge.report.wrong == ["n removed while p ran on it"]
+    assert judge.report.wrong == [
+        "60 s: n removed while p ran on it, the last trouble began at 60 s"
+    ]
 
 
 @pytest.mark.parametrize(
     ("happens", "found"),
     [
-        (lambda _: None, ["n removed after 5.0 s without pods, 30 s are wanted"]),
+        (lambda _: None, ["65 s: n removed after 5.0 s without pods, 30 s are wanted"]),
         # Nobody here knows when it came to be without pods.
         (lambda judge: judge.trouble(), []),
     ],
