@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -142,9 +143,13 @@ class Verdicts:
         for node in self._ask.snapshot.ordered_nodes():
             yield self._verdict(node.name, node.row)
 
+    @cached_property
+    def _about_pod(self) -> tuple[str, tuple[str, ...]]:
+        """What stands in the verdict on every node: the pod, and what to know about it."""
+        return self._ask.pod.key, tuple(_warnings(self._ask))
+
     def _verdict(self, node: str, row: int) -> Verdict:
-        pod = self._ask.pod.key
-        warnings = tuple(_warnings(self._ask))
+        pod, warnings = self._about_pod
         code = _CODES[self.codes[row]]
         if code is Code.SUCCESS:
             return Verdict(pod=pod, node=node, warnings=warnings)

@@ -12,6 +12,8 @@ from tonnage.rules.framework import Ask
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.storage_ledger import StorageLedger, size_of
 
+_WITHOUT_AMOUNTS = Reason(Cause.NOT_ENOUGH_STORAGE)
+
 
 class _Refused(msgspec.Struct, frozen=True):
     """Rows that a claim does not fit on beside those before it."""
@@ -92,7 +94,7 @@ class Tally:
                         temporary=left < wanted <= has,
                     ),
                 )
-        return Reason(Cause.NOT_ENOUGH_STORAGE)
+        return _WITHOUT_AMOUNTS
 
     def takes(self, claim: PersistentVolumeClaim, rows: Bools) -> Bools:
         """Those of the rows where the claim takes something.

@@ -182,7 +182,6 @@ _REASONS = {
     for cause in (
         Cause.VOLUME_AFFINITY_MISMATCH,
         Cause.NO_VOLUME_TO_BIND,
-        Cause.NOT_ENOUGH_STORAGE,
         Cause.VOLUME_MISSING,
     )
 }
