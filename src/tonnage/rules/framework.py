@@ -4,7 +4,7 @@ A rule answers for all nodes at once: a code per row, and on request the reasons
 Stages and codes are kube-scheduler's. Who plans, scores, explains or wakes loops over rules.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, IntEnum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -279,9 +279,9 @@ class Rule:
         """What lowers the number of such pods on new nodes of a template, step by step."""
         return ()
 
-    def alone_on_node(self, pod_class: PodClass, template: TemplateRow) -> bool:
-        """Whether no two such pods go on one node of the template, whatever room it has."""
-        return False
+    def alone_on_node(self, pod_class: PodClass, templates: Sequence[TemplateRow]) -> Bools | None:
+        """Templates on a node of which no two such pods go, whatever room it has; `None`: none."""
+        return None
 
     def take(self, ask: Ask, row: int) -> None:
         """Take what the very pod takes on a row beside what the snapshot counts by itself.

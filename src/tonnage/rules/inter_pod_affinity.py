@@ -79,11 +79,12 @@ class InterPodAffinity(Rule):
         for key, against in _by(refusing, lambda term: known[term].topology_key).items():
             yield partial(_cap_refused, key=key, terms=against)
 
-    def alone_on_node(self, pod_class: PodClass, template: TemplateRow) -> bool:
-        return any(
-            term.topology_key in template.host_keys and _own_scope(pod_class, term)
-            for term in pod_class.anti_affinity
-        )
+    def alone_on_node(self, pod_class: PodClass, templates: Sequence[TemplateRow]) -> Bools | None:
+        terms = pod_class.anti_affinity
+        keys = {term.topology_key for term in terms if _own_scope(pod_class, term)}
+        if not keys:
+            return None
+        return np.array([not keys.isdisjoint(one.host_keys) for one in templates], dtype=np.bool_)
 
     def depends_on_others(self, ask: Ask, footprint: Footprint) -> bool:
         pod_class = ask.pod_class

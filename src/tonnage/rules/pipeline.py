@@ -1,7 +1,7 @@
 """All rules over all nodes, in kube-scheduler's order, and the verdicts they come to."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 
 import msgspec
@@ -111,6 +111,15 @@ class Verdicts:
     def at(self, row: int, name: str) -> Verdict:
         """The verdict on a row that may be a template's, under a name of the caller's."""
         return self._verdict(name, row)
+
+    def refused_by(self, plugins: Collection[str]) -> Bools:
+        """Rows that one of these plugins was the first to refuse."""
+        if self.rejection is not None:
+            return np.full(len(self.codes), self.rejection[1] in plugins)
+        named = [plugin in plugins for _, plugin, _ in self._results]
+        # The last stands for rows that nobody has refused.
+        mask: Bools = np.array([*named, False])[self._refused_by]
+        return mask
 
     def refusals(self) -> list[Refusal]:
         """All refused nodes with all reasons, one entry for all nodes refused in the same words."""

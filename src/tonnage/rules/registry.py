@@ -1,6 +1,6 @@
 """All rules in the order they are asked, and what they come to together."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -25,7 +25,7 @@ from tonnage.rules.volume_zone import VolumeZone
 from tonnage.snapshot.bulk_pods import Footprint
 from tonnage.snapshot.classes import PodClass
 from tonnage.snapshot.imagined import TemplateRow
-from tonnage.snapshot.rows import Ints, RowIndex, Rows
+from tonnage.snapshot.rows import Bools, Ints, RowIndex, Rows
 from tonnage.snapshot.snapshot import Snapshot
 
 KUBE_SCHEDULER: tuple[Rule, ...] = (
@@ -138,10 +138,16 @@ def needs(ask: Ask) -> Iterable[Need]:
     return (need for rule in _overriding(ask.features, "needs") for need in rule.needs(ask))
 
 
-def alone_on_node(pod_class: PodClass, template: TemplateRow, features: Features) -> bool:
-    """Whether no two such pods go on one node of the template, whatever room it has."""
-    rules = _overriding(features, "alone_on_node")
-    return any(rule.alone_on_node(pod_class, template) for rule in rules)
+def alone_on_node(
+    pod_class: PodClass, templates: Sequence[TemplateRow], features: Features
+) -> Bools | None:
+    """Templates on a node of which no two such pods go, whatever room it has; `None`: none."""
+    found: Bools | None = None
+    for rule in _overriding(features, "alone_on_node"):
+        alone = rule.alone_on_node(pod_class, templates)
+        if alone is not None:
+            found = alone if found is None else found | alone
+    return found
 
 
 def place(ask: Ask, row: int) -> None:

@@ -9,20 +9,23 @@ import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from tonnage.scaleup.plan import Bounds
+from tonnage.snapshot.rows import Bools, Ints
 
 
 class Demand(msgspec.Struct, frozen=True):
     """Pods of one group that the plan places on new nodes.
 
-    `amounts` is what one pod takes of each resource and driver, `templates` the chosen groups
-    it fits, each with the most pods of this group one empty node holds.
+    `amounts` is what one pod takes of each resource and driver, `most` how many of the pods one
+    empty node of each supply holds; 0 where they do not fit.
     """
 
     pods: int
     amounts: Mapping[str, int]
-    templates: Mapping[str, int]
+    most: Ints
 
 
 class Supply(msgspec.Struct, frozen=True):
@@ -35,17 +38,18 @@ class Supply(msgspec.Struct, frozen=True):
     price: float | None
 
 
-def bound(demands: Sequence[Demand], supplies: Mapping[str, Supply], *, bought: int) -> Bounds:
+def bound(demands: Sequence[Demand], supplies: Sequence[Supply], *, bought: int) -> Bounds:
     """The least number of nodes, the least cost where every price is known, and the gap."""
     nodes, cost = 0, 0.0
-    priced = all(supply.price is not None for supply in supplies.values())
+    priced = all(supply.price is not None for supply in supplies)
+    prices = np.array([supply.price or 0.0 for supply in supplies])
     # A pod that fits only beside others is on a node that is bought for them.
-    for part in _parts([demand for demand in demands if demand.templates]):
-        names = {name for demand in part for name in demand.templates}
-        offered = {name: supplies[name] for name in names}
-        nodes += _least_nodes(part, offered)
+    for taking, part in _parts([demand for demand in demands if demand.most.any()]):
+        totals = _totals(part)
+        offered = [supplies[place] for place in np.flatnonzero(taking).tolist()]
+        nodes += _least_nodes(part, totals, offered)
         if priced:
-            cost += _least_cost(part, offered)
+            cost += _least_cost(part, totals, offered, prices)
     return Bounds(
         nodes=nodes,
         cost_per_hour=round(cost, 6) if priced and demands else None,
@@ -53,44 +57,48 @@ def bound(demands: Sequence[Demand], supplies: Mapping[str, Supply], *, bought: 
     )
 
 
-def _parts(demands: Sequence[Demand]) -> list[list[Demand]]:
-    """Demands in parts that have no template in common."""
-    parts: list[tuple[set[str], list[Demand]]] = []
+def _parts(demands: Sequence[Demand]) -> list[tuple[Bools, list[Demand]]]:
+    """Demands in parts that have no supply in common, each with the supplies it may use."""
+    parts: list[tuple[Bools, list[Demand]]] = []
     for demand in demands:
-        names, members = set(demand.templates), [demand]
+        taking, members = demand.most > 0, [demand]
         apart = []
         for other in parts:
-            if other[0].isdisjoint(names):
-                apart.append(other)
-            else:
-                names |= other[0]
+            if (other[0] & taking).any():
+                taking |= other[0]
                 members = other[1] + members
-        parts = [*apart, (names, members)]
-    return [members for _, members in parts]
+            else:
+                apart.append(other)
+        parts = [*apart, (taking, members)]
+    return parts
 
 
-def _least_nodes(part: Sequence[Demand], supplies: Mapping[str, Supply]) -> int:
-    least = max(math.ceil(demand.pods / max(demand.templates.values())) for demand in part)
-    for resource, total in _totals(part).items():
-        most = max(supply.capacity.get(resource, math.inf) for supply in supplies.values())
+def _least_nodes(
+    part: Sequence[Demand], totals: Mapping[str, int], supplies: Sequence[Supply]
+) -> int:
+    least = max(math.ceil(demand.pods / int(demand.most.max())) for demand in part)
+    for resource, total in totals.items():
+        most = max(supply.capacity.get(resource, math.inf) for supply in supplies)
         if most > 0:
             least = max(least, math.ceil(total / most))
     return least
 
 
-def _least_cost(part: Sequence[Demand], supplies: Mapping[str, Supply]) -> float:
+def _least_cost(
+    part: Sequence[Demand],
+    totals: Mapping[str, int],
+    supplies: Sequence[Supply],
+    prices: npt.NDArray[np.float64],
+) -> float:
     """Every unit bought where it is cheapest; at least the cheapest node."""
-    prices = {name: supply.price or 0.0 for name, supply in supplies.items()}
-    least = min(prices.values())
+    least = min(supply.price or 0.0 for supply in supplies)
     for demand in part:
-        least = max(
-            least,
-            demand.pods * min(prices[name] / most for name, most in demand.templates.items()),
-        )
-    for resource, total in _totals(part).items():
+        takes = demand.most > 0
+        least = max(least, demand.pods * float((prices[takes] / demand.most[takes]).min()))
+    for resource, total in totals.items():
         rates = [
-            prices[name] / amount
-            for name, supply in supplies.items()
+            (supply.price or 0.0) / amount
+            for supply in supplies
             if (amount := supply.capacity.get(resource, math.inf)) > 0
         ]
         if rates:

@@ -14,6 +14,7 @@ from tonnage.objects.storage import CSINode
 from tonnage.rules import inter_pod_affinity, pipeline, registry
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Ask, Aspect, Code, Measure
+from tonnage.rules.pipeline import Verdicts
 from tonnage.scaleup import balancing, expanders, packed_counts, pod_groups
 from tonnage.scaleup.bounds import Supply
 from tonnage.scaleup.orders import Shares
@@ -77,6 +78,7 @@ class Candidates:
             if group.id in templates:
                 self._add(group, templates[group.id], options)
         self._rows = np.array([one.row.row for one in self], dtype=np.intp)
+        self._templates = [one.row for one in self]
         self._similar = self._find_similar(options)
         self._demands = Demands(snapshot, self._rows, features)
 
@@ -101,13 +103,20 @@ class Candidates:
         key = id(group.footprint)
         known = self._feasible.get(key)
         if known is None or group.tracked or self.depends_on_others(group):
-            verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
-            self._fitted.setdefault(key, bool(verdicts.fits.any()))
-            known = self._feasible[key] = verdicts.codes[self._rows] == _SUCCESS
-            if group.sample.pod_class.affinity:
-                self._ask_beside_starting(group, known)
-            self._ever[key] = known | self._ever[key] if key in self._ever else known
+            self._ask(group)
+            known = self._feasible[key]
         return known
+
+    def _ask(self, group: PodGroup) -> Verdicts:
+        """Where the pods fit now, remembered."""
+        key = id(group.footprint)
+        verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
+        self._fitted.setdefault(key, bool(verdicts.fits.any()))
+        known = self._feasible[key] = verdicts.codes[self._rows] == _SUCCESS
+        if group.sample.pod_class.affinity:
+            self._ask_beside_starting(group, known)
+        self._ever[key] = known | self._ever[key] if key in self._ever else known
+        return verdicts
 
     def _ask_beside_starting(self, group: PodGroup, known: Bools) -> None:
         """The pods a node starts with may be the company that the group seeks."""
@@ -141,14 +150,11 @@ class Candidates:
 
     def might_fit(self, group: PodGroup) -> Bools:
         """The same, and those that only the places of other pods keep from them as it is."""
-        fitted = self.ever_fit(group)
         if not group.interacting:
-            return fitted
+            return self.ever_fit(group)
         about_others = registry.names_about(self._features, Aspect.OTHER_PODS)
-        verdicts = pipeline.evaluate(self._snapshot, group.sample, self._features)
-        return fitted | np.array(
-            [verdicts.at(int(row), "").plugin in about_others for row in self._rows], dtype=np.bool_
-        )
+        kept_away = self._ask(group).refused_by(about_others)[self._rows]
+        return kept_away | self._ever[id(group.footprint)]
 
     def shares(self, candidate: Candidate) -> Shares:
         """What pods take of an empty node of the candidate."""
@@ -175,10 +181,10 @@ class Candidates:
             if measure.capacity[0] != UNLIMITED:
                 yield measure
 
-    def alone_on_node(self, group: PodGroup, candidate: Candidate) -> bool:
-        """Whether no two of the pods go on one node of the candidate."""
+    def alone_on_node(self, group: PodGroup) -> Bools | None:
+        """Candidates on a node of which no two of the pods go, by position; `None`: none."""
         pod_class = group.sample.pod_class
-        return registry.alone_on_node(pod_class, candidate.row, self._features)
+        return registry.alone_on_node(pod_class, self._templates, self._features)
 
     def amounts(self, group: PodGroup) -> dict[str, int]:
         """What one of the pods takes wherever it goes, by resource; that it is one pod aside."""

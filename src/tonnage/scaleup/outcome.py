@@ -115,21 +115,19 @@ def _bound(
     bought: Mapping[str, int],
 ) -> Bounds:
     supplies = candidates.supplies()
+    positions = [one.position for one in among]
     return bounds.bound(
-        [_demand(candidates, group, count, among) for group, count in placed],
-        {one.name: supplies[one.position] for one in among},
+        [
+            bounds.Demand(count, candidates.amounts(group), _most(candidates, group)[positions])
+            for group, count in placed
+        ],
+        [supplies[position] for position in positions],
         bought=sum(bought.values()),
     )
 
 
-def _demand(
-    candidates: Candidates, group: PodGroup, count: int, among: Sequence[Candidate]
-) -> bounds.Demand:
-    room, fits = candidates.room(group), candidates.might_fit(group)
-    takes = fits & (room > 0)
-    most = {}
-    for one in among:
-        if takes[one.position]:
-            alone = candidates.alone_on_node(group, one)
-            most[one.name] = 1 if alone else int(room[one.position])
-    return bounds.Demand(count, candidates.amounts(group), most)
+def _most(candidates: Candidates, group: PodGroup) -> Ints:
+    """The most of the pods that an empty node of each candidate ever takes, by position."""
+    most = np.where(candidates.might_fit(group), np.maximum(candidates.room(group), 0), 0)
+    alone = candidates.alone_on_node(group)
+    return most if alone is None else np.where(alone, np.minimum(most, 1), most)
