@@ -90,7 +90,12 @@ class Scheduler:
         self._together = together
         self._pods = world.cache(Pod)
         self._binder = Binder(client, world, clock=clock, parallelism=config.current.parallelism)
-        self.statuses = PodStatusWriter(client, recorder, clock=clock, waiting=self._waiting_pod)
+        self.statuses = PodStatusWriter(
+            client,
+            recorder,
+            clock=clock,
+            waiting=lambda key: self._waiting_pod(key) if leading() else None,
+        )
         self._preemptor = Preemptor(
             client, world, clock=clock, recorder=recorder, name=name, metrics=metrics, rng=self._rng
         )

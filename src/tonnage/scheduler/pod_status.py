@@ -47,7 +47,7 @@ class PodCondition(msgspec.Struct, frozen=True, kw_only=True):
 class PodStatusWriter:
     """Writes the newest word about each pod, and nothing that the pod says already.
 
-    `waiting` is the pod of that key as it is now, or nothing if it does not wait for a node.
+    `waiting` is the pod of that key as it is now, or nothing if it does not wait for us.
     """
 
     def __init__(
@@ -109,7 +109,9 @@ class PodStatusWriter:
             for key, word in newest.items():
                 pod = self._find_waiting(key)
                 if pod is not None:
-                    self._refuse_now(pod, word)
+                    # It may have been promised a node since.
+                    promised = pod.status.nominated_node_name
+                    self._refuse_now(pod, msgspec.structs.replace(word, nominated=promised))
 
     def _refuse_now(self, pod: Pod, word: PodCondition) -> None:
         self.say(pod, word)
