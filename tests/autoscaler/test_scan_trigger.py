@@ -166,3 +166,20 @@ async def test_nodes_that_keep_coming_are_looked_at_all_the_same(clock: VirtualC
     await batch.complete(within=SCAN, window=WINDOW, longest=LONGEST)
     coming.cancel()
     assert clock.monotonic() - start == pytest.approx(LONGEST)
+
+
+async def test_a_pod_among_nodes_that_come_slowly_is_not_waited_with_for_them(
+    clock: VirtualClock,
+) -> None:
+    batch, start = ScanTrigger(clock), clock.monotonic()
+
+    async def come() -> None:
+        for _ in range(3):
+            batch.call()
+            await clock.sleep(0.15)
+        batch.pod_waits()
+
+    coming = asyncio.ensure_future(come())
+    await batch.complete(within=SCAN, window=WINDOW, longest=5.0)
+    coming.cancel()
+    assert clock.monotonic() - start == pytest.approx(3 * 0.15 + WINDOW)

@@ -66,7 +66,8 @@ class ScanTrigger:
 
     async def _stop_coming(self, *, window: float, longest: float) -> None:
         while (wait := self._due(window, longest) - self._clock.monotonic()) > 0:
-            await self._clock.sleep(wait)
+            # No longer at once than a pod is kept waiting that comes meanwhile.
+            await self._clock.sleep(min(wait, window) or wait)
 
     def _due(self, window: float, longest: float) -> float:
         burst = self._others if self._pods.first is None else self._pods
