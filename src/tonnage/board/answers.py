@@ -4,6 +4,7 @@ Answers that need the snapshot are given between decisions: while one has it, th
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -75,13 +76,8 @@ class BoardAnswers:
             "pod": _pods(snapshot, text),
             "volume": _volumes(snapshot, text),
         }
-        hits: list[Hit] = []
-        for kind, found in finders.items():
-            if only in ("", kind):
-                for number, hit in enumerate(found):
-                    if number >= FOUND:
-                        break
-                    hits.append(hit)
+        asked = (found for kind, found in finders.items() if only in ("", kind))
+        hits = [hit for found in asked for hit in islice(found, FOUND)]
         return {"hits": hits[: 3 * FOUND], "more": len(hits) > 3 * FOUND}
 
     async def node(self, question: Any) -> dict[str, object]:
@@ -261,9 +257,7 @@ def _siblings(record: PodRecord, snapshot: Snapshot) -> int:
 def _claims(record: PodRecord, snapshot: Snapshot) -> list[dict[str, str]]:
     found = []
     for volume in record.volumes:
-        claim = (
-            snapshot.storage.claim(record.meta.namespace, volume.claim) if volume.claim else None
-        )
+        claim = snapshot.storage.claim(record.meta.namespace, volume.claim)
         bound = claim.spec.volume_name if claim is not None else ""
         class_ = claim.class_name if claim is not None else ""
         found.append({"name": volume.name, "claim": volume.claim, "volume": bound, "class": class_})

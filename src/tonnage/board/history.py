@@ -43,7 +43,8 @@ class BoardHistory:
     def __init__(self) -> None:
         self.samples: dict[str, BoardSample] = {}
 
-    def take(self, moment: Moment, nodes: NodeTable, *, pending: int) -> None:
+    def take(self, moment: Moment, nodes: NodeTable, *, pending: int) -> BoardSample:
+        """Keep how it is now, and give it."""
         now = _sample(moment, nodes, pending=pending)
         last = list(self.samples)[-2:]
         if len(last) == 2 and all(_same(self.samples[one], now) for one in last):
@@ -54,6 +55,7 @@ class BoardHistory:
             old = list(self.samples)[: KEPT // 2]
             for one in old[1::2]:
                 del self.samples[one]
+        return now
 
 
 def _sample(moment: Moment, nodes: NodeTable, *, pending: int) -> BoardSample:

@@ -12,6 +12,8 @@ from tonnage.nodeagent import provenance
 from tonnage.objects.meta import Record
 from tonnage.objects.nodes import Node
 
+_NO_AGENT = (None, "")
+
 
 class LimitRow(Record, frozen=True, kw_only=True, omit_defaults=False):
     """What each source says of a driver on a type in a group; `None` where one says nothing.
@@ -65,11 +67,7 @@ class LimitRowReader:
                 continue
             group = inputs.group_of.get(node.metadata.name)
             place = (group.id if group is not None else "", limits.instance_type(node))
-            told = (
-                provenance.decode(node.metadata.annotations)
-                if provenance.ANNOTATION in node.metadata.annotations
-                else {}
-            )
+            told = provenance.decode(node.metadata.annotations)
             for driver in csinode.spec.drivers:
                 key = (*place, driver.name)
                 limit = driver.limit
@@ -80,16 +78,15 @@ class LimitRowReader:
                     agents.setdefault(key, (entry.count, str(entry.source)))
         taken = {(one.group, one.driver): one for one in planned}
         self._rows = {}
-        for key in sorted({*counts}):
+        for key in sorted(counts):
             group_id, _, driver_name = key
             next_ = taken.get((group_id, driver_name))
-            self._rows["\0".join(key)] = _row(
-                key, counts[key], samples[key], agents.get(key), lessons, next_
-            )
+            agent = agents.get(key, _NO_AGENT)
+            self._rows["\0".join(key)] = _row(key, counts[key], samples[key], agent, lessons, next_)
         for (group_id, driver_name), one in taken.items():
             if not any(key[0] == group_id and key[2] == driver_name for key in counts):
                 key = (group_id, "", driver_name)
-                self._rows["\0".join(key)] = _row(key, Counter(), None, None, lessons, one)
+                self._rows["\0".join(key)] = _row(key, Counter(), None, _NO_AGENT, lessons, one)
         return self._rows
 
 
@@ -97,7 +94,7 @@ def _row(
     key: tuple[str, str, str],
     counts: "Counter[int]",
     sample: Node | None,
-    agent: tuple[int | None, str] | None,
+    agent: tuple[int | None, str],
     lessons: Mapping[tuple[str, str, str], int],
     next_: Any,
 ) -> LimitRow:
@@ -105,11 +102,10 @@ def _row(
     catalogue = limits.from_catalogue(driver, sample) if sample is not None else None
     learned = lessons.get((type_, driver, "limit"))
     ceiling = lessons.get((type_, driver, "ceiling"))
-    told = next_ is not None and next_.source != "unknown"
+    published, agent_source = agent
+    following = next_.count if next_ is not None and next_.source != "unknown" else None
     numbers = {number for number in counts if number >= 0}
-    said = {*numbers, *_known(catalogue, agent[0] if agent else None, learned, ceiling)}
-    if told and next_.count is not None:
-        said.add(next_.count)
+    said = numbers.union({catalogue, published, learned, ceiling, following} - {None})
     return LimitRow(
         group=group,
         type=type_,
@@ -117,18 +113,14 @@ def _row(
         nodes=sum(counts.values()),
         csinode=tuple(counts.most_common()),
         catalogue=catalogue,
-        agent=agent[0] if agent else None,
-        agent_source=agent[1] if agent else "",
+        agent=published,
+        agent_source=agent_source,
         learned=learned,
         ceiling=ceiling,
-        next=next_.count if told else None,
+        next=following,
         source=next_.source if next_ is not None else "",
         disagree=len(said) > 1 or (-2 in counts and bool(said)),
     )
-
-
-def _known(*numbers: int | None) -> Iterable[int]:
-    return (number for number in numbers if number is not None)
 
 
 def _lessons(lessons: Iterable[Lesson]) -> dict[tuple[str, str, str], int]:

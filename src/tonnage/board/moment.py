@@ -1,6 +1,6 @@
 """Everything that the page shows of one moment, handed in by who knows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tonnage.autoscaler.report import LoggedDecision
@@ -25,4 +25,3 @@ class Moment(NamedTuple):
     decisions: Sequence[LoggedDecision] = ()
     held: str = ""
     notes: tuple[str, ...] = ()
-    upcoming: Mapping[str, int] = {}

@@ -335,9 +335,7 @@ def _wanted(
     for use in record.slots.uses:
         drivers[use.driver] = drivers.get(use.driver, 0) + 1
     for volume in record.volumes:
-        claim = (
-            snapshot.storage.claim(record.meta.namespace, volume.claim) if volume.claim else None
-        )
+        claim = snapshot.storage.claim(record.meta.namespace, volume.claim)
         if claim is not None and not claim.spec.volume_name:
             class_ = snapshot.storage.storage_class(claim.class_name)
             if class_ is not None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tonnage.board import history
-from tonnage.board.history import BoardHistory
+from tonnage.board.history import BoardHistory, BoardSample
 from tonnage.board.limit_rows import LimitRowReader
 from tonnage.board.moment import Moment
 from tonnage.board.node_rows import NodeReader, NodeTable
@@ -97,7 +97,7 @@ class StateReader:
         pending = self._pending.read(moment, revision=self._revision)
         removals, removal_summary = self._removals.read(moment)
         waiting = sum(row.count for row in pending.values())
-        self._history.take(moment, nodes, pending=waiting)
+        sample = self._history.take(moment, nodes, pending=waiting)
         plan = self._planned(moment)
         sizes = nodes.group_sizes()
         return PageState(
@@ -111,7 +111,7 @@ class StateReader:
                 "groups": {group.id: _group_row(group, sizes) for group in inputs.groups},
             },
             {
-                "head": self._head(moment, nodes, waiting),
+                "head": self._head(moment, nodes, sample),
                 "lanes": nodes.lanes,
                 "labels": nodes.labels,
                 "plan": plan,
@@ -129,21 +129,15 @@ class StateReader:
             self._summary = summary(moment.plan, moment.inputs.groups, before=before)
         return self._summary
 
-    def _head(self, moment: Moment, nodes: NodeTable, waiting: int) -> Head:
-        sizes = nodes.group_sizes()
-        known = [
-            group.price_per_hour * sizes.get(group.id, 0)
-            for group in moment.inputs.groups
-            if group.price_per_hour is not None
-        ]
+    def _head(self, moment: Moment, nodes: NodeTable, sample: BoardSample) -> Head:
         return Head(
             title=self._title,
             mode=self._mode,
             time=rfc3339(moment.now),
             nodes=len(nodes.names),
             pods=len(moment.inputs.cluster.snapshot.pods),
-            pending=waiting,
-            cost_per_hour=round(sum(known), 4) if known else None,
+            pending=sample.pending,
+            cost_per_hour=sample.cost,
             held=moment.held,
             notes=moment.notes,
             decides=self._decides,

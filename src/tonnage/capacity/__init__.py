@@ -10,12 +10,11 @@ imagined nodes and no others, one for each opted-in StorageClass and node group.
     observed_sizes  how much space live nodes were seen to have
     desired         all of the above put together: what there should be, and what is wrong
     changes         from what there is to what there should be
-    checks          the same facts as findings, for whoever inspects a cluster
     step_writer     requests: paced, each on its own, tried again
     report          what a look found and did, also as figures
     sync            one look after another, and which news calls for one
     sources         node groups from files and from a ConfigMap
     program         one replica: lease, HTTP, signals; and the clean-up of everything
 
-The first seven are pure.
+The first six are pure. What is wrong with such objects, whoever publishes them, `doctor` says.
 """

@@ -40,13 +40,11 @@ class Evidence:
         features: Features,
         now: float,
         beside: Sequence[dict[str, Any]] = (),
-        options: Options | None = None,
     ) -> None:
         self.objects = list(objects)
         self.features = features
         self.now = now
         self.beside = tuple(beside)
-        self.options = options or Options()
 
     def of(self, kind: type[T]) -> list[T]:
         """The objects of a kind."""
@@ -81,9 +79,7 @@ class Evidence:
     def inputs(self) -> Inputs:
         """What a scale-up decision would be made from."""
         features = opt_in.settled(self.features, "always" if self.enforced else "auto", seen="")
-        return Inputs.of_objects(
-            self.objects, options=self.options, features=features, now=self.now
-        )
+        return Inputs.of_objects(self.objects, options=Options(), features=features, now=self.now)
 
     @cached_property
     def assessed(self) -> Assessment:

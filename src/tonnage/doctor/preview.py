@@ -81,7 +81,7 @@ def _affected(evidence: Evidence, waiting: list[PodRecord], bare: set[str]) -> l
     """Opting in takes nodes without the driver away from a pod and changes nothing else."""
     found = []
     rows = [record.row for record in evidence.snapshot.ordered_nodes() if record.name in bare]
-    features = decision.as_decided(evidence.inputs.features, evidence.options)
+    features = decision.as_decided(evidence.inputs.features, evidence.inputs.options)
     for record in waiting:
         fits = pipeline.evaluate(evidence.snapshot, record, features).fits
         now = int(fits.sum())

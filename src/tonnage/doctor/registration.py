@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from tonnage.doctor.evidence import Evidence
 from tonnage.doctor.findings import Finding
-from tonnage.groups import drivers, node_state
-from tonnage.groups.options import policy_of
+from tonnage.groups import drivers
 from tonnage.groups.passing_taints import AGENT_NOT_READY
 from tonnage.objects.labels import INSTANCE_TYPE
 from tonnage.objects.phrases import listed
@@ -63,10 +62,8 @@ def lacking_what_siblings_have(evidence: Evidence) -> Iterator[Finding]:
 
 def _settled(evidence: Evidence) -> Iterator[str]:
     """Nodes that are Ready and had time to register their drivers."""
-    policy = policy_of(evidence.options)
-    timeout = policy.driver_registration_timeout
-    for name, node in evidence.inputs.nodes.items():
-        state = node_state.of(node, policy)
+    timeout = evidence.inputs.policy.driver_registration_timeout
+    for name, state in evidence.inputs.states.items():
         if state.ready and not state.deleting and state.is_seasoned(evidence.now, timeout):
             yield name
 
