@@ -77,11 +77,8 @@ async def serving(
         certificates=certificates,
         limits=limits,
     )
-    await server.start()
-    try:
+    async with server.listening():
         yield server
-    finally:
-        await server.close()
 
 
 async def sent(port: int, *parts: bytes) -> bytes:

@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.cluster.apiserver import ApiServer, Json, until
 from tonnage.clock import Clock
-from tonnage.nodeagent.config import NodeAgentConfig
-from tonnage.nodeagent.program import NodeAgentProgram, NodeAgentSettings
+from tonnage.nodeagent.config import NodeAgentConfig, NodeAgentSettings
+from tonnage.nodeagent.program import NodeAgentProgram
 from tonnage.nodeagent.provenance import ProvenanceEntry, decode
 from tonnage.service.config_file import ConfigFile
 

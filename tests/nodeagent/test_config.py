@@ -37,7 +37,7 @@ settleHigher: 10m
 
 def test_a_file_is_read() -> None:
     config = parsed(FILE)
-    assert (config.write_csinode, config.settle.higher) == (True, 600.0)
+    assert (config.write_csinode, config.settle_higher) == (True, 600.0)
 
 
 @pytest.mark.parametrize(

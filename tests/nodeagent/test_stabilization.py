@@ -1,10 +1,11 @@
 """Changes that last are told, others are not."""
 
-from tonnage.nodeagent.stabilization import StabilizationWindow, Stabilizer
+from tonnage.nodeagent.config import NodeAgentConfig
+from tonnage.nodeagent.stabilization import Stabilizer
 
 
 def settling(told: int | None = 25) -> Stabilizer:
-    return Stabilizer({"d": told}, StabilizationWindow(lower=60.0, higher=300.0))
+    return Stabilizer({"d": told}, NodeAgentConfig(settle_lower=60.0, settle_higher=300.0))
 
 
 def told(

@@ -66,14 +66,11 @@ def shown(server: StatusServer, pair: Pair) -> bytes | None:
 async def test_new_connections_get_the_new_certificate(pair: Pair) -> None:
     certificates = Certificates(pair.certificate, pair.key)
     server = a_server(certificates)
-    await server.start()
-    try:
+    async with server.listening():
         new = pair.issue()
         before = await asyncio.to_thread(shown, server, pair)
         reloaded = certificates.check()
         after = await asyncio.to_thread(shown, server, pair)
-    finally:
-        await server.close()
     assert (reloaded, before == new, after == new) == (True, False, True)
 
 
@@ -143,8 +140,5 @@ async def test_questions_need_a_client_certificate_and_probes_do_not(
     pair.authority.configure_trust(context)
     if certified:
         clients.issue_cert("kube-scheduler.example.com").configure_cert(context)
-    await server.start()
-    try:
+    async with server.listening():
         assert await asked(server, context, path, method) == status
-    finally:
-        await server.close()

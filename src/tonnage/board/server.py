@@ -102,14 +102,13 @@ class BoardServer:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         """Answer until the end of the block."""
-        await self._listener.start()
-        _log.info("board is served", extra={"port": self.port})
-        try:
-            async with lifecycle.beside(self._renew_certificates()):
-                yield
-        finally:
-            self._closing.set()
-            await self._listener.close()
+        async with self._listener.listening():
+            _log.info("board is served", extra={"port": self.port})
+            try:
+                async with lifecycle.beside(self._renew_certificates()):
+                    yield
+            finally:
+                self._closing.set()
 
     async def _renew_certificates(self) -> None:
         while self._certificates is not None:

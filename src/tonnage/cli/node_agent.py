@@ -114,8 +114,8 @@ def node_agent(
     from tonnage.objects import limit_keys
 
     try:
-        from tonnage.nodeagent.config import NodeAgentConfig
-        from tonnage.nodeagent.program import NodeAgentProgram, NodeAgentSettings
+        from tonnage.nodeagent.config import NodeAgentConfig, NodeAgentSettings
+        from tonnage.nodeagent.program import NodeAgentProgram
     except ImportError as error:
         raise InputError(
             f"node-agent needs the package {error.name}: install tonnage[grpc]"

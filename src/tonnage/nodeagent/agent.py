@@ -7,7 +7,6 @@ network interfaces. Looking costs the API server nothing; only a change is writt
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from tonnage.clock import Clock
@@ -16,7 +15,7 @@ from tonnage.cluster.client import Client, PatchStyle
 from tonnage.cluster.events import Recorder, Severity
 from tonnage.errors import ClusterError
 from tonnage.nodeagent import host, limit_patches, provenance
-from tonnage.nodeagent.config import NodeAgentConfig
+from tonnage.nodeagent.config import NodeAgentConfig, NodeAgentSettings
 from tonnage.nodeagent.drivers import Driver, Drivers
 from tonnage.nodeagent.limit_decision import (
     DriverAnswer,
@@ -41,35 +40,28 @@ class Agent:
 
     def __init__(
         self,
-        name: str,
+        settings: NodeAgentSettings,
         surroundings: NodeObjects,
         drivers: Drivers,
         *,
         client: Client,
         config: ConfigFile[NodeAgentConfig],
-        host_root: Path,
         clock: Clock,
         recorder: Recorder,
         metrics: NodeAgentMetrics,
         news: asyncio.Event,
-        env_max: int | None,
-        dry_run: bool,
-        hasty: bool,
     ) -> None:
-        """`news` is set by whoever has some; `hasty` publishes without letting numbers settle."""
-        self._name = name
+        """`news` is set by whoever has some."""
+        self._settings = settings
+        self._name = settings.node_name
         self._around = surroundings
         self._drivers = drivers
         self._client = client
         self._config = config
-        self._host_root = host_root
         self._clock = clock
         self._recorder = recorder
         self._metrics = metrics
         self._news = news
-        self._env_max = env_max
-        self._dry_run = dry_run
-        self._hasty = hasty
         self._decider: LimitDecider | None = None
         self._uid = ""
         self._told: set[Drift] = set()
@@ -115,14 +107,14 @@ class Agent:
         if self._decider is None or node.metadata.uid != self._uid:
             remembered = provenance.decode(node.metadata.annotations)
             self._decider = LimitDecider(
-                remembered, config, env_max=self._env_max, hasty=self._hasty
+                remembered, config, env_max=self._settings.env_max, hasty=self._settings.once
             )
             self._uid = node.metadata.uid
         before = self.outcome.entries
         self.outcome = self._decider.look(self._sight(node), config)
         self._report(before)
         self.change = limit_patches.node_change(node, self.outcome.entries)
-        if self._dry_run:
+        if self._settings.dry_run:
             return
         if self.change is not None:
             await self._write_node(node, self.change)
@@ -149,7 +141,7 @@ class Agent:
             drivers={driver.metadata.name: driver for driver in self._around.drivers},
             attachments=attachments,
             heard={name: _heard(driver) for name, driver in self._drivers.known.items()},
-            host=host.read(self._host_root),
+            host=host.read(self._settings.host_root),
             seconds=int(self._clock.now().timestamp()),
             now=self._clock.monotonic(),
         )
@@ -232,7 +224,7 @@ class Agent:
 
     def _say(self, reason: str, message: str, *, severity: Severity = Severity.WARNING) -> None:
         node = self._around.node
-        if node is not None and not self._dry_run:
+        if node is not None and not self._settings.dry_run:
             self._recorder.record(node, reason=reason, message=message, severity=severity)
 
     def document(self) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """What the operator may set: one file for all nodes, every field with a default."""
 
+from pathlib import Path
+
 import msgspec
 
 from tonnage.errors import InputError
 from tonnage.nodeagent.csi import CsiPatience
 from tonnage.nodeagent.drivers import PollPace
-from tonnage.nodeagent.stabilization import StabilizationWindow
 from tonnage.objects.nodes import Node
 from tonnage.objects.scenarios import API_VERSION
 
@@ -62,10 +63,6 @@ class NodeAgentConfig(
     def pace(self) -> PollPace:
         return PollPace(poll=self.poll_interval)
 
-    @property
-    def settle(self) -> StabilizationWindow:
-        return StabilizationWindow(lower=self.settle_lower, higher=self.settle_higher)
-
     def override(self, driver: str, node: Node, *, instance_type: str) -> int | None:
         """What the operator says of a driver here; the nearer word goes first."""
         by_type = self.overrides_by_instance_type.get(instance_type, {})
@@ -73,6 +70,20 @@ class NodeAgentConfig(
             if driver in numbers:
                 return numbers[driver]
         return None
+
+
+class NodeAgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is settled when the process starts, unlike `NodeAgentConfig`."""
+
+    node_name: str
+    kubelet_dir: Path = Path("/var/lib/kubelet")
+    host_root: Path = Path("/")
+    address: str = ":8087"
+    env_max: int | None = None
+    """`KUBE_MAX_PD_VOLS`, for the keys of in-tree plugins."""
+    dry_run: bool = False
+    once: bool = False
+    """One round alone, which lets no number settle."""
 
 
 def on_node(node: Node) -> dict[str, int]:

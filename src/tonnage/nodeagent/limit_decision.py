@@ -76,9 +76,7 @@ class LimitDecider:
         self._entries = dict(entries)
         self._env_max = env_max
         self._hasty = hasty
-        self._settling = Stabilizer(
-            {name: entry.count for name, entry in entries.items()}, config.settle
-        )
+        self._settling = Stabilizer({name: one.count for name, one in entries.items()}, config)
         self._refusals: dict[str, str | None] = {}
         """The time of the last refusal that was taken in, by attachment that is still there."""
 

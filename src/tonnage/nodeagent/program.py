@@ -4,9 +4,6 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
-
-import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
@@ -14,7 +11,7 @@ from tonnage.cluster.events import Recorder
 from tonnage.cluster.reflector import ReflectorPace
 from tonnage.errors import ClusterError
 from tonnage.nodeagent.agent import Agent
-from tonnage.nodeagent.config import NodeAgentConfig
+from tonnage.nodeagent.config import NodeAgentConfig, NodeAgentSettings
 from tonnage.nodeagent.csi import CsiCaller
 from tonnage.nodeagent.drivers import Drivers
 from tonnage.nodeagent.metrics import NodeAgentMetrics
@@ -27,19 +24,6 @@ from tonnage.service.status_server import StatusServer
 _ONCE_WITHIN = 60.0
 """Seconds for the caches to fill when there is to be only one round."""
 _STUCK_AFTER = 300.0
-
-
-class NodeAgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is settled when the process starts, unlike `NodeAgentConfig`."""
-
-    node_name: str
-    kubelet_dir: Path = Path("/var/lib/kubelet")
-    host_root: Path = Path("/")
-    address: str = ":8087"
-    env_max: int | None = None
-    """`KUBE_MAX_PD_VOLS`, for the keys of in-tree plugins."""
-    dry_run: bool = False
-    once: bool = False
 
 
 class NodeAgentProgram:
@@ -77,19 +61,15 @@ class NodeAgentProgram:
             pace=config.current.pace,
         )
         self.agent = Agent(
-            settings.node_name,
+            settings,
             self.surroundings,
             self.drivers,
             client=client,
             config=config,
-            host_root=settings.host_root,
             clock=clock,
             recorder=self.recorder,
             metrics=self.metrics,
             news=self._news,
-            env_max=settings.env_max,
-            dry_run=settings.dry_run,
-            hasty=settings.once,
         )
         self.metrics.registry.register(CacheCollector(self.surroundings.mirror))
         self.server = StatusServer(

@@ -5,22 +5,15 @@ Less is believed sooner than more: too few slots cost room for a minute, too man
 
 from collections.abc import Mapping
 
-import msgspec
-
-
-class StabilizationWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds a change has to hold before it counts, by its direction."""
-
-    lower: float = 60.0
-    higher: float = 300.0
+from tonnage.nodeagent.config import NodeAgentConfig
 
 
 class Stabilizer:
     """What is told of each driver; a change that does not last is never told."""
 
-    def __init__(self, told: Mapping[str, int | None], settle: StabilizationWindow) -> None:
+    def __init__(self, told: Mapping[str, int | None], config: NodeAgentConfig) -> None:
         self._told = dict(told)
-        self._settle = settle
+        self._config = config
         self._waiting: dict[str, tuple[int | None, float]] = {}
         """The new number of a driver, and since when it is that."""
 
@@ -38,7 +31,8 @@ class Stabilizer:
         if _is_lower(wanted, told) != _is_lower(waiting, told):
             since = now
         self._waiting[driver] = (wanted, since)
-        patience = self._settle.lower if _is_lower(wanted, told) else self._settle.higher
+        lower = _is_lower(wanted, told)
+        patience = self._config.settle_lower if lower else self._config.settle_higher
         if now - since < patience:
             return told
         return self.step(driver, wanted, now=now, at_once=True)

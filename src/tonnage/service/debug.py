@@ -56,12 +56,9 @@ class DebugServer:
         if self._listener is None:
             yield
             return
-        await self._listener.start()
-        _log.info("listening for debugging", extra={"port": self.port})
-        try:
+        async with self._listener.listening():
+            _log.info("listening for debugging", extra={"port": self.port})
             yield
-        finally:
-            await self._listener.close()
 
 
 @web.middleware

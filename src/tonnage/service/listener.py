@@ -10,12 +10,13 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from aiohttp import http_exceptions, web
 
-from tonnage.clock import Clock, SystemClock
+from tonnage.clock import SystemClock
 from tonnage.errors import system_errors
 from tonnage.objects import validation
 from tonnage.service import addresses
@@ -60,12 +61,11 @@ class Listener:
         *,
         certificates: Certificates | None = None,
         limits: ConnectionLimits | None = None,
-        clock: Clock | None = None,
     ) -> None:
         self._host, self._asked_port = addresses.split(address)
         self._certificates = certificates
         self._limits = limits or ConnectionLimits()
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._open: dict[web.RequestHandler, _Connection] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.port = 0
@@ -87,7 +87,9 @@ class Listener:
         self._forget_closed()
         return len(self._open)
 
-    async def start(self) -> None:
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Accept connections until the end of the block."""
         with system_errors(f"address {self._host}:{self._asked_port}"):
             listening = _bound(self._host, self._asked_port)
         self.port = listening.getsockname()[1]
@@ -96,8 +98,12 @@ class Listener:
             asyncio.create_task(self._accept(listening)),
             asyncio.create_task(self._drop_silent()),
         ]
+        try:
+            yield
+        finally:
+            await self._close()
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Accept nothing more, let answers under way be sent, close everything."""
         waiting = [one.handshake for one in self._open.values() if one.handshake is not None]
         for task in (*self._tasks, *waiting):

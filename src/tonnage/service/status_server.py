@@ -71,18 +71,9 @@ class StatusServer:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         """Answer until the end of the block."""
-        await self.start()
-        try:
+        async with self._listener.listening():
             _log.info("listening", extra={"port": self.port})
             yield
-        finally:
-            await self.close()
-
-    async def start(self) -> None:
-        await self._listener.start()
-
-    async def close(self) -> None:
-        await self._listener.close()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         encode, content_type = exposition.choose_encoder(request.headers.get("Accept", ""))
