@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tests.growth import sizes
-from tonnage.scheduler.queue import QueuedPod, QueuePace, QueuePlace, SchedulingQueue
+from tonnage.scheduler.queue import QueuedPod, QueuePlace, SchedulingQueue
 
 
 def a_queue(*names: str, now: float = 0.0, **pods: int) -> SchedulingQueue:
     """Pods by name, or by name and priority, in the order given."""
-    queue = SchedulingQueue(QueuePace(first=1.0, most=10.0, flush=300.0))
+    queue = SchedulingQueue()
     for name, priority in {**dict.fromkeys(names, 0), **pods}.items():
         queue.add(name, uid=name, priority=priority, now=now)
     return queue

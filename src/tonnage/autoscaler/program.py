@@ -20,7 +20,6 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import Pod
 from tonnage.objects.timestamps import rfc3339
@@ -76,7 +75,6 @@ class AutoscalerProgram:
         clock: Clock,
         rng: random.Random,
         new_id: Callable[[], str],
-        pace: ReflectorPace | None = None,
         worker: Worker = workers.here,
     ) -> None:
         self._settings = settings
@@ -86,7 +84,7 @@ class AutoscalerProgram:
         self.metrics = AutoscalerMetrics(clock=clock)
         features = features_of(config.current, server_version)
         self.world = ClusterView(
-            client, clock=clock, rng=rng, options=config.current, features=features, pace=pace
+            client, clock=clock, rng=rng, options=config.current, features=features
         )
         self.world.mirror.check_interval = lambda: config.current.cache_check_interval
         self.recorder = Recorder(

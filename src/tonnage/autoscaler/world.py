@@ -10,7 +10,6 @@ from tonnage.autoscaler.scan_trigger import ScanTrigger
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups import cluster_state
 from tonnage.groups.cluster_state import ClusterState
@@ -57,7 +56,6 @@ class ClusterView(LiveCluster):
         rng: random.Random,
         options: Options,
         features: Features,
-        pace: ReflectorPace | None = None,
     ) -> None:
         super().__init__(
             client,
@@ -66,7 +64,6 @@ class ClusterView(LiveCluster):
             features=features,
             counted=lambda pod: cluster_state.as_counted(pod, self._options),
             kinds=KINDS,
-            pace=pace,
         )
         self.turn = asyncio.Lock()
         """Whose turn it is to look at the snapshot and to decide on it: a round of the loop, or a

@@ -19,7 +19,6 @@ from tonnage.objects.kinds import KubeObject
 from tonnage.objects.meta import Record
 from tonnage.objects.phrases import counted
 from tonnage.service import workers
-from tonnage.service.workers import Worker
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 FOUND = 12
@@ -44,12 +43,10 @@ class BoardAnswers:
         *,
         objects: Callable[[], Iterable[KubeObject]],
         busy: Callable[[], bool] = lambda: False,
-        worker: Worker = workers.in_thread,
     ) -> None:
         self._feed = feed
         self._objects = objects
         self._busy = busy
-        self._worker = worker
 
     def by_name(self) -> dict[str, Callable[[Any], Any]]:
         return {
@@ -159,7 +156,7 @@ class BoardAnswers:
         moment = self._moment()
         objects = list(self._objects())
         inputs = moment.inputs
-        supposed = await self._worker(lambda: what_if.suppose(inputs, objects, what))
+        supposed = await workers.in_thread(lambda: what_if.suppose(inputs, objects, what))
         after = supposed.decision.plan
         before = moment.plan
         changed = list(plan_summary.differences(before, after)) if before is not None else []

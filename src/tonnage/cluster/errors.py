@@ -67,11 +67,10 @@ class Forbidden(ApiError):
         verb: str,
         kind: str,
         group: str,
-        status: int = 403,
         reason: str = "Forbidden",
         by_rights: bool = True,
     ) -> None:
-        super().__init__(message, status=status, reason=reason)
+        super().__init__(message, status=403, reason=reason)
         self.verb = verb
         self.kind = kind
         self.group = group
@@ -86,8 +85,8 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     """There is no such object or, if `kind_missing`, the server does not serve the kind."""
 
-    def __init__(self, message: str, *, status: int = 404, kind_missing: bool = False) -> None:
-        super().__init__(message, status=status, reason="NotFound")
+    def __init__(self, message: str, *, kind_missing: bool = False) -> None:
+        super().__init__(message, status=404, reason="NotFound")
         self.kind_missing = kind_missing
 
 

@@ -32,13 +32,11 @@ class Mirror:
         *,
         clock: Clock,
         rng: random.Random,
-        stale_after: float = STALE_AFTER,
         pace: ReflectorPace | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._rng = rng
-        self._stale_after = stale_after
         self._pace = pace
         self.check_interval: Callable[[], float] = float
         """Seconds between two checks of all caches against the server; none by default."""
@@ -47,7 +45,7 @@ class Mirror:
 
     def add(self, kind: type[T] | Resource[T], selection: Selection = EVERYTHING) -> Cache[T]:
         """Follow one more kind; before `run`."""
-        cache = Cache(of(kind), clock=self._clock, stale_after=self._stale_after)
+        cache = Cache(of(kind), clock=self._clock, stale_after=STALE_AFTER)
         reflector = Reflector(
             self._client,
             cache,

@@ -12,7 +12,6 @@ from tonnage.clock import Clock
 from tonnage.cluster import resources
 from tonnage.cluster.client import Client, Selection
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Resource
 from tonnage.objects.meta import ObjectMeta, Record
 from tonnage.objects.nodes import Node
@@ -29,11 +28,10 @@ class NodeObjects:
         *,
         clock: Clock,
         rng: random.Random,
-        pace: ReflectorPace | None = None,
     ) -> None:
         self._name = name
         itself = Selection(fields=f"metadata.name={name}")
-        self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
+        self.mirror = Mirror(client, clock=clock, rng=rng)
         self.nodes = self.mirror.add(Node, itself)
         self.csinodes = self.mirror.add(CSINode, itself)
         self.drivers = self.mirror.add(CSIDriver)

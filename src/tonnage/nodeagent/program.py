@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Recorder
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.errors import ClusterError
 from tonnage.nodeagent.agent import Agent
 from tonnage.nodeagent.config import NodeAgentConfig, NodeAgentSettings
@@ -38,7 +37,6 @@ class NodeAgentProgram:
         clock: Clock,
         rng: random.Random,
         new_id: Callable[[], str],
-        pace: ReflectorPace | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -51,7 +49,7 @@ class NodeAgentProgram:
             clock=clock,
             new_id=new_id,
         )
-        self.surroundings = NodeObjects(client, settings.node_name, clock=clock, rng=rng, pace=pace)
+        self.surroundings = NodeObjects(client, settings.node_name, clock=clock, rng=rng)
         self.drivers = Drivers(
             settings.kubelet_dir / "plugins_registry",
             CsiCaller(clock=clock, rng=rng, patience=config.current.patience),

@@ -6,7 +6,7 @@
     scheduler_cache  what the server says, and what was decided since (`claim_space`: storage)
     placer           filters, then scores (`node_scores`), pods of a kind together
     preemption       who has to go; `preemptor`: seeing them off
-    binder           carries out a decision: volumes first (`volumes`), then the pod
+    binder           carries out a decision: volumes first, then the pod
     pod_status       conditions and nominations of pods that wait
     program          all of it put together; `config`, `metrics`
     extender         for kube-scheduler, over HTTP

@@ -37,7 +37,7 @@ from tonnage.scheduler.pod_status import (
     scheduled_condition,
 )
 from tonnage.scheduler.preemptor import Preemptor
-from tonnage.scheduler.queue import QueuedPod, QueuePace, SchedulingQueue
+from tonnage.scheduler.queue import QueuedPod, SchedulingQueue
 from tonnage.scheduler.queueing_hints import ClusterEvent
 from tonnage.scheduler.scheduler_cache import SchedulerCache
 from tonnage.service.booked_room import PROVISIONING_REQUESTS, BookedRoom
@@ -145,11 +145,7 @@ class Scheduler:
         config = self._config.current
         features = self._features(config)
         self._world.settle(features)
-        self.queue.pace = QueuePace(
-            first=config.pod_initial_backoff,
-            most=config.pod_max_backoff,
-            flush=config.unschedulable_flush,
-        )
+        self.queue.config = config
         self._world.moving.expire()
         if self._world.claim_space.lapse(started):
             self._wake(ClusterEvent(EventKind.CAPACITY_UPDATED, None))
@@ -178,19 +174,15 @@ class Scheduler:
             ledger = claim_space.counted(self._world.snapshot, every, self._world.claim_space)
         # Refusals are dealt with on it too: preemption must not offer storage that was given.
         with ledger:
-            placed: list[PlacedPod] = []
-            refused: list[RefusedPod] = []
-            for outcome in self._in_turn(placer, records, until=started + _SLICE):
-                if isinstance(outcome, PlacedPod):
-                    placed.append(outcome)
-                else:
-                    refused.append(outcome)
+            outcomes = [
+                *self._in_turn(placer, records, until=started + _SLICE),
+                *self._gangs.decide(turn.gangs, placer),
+            ]
+            placed = [one for one in outcomes if isinstance(one, PlacedPod)]
             popped = {one.key for one in taken}
-            for outcome in self._gangs.decide(turn.gangs, placer):
-                if isinstance(outcome, PlacedPod):
-                    placed.append(outcome)
-                elif outcome.record.key in popped:
-                    refused.append(outcome)
+            refused = [
+                one for one in outcomes if isinstance(one, RefusedPod) and one.record.key in popped
+            ]
             self._count(placed, refused, self._clock.monotonic() - started)
             for one in placed:
                 self._tasks.create_task(self._see_through(one, features, config.bind_timeout))

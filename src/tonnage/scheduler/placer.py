@@ -11,17 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tonnage.rules import pipeline, registry
+from tonnage.objects.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
+from tonnage.rules import pipeline, registry, volume_binding
 from tonnage.rules.features import Features
-from tonnage.rules.framework import Ask, Code
+from tonnage.rules.framework import Ask, Code, Rejection
 from tonnage.rules.pipeline import Verdicts
+from tonnage.rules.volume_matching import Matching
 from tonnage.scaleup import pod_groups
 from tonnage.scaleup.pod_groups import PodGroup
-from tonnage.scheduler import node_scores, volumes
+from tonnage.scheduler import node_scores
 from tonnage.scheduler.config import Weights
-from tonnage.scheduler.scheduler_cache import SchedulerCache, VolumeChoice
+from tonnage.scheduler.scheduler_cache import NOTHING_TO_BIND, SchedulerCache, VolumeChoice
 from tonnage.service.booked_room import BookedRoom
 from tonnage.snapshot.imagined import Footprint
+from tonnage.snapshot.open_volumes import size_wanted
 from tonnage.snapshot.rows import Bools, Ints
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage_ledger import size_of
@@ -104,7 +107,7 @@ class Placer:
             or group.tracked
             or group.interacting
             or self._shares_storage(group)
-            or volumes.follows_by_name(self._snapshot, group.sample)
+            or _follows_by_name(self._snapshot, group.sample)
         ):
             yield from self._one_by_one(group)
         else:
@@ -175,7 +178,7 @@ class Placer:
         return np.isin(rows, promised)
 
     def _assume(self, record: PodRecord, row: int) -> PlacedPod:
-        choice = volumes.choose(self._snapshot, record, row, self._features)
+        choice = _volumes_for(self._snapshot, record, row, self._features)
         node = self._snapshot.name_of(row)
         self._world.assume(record, node, choice)
         if self._booked is not None:
@@ -217,3 +220,53 @@ def _has_own_node(record: PodRecord) -> bool:
 
 def _alone(record: PodRecord) -> PodGroup:
     return PodGroup([record], Footprint(record.pod_class, {}), tracked=True)
+
+
+def _volumes_for(
+    snapshot: Snapshot, record: PodRecord, row: int, features: Features
+) -> VolumeChoice:
+    """Volumes for the claims that wait for their pod to have a node, which is the one on the row.
+
+    The filters have said that it can serve them, and the same matching says with which volumes. A
+    claim without a volume to take gets a new one.
+    """
+    if not record.volumes:
+        return NOTHING_TO_BIND
+    ask = Ask(snapshot, record, features)
+    waiting = _waiting(ask)
+    if not waiting:
+        return NOTHING_TO_BIND
+    provision = [one for one in waiting if SELECTED_NODE_ANNOTATION in one.metadata.annotations]
+    searching = [one for one in waiting if one not in provision]
+    matching = Matching(ask)
+    prebind = []
+    # In the filter's order, or a volume might go to another claim than it thought.
+    for claim in sorted(searching, key=size_wanted):
+        matching.unserved(claim)
+        volume = matching.volume_for(claim, row)
+        if volume is None:
+            provision.append(claim)
+        else:
+            prebind.append((volume, claim))
+    return VolumeChoice(tuple(prebind), tuple(provision))
+
+
+def _follows_by_name(snapshot: Snapshot, record: PodRecord) -> bool:
+    """Whether volumes that exist may be taken, so that each pod changes what the next finds."""
+    return any(
+        snapshot.storage.open_volumes(claim.class_name).none
+        or snapshot.storage.reserved_for(claim.metadata.namespace, claim.metadata.name)
+        for claim in _claims(snapshot, record)
+        if not claim.spec.volume_name
+    )
+
+
+def _waiting(ask: Ask) -> list[PersistentVolumeClaim]:
+    sorted_out = volume_binding.sort_out(ask, _claims(ask.snapshot, ask.pod))
+    return [] if isinstance(sorted_out, Rejection) else sorted_out.waiting
+
+
+def _claims(snapshot: Snapshot, record: PodRecord) -> list[PersistentVolumeClaim]:
+    names = dict.fromkeys(volume.claim for volume in record.volumes if volume.claim)
+    found = (snapshot.storage.claim(record.meta.namespace, name) for name in names)
+    return [claim for claim in found if claim is not None]

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.rules.features import NEWEST, Features
 from tonnage.rules.opt_in import SCHEDULER_NAME
 from tonnage.scheduler.config import SchedulerConfig
@@ -57,13 +56,12 @@ class SchedulerProgram:
         clock: Clock,
         rng: random.Random,
         new_id: Callable[[], str],
-        pace: ReflectorPace | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._version = server_version
         self.world = SchedulerCache(
-            client, clock=clock, rng=rng, features=self._features(config.current), pace=pace
+            client, clock=clock, rng=rng, features=self._features(config.current)
         )
         self.world.mirror.check_interval = lambda: config.current.cache_check_interval
         self.recorder = Recorder(

@@ -10,6 +10,8 @@ from enum import Enum
 
 import msgspec
 
+from tonnage.scheduler.config import SchedulerConfig
+
 
 class QueuePlace(Enum):
     """Where a pod is in the queue; the values are kube-scheduler's names of its queues."""
@@ -37,19 +39,12 @@ class QueuedPod(msgspec.Struct, kw_only=True, eq=False):
     """When it was last refused, or failed."""
 
 
-class QueuePace(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds: the first backoff, which doubles, the longest, and how long to wait for a cure."""
-
-    first: float = 1.0
-    most: float = 10.0
-    flush: float = 300.0
-
-
 class SchedulingQueue:
     """Every pod that waits is in exactly one place; the heaps may hold stale entries besides."""
 
-    def __init__(self, pace: QueuePace | None = None) -> None:
-        self.pace = pace or QueuePace()
+    def __init__(self) -> None:
+        self.config = SchedulerConfig()
+        """Of which the backoffs, and how long to wait for a cure, are of interest here."""
         self._pods: dict[str, QueuedPod] = {}
         self._active: list[tuple[int, int, str]] = []
         self._backoff: list[tuple[float, int, str]] = []
@@ -168,7 +163,8 @@ class SchedulingQueue:
                 return 0.0
             heapq.heappop(self._active)
         moments = [self._backoff[0][0]] if self._backoff else []
-        moments.extend(pod.since + self.pace.flush for pod in self._longest_refused())
+        flush = self.config.unschedulable_flush
+        moments.extend(pod.since + flush for pod in self._longest_refused())
         return max(min(moments) - now, 0.0) if moments else None
 
     def _longest_refused(self) -> list[QueuedPod]:
@@ -180,7 +176,8 @@ class SchedulingQueue:
             _, order, key = heapq.heappop(self._backoff)
             if self._is_in(QueuePlace.BACKOFF, order, key):
                 self._activate(self._pods[key])
-        while overdue := [p for p in self._longest_refused() if p.since + self.pace.flush <= now]:
+        flush = self.config.unschedulable_flush
+        while overdue := [p for p in self._longest_refused() if p.since + flush <= now]:
             for pod in overdue:
                 if pod.place is QueuePlace.UNSCHEDULABLE:
                     self._let_go(pod, now)
@@ -194,8 +191,8 @@ class SchedulingQueue:
             self._activate(pod)
 
     def _ends(self, pod: QueuedPod) -> float:
-        doubled = self.pace.first * 2.0 ** min(max(pod.attempts - 1, 0), 30)
-        return pod.since + min(doubled, self.pace.most)
+        doubled = self.config.pod_initial_backoff * 2.0 ** min(max(pod.attempts - 1, 0), 30)
+        return pod.since + min(doubled, self.config.pod_max_backoff)
 
     def _activate(self, pod: QueuedPod) -> None:
         pod.place = QueuePlace.ACTIVE

@@ -12,10 +12,10 @@ import msgspec
 
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects import selectors
+from tonnage.objects.meta import ObjectMeta
 from tonnage.objects.nodes import Namespace, Node
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import (
@@ -35,7 +35,7 @@ from tonnage.scheduler.claim_space import ClaimSpace, holder_of
 from tonnage.service.live_cluster import OF_SCHEDULING, LiveCluster
 from tonnage.service.moving_pods import MovingPods
 from tonnage.snapshot.reservations import Reservation, Reservations, Source
-from tonnage.snapshot.snapshot import PodRecord
+from tonnage.snapshot.snapshot import PodRecord, Snapshot
 
 ClaimKey: TypeAlias = tuple[str, str]
 
@@ -77,13 +77,12 @@ class SchedulerCache(LiveCluster):
         clock: Clock,
         rng: random.Random,
         features: Features,
-        pace: ReflectorPace | None = None,
     ) -> None:
         self.reservations = Reservations()
         self.claim_space = ClaimSpace(self.reservations)
         self._clock = clock
         self._volumes: dict[str, ObjectReference] = {}
-        self.listener: Listener = _nobody
+        self.listener: Listener = lambda *_: None
         super().__init__(
             client,
             clock=clock,
@@ -91,7 +90,6 @@ class SchedulerCache(LiveCluster):
             features=features,
             counted=self._with_decisions,
             kinds=KINDS,
-            pace=pace,
         )
         self.moving = MovingPods(self, self.reservations, clock=clock)
 
@@ -265,30 +263,22 @@ class SchedulerCache(LiveCluster):
 
     def _held(self, obj: Any) -> Any:
         """What the snapshot holds under the object's name."""
-        held, meta = self.snapshot, obj.metadata
-        match obj:
-            case Pod():
-                return held.pods.get(meta.key)
-            case Node():
-                found = held.nodes.get(meta.name)
-                return None if found is None else found.node
-            case CSINode():
-                return held.csinodes.get(meta.name)
-            case PersistentVolumeClaim():
-                return held.storage.claims.get((meta.namespace, meta.name))
-            case PersistentVolume():
-                return held.storage.volumes.get(meta.name)
-            case StorageClass():
-                return held.storage.classes.get(meta.name)
-            case CSIDriver():
-                return held.storage.drivers.get(meta.name)
-            case CSIStorageCapacity():
-                return held.storage.capacity(meta.namespace, meta.name)
-            case VolumeAttachment():
-                return held.attachments.get(meta.name)
-            case Namespace():
-                return held.namespaces.get(meta.name)
-        return None
+        find = _HELD.get(type(obj))
+        return None if find is None else find(self.snapshot, obj.metadata)
+
+
+_HELD: dict[type, Callable[[Snapshot, ObjectMeta], Any]] = {
+    Pod: lambda held, meta: held.pods.get(meta.key),
+    Node: lambda held, meta: (found := held.nodes.get(meta.name)) and found.node,
+    CSINode: lambda held, meta: held.csinodes.get(meta.name),
+    PersistentVolumeClaim: lambda held, meta: held.storage.claim(meta.namespace, meta.name),
+    PersistentVolume: lambda held, meta: held.storage.volume(meta.name),
+    StorageClass: lambda held, meta: held.storage.storage_class(meta.name),
+    CSIDriver: lambda held, meta: held.storage.drivers.get(meta.name),
+    CSIStorageCapacity: lambda held, meta: held.storage.capacity(meta.namespace, meta.name),
+    VolumeAttachment: lambda held, meta: held.attachments.get(meta.name),
+    Namespace: lambda held, meta: held.namespaces.get(meta.name),
+}
 
 
 def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
@@ -297,7 +287,3 @@ def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
     return ObjectReference(
         kind="PersistentVolumeClaim", namespace=meta.namespace, name=meta.name, uid=meta.uid
     )
-
-
-def _nobody(*_: object) -> None:
-    pass

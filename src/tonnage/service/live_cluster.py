@@ -15,7 +15,6 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache, Obstacle
 from tonnage.cluster.client import EVERYTHING, Client, Selection
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named, Resource, of
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.groups import cluster_state
@@ -90,11 +89,10 @@ class LiveCluster:
         features: Features,
         counted: Callable[[Pod], Pod | None],
         kinds: tuple[type, ...] = OF_SCHEDULING,
-        pace: ReflectorPace | None = None,
     ) -> None:
         self._features = features
         self._counted = counted
-        self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
+        self.mirror = Mirror(client, clock=clock, rng=rng)
         self.snapshot = cluster_state.empty_snapshot(features)
         self.rejected: dict[tuple[str, str], str] = {}
         self.odd: dict[tuple[str, str], str] = {}

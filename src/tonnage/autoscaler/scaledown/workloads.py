@@ -12,7 +12,6 @@ from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
 from tonnage.cluster.mirror import Mirror
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.cluster.resources import Named
 from tonnage.cluster.watch_events import Change, EventType
 from tonnage.objects.conditions import is_ready
@@ -52,10 +51,9 @@ class Workloads:
         *,
         clock: Clock,
         rng: random.Random,
-        pace: ReflectorPace | None = None,
     ) -> None:
         self._world = world
-        self.mirror = Mirror(client, clock=clock, rng=rng, pace=pace)
+        self.mirror = Mirror(client, clock=clock, rng=rng)
         self._caches: dict[type, Cache[Any]] = {kind: self.mirror.add(kind) for kind in KINDS}
         self._budgets: tuple[object, Budgets] | None = None
         self._controllers: Controllers | None = None

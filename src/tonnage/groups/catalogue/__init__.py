@@ -190,7 +190,7 @@ def pool(instance_type: str) -> CataloguePool | None:
     )
 
 
-def near(instance_type: str, *, count: int = 3) -> list[str]:
+def near(instance_type: str) -> list[str]:
     """Known types whose names come closest to one that is not known."""
     _, dash, shape = instance_type.partition("-")
     names = [*types_of(EBS), *types_of(AZURE_DISK), *tables.gce().shared_core.types]
@@ -198,7 +198,7 @@ def near(instance_type: str, *, count: int = 3) -> list[str]:
         relatives = (f"{family}-{shape}" for family in tables.gce().families)
         names += [name for name in relatives if drivers_for(name)]
     spelling = {name.lower(): name for name in names}
-    found = near_names(instance_type.lower(), sorted(spelling), most=count)
+    found = near_names(instance_type.lower(), sorted(spelling))
     return [spelling[name] for name in found]
 
 
@@ -226,8 +226,6 @@ def intree_limit(
     instance_type: str,
     *,
     provider: str,
-    minor: int = 27,
-    cinder_limit: int | None = None,
 ) -> int:
     """`limitkeys.kubelet_limit`, with the catalogue's table of Azure sizes."""
     return limit_keys.kubelet_limit(
@@ -235,8 +233,6 @@ def intree_limit(
         instance_type,
         provider=provider,
         azure_sizes=tables.azure().legacy,
-        minor=minor,
-        cinder_limit=cinder_limit,
     )
 
 

@@ -11,7 +11,6 @@ import msgspec
 from tonnage.clock import Clock
 from tonnage.cluster.cache import Cache
 from tonnage.cluster.client import Client
-from tonnage.cluster.reflector import ReflectorPace
 from tonnage.objects.nodes import Node
 from tonnage.objects.pods import FINISHED, Pod
 from tonnage.objects.storage import CSIDriver, VolumeAttachment
@@ -71,7 +70,6 @@ class ExtenderProgram:
         server_version: str,
         clock: Clock,
         rng: random.Random,
-        pace: ReflectorPace | None = None,
     ) -> None:
         self._config = config
         self._certificates = certificates
@@ -86,7 +84,6 @@ class ExtenderProgram:
             rng=rng,
             features=self.features(),
             counted=lambda pod: None if _finished(pod) else self.moving.counted(pod),
-            pace=pace,
         )
         self.standing.mirror.check_interval = lambda: config.current.cache_check_interval
         self.reservations = Reservations()
