@@ -244,6 +244,6 @@ async def _serving(snapshot: Snapshot, files: _Files, port: Connection) -> None:
         questions={"/v1/filter": verbs.filter},
         certificates=Certificates(files.certificate, files.key, client_ca=files.authority),
     )
-    await server.start()
-    port.send(server.port)
-    await asyncio.Event().wait()
+    async with server.listening():
+        port.send(server.port)
+        await asyncio.Event().wait()

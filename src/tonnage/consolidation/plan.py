@@ -1,15 +1,11 @@
 """A consolidation plan: what is bought, what goes, in which waves, and what that is worth."""
 
-from tonnage.objects.meta import Record
+from tonnage.objects.meta import Record, WholeRecord
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.scaledown.plan import Action
 
 
-class _AllFields(Record, frozen=True, omit_defaults=False):
-    """Output names every field, also where it says nothing."""
-
-
-class NodePurchase(_AllFields, frozen=True, kw_only=True):
+class NodePurchase(WholeRecord, frozen=True, kw_only=True):
     """New nodes of a group; `spare` ones are only a stop for pods, and go again."""
 
     group: str
@@ -18,7 +14,7 @@ class NodePurchase(_AllFields, frozen=True, kw_only=True):
     spare: bool = False
 
 
-class PodMove(_AllFields, frozen=True, kw_only=True):
+class PodMove(WholeRecord, frozen=True, kw_only=True):
     """A pod that moves: how long it is away, what that costs, and the volumes that go along.
 
     `step` is the number of the step that it is part of, from 1 on.
@@ -34,7 +30,7 @@ class PodMove(_AllFields, frozen=True, kw_only=True):
     step: int = 0
 
 
-class ConsolidationStep(_AllFields, frozen=True, kw_only=True):
+class ConsolidationStep(WholeRecord, frozen=True, kw_only=True):
     """Nodes that go together for what is bought; worth it on its own."""
 
     nodes: tuple[str, ...]
@@ -66,7 +62,7 @@ class ConsolidatedNode(Record, frozen=True, kw_only=True):
         return self.action is not Action.KEEP
 
 
-class MissedSaving(_AllFields, frozen=True, kw_only=True):
+class MissedSaving(WholeRecord, frozen=True, kw_only=True):
     """What could have been saved in an hour and was not, and why."""
 
     reason: str
@@ -74,7 +70,7 @@ class MissedSaving(_AllFields, frozen=True, kw_only=True):
     saves_per_hour: str
 
 
-class CostOfNodes(_AllFields, frozen=True, kw_only=True):
+class CostOfNodes(WholeRecord, frozen=True, kw_only=True):
     """What all nodes cost in an hour: now, after the plan, and at least. Without prices: nodes."""
 
     unit: str = "price"
@@ -85,7 +81,7 @@ class CostOfNodes(_AllFields, frozen=True, kw_only=True):
     nodes_after: int = 0
 
 
-class ConsolidationPlan(_AllFields, frozen=True, kw_only=True):
+class ConsolidationPlan(WholeRecord, frozen=True, kw_only=True):
     """Replaying it is valid at every moment.
 
     First all is bought. Then wave by wave: each pod of the wave to its place, every one of which

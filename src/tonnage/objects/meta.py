@@ -18,6 +18,10 @@ class Record(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_default
     """
 
 
+class WholeRecord(Record, frozen=True, omit_defaults=False):
+    """Base of output that names every field, also where it says nothing."""
+
+
 class OwnerReference(Record, frozen=True, kw_only=True):
     api_version: str = ""
     kind: str = ""

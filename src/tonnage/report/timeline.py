@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from tonnage.objects.meta import Record
+from tonnage.objects.meta import Record, WholeRecord
 from tonnage.objects.scenarios import API_VERSION
 
 NodeState: TypeAlias = Literal["requested", "starting", "comingUp", "ready", "notReady"]
@@ -20,11 +20,7 @@ notReady   was Ready and is not now
 """
 
 
-class _Whole(Record, frozen=True, omit_defaults=False):
-    """Output names every field, also where it says nothing."""
-
-
-class PodCounts(_Whole, frozen=True, kw_only=True):
+class PodCounts(WholeRecord, frozen=True, kw_only=True):
     """Pods that have not ended. `stuck` are among those that are `starting`."""
 
     pending: int = 0
@@ -33,7 +29,7 @@ class PodCounts(_Whole, frozen=True, kw_only=True):
     running: int = 0
 
 
-class SlotSample(_Whole, frozen=True, kw_only=True):
+class SlotSample(WholeRecord, frozen=True, kw_only=True):
     """A driver's slots over all nodes; `limit` and `free` count nodes that give a number."""
 
     driver: str
@@ -47,7 +43,7 @@ class SlotSample(_Whole, frozen=True, kw_only=True):
         return max(self.used - (self.limit - self.free), 0) if self.limit else 0
 
 
-class StorageUse(_Whole, frozen=True, kw_only=True):
+class StorageUse(WholeRecord, frozen=True, kw_only=True):
     """A driver's local storage over all nodes where it is registered; a shared disk counts once."""
 
     driver: str
@@ -82,7 +78,7 @@ class Sample(Record, frozen=True, kw_only=True):
         return next((one for one in self.local_storage if one.driver == driver), nothing)
 
 
-class Decided(_Whole, frozen=True, kw_only=True):
+class Decided(WholeRecord, frozen=True, kw_only=True):
     """One thing that the autoscaler asked for, and why; `error` if it was refused."""
 
     at: float
@@ -94,14 +90,14 @@ class Decided(_Whole, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Mark(_Whole, frozen=True, kw_only=True):
+class Mark(WholeRecord, frozen=True, kw_only=True):
     """Something that was done to the cluster from outside."""
 
     at: float
     text: str
 
 
-class Spread(_Whole, frozen=True, kw_only=True):
+class Spread(WholeRecord, frozen=True, kw_only=True):
     """Seconds that many waits took: half of them at most `p50`.
 
     Those that are still `waiting` count as longer than any; a part that falls on one of them is
@@ -115,7 +111,7 @@ class Spread(_Whole, frozen=True, kw_only=True):
     longest: float | None = None
 
 
-class Summary(_Whole, frozen=True, kw_only=True):
+class Summary(WholeRecord, frozen=True, kw_only=True):
     """The run in a few numbers.
 
     `time_to_running` is counted from a pod's creation, also for those that do not run yet.
@@ -141,7 +137,7 @@ class Summary(_Whole, frozen=True, kw_only=True):
     changes: int = 0
 
 
-class Timeline(_Whole, frozen=True, kw_only=True):
+class Timeline(WholeRecord, frozen=True, kw_only=True):
     """A run from beginning to end; `label` tells runs of the same scenario apart."""
 
     api_version: str = API_VERSION
@@ -173,7 +169,7 @@ def storage_drivers(runs: Sequence[Timeline]) -> list[str]:
     )
 
 
-class Difference(_Whole, frozen=True, kw_only=True):
+class Difference(WholeRecord, frozen=True, kw_only=True):
     """One number of two runs; `None` where there is none."""
 
     figure: str
@@ -181,7 +177,7 @@ class Difference(_Whole, frozen=True, kw_only=True):
     second: float | None
 
 
-class TimelineComparison(_Whole, frozen=True, kw_only=True):
+class TimelineComparison(WholeRecord, frozen=True, kw_only=True):
     """The same scenario run twice, with something changed."""
 
     api_version: str = API_VERSION

@@ -2,26 +2,22 @@
 
 import msgspec
 
-from tonnage.objects.meta import Record
+from tonnage.objects.meta import Record, WholeRecord
 from tonnage.objects.phrases import listed
 from tonnage.objects.scenarios import API_VERSION
 
 
-class _Whole(Record, frozen=True, omit_defaults=False):
-    """Output names every field, also where it says nothing."""
-
-
-class GroupDelta(_Whole, frozen=True, kw_only=True):
+class GroupDelta(WholeRecord, frozen=True, kw_only=True):
     group: str
     delta: int
 
 
-class Placement(_Whole, frozen=True, kw_only=True):
+class Placement(WholeRecord, frozen=True, kw_only=True):
     pod: str
     node: str
 
 
-class Step(_Whole, frozen=True, kw_only=True):
+class Step(WholeRecord, frozen=True, kw_only=True):
     """One choice: the group that won, what is bought for it, and the pods it is for.
 
     Some of the pods may find room on nodes that were there, once the others are placed: with
@@ -37,12 +33,12 @@ class Step(_Whole, frozen=True, kw_only=True):
     """The kept rooms it is for, beside the pods."""
 
 
-class NewNode(_Whole, frozen=True, kw_only=True):
+class NewNode(WholeRecord, frozen=True, kw_only=True):
     name: str
     pods: tuple[str, ...]
 
 
-class ScaleUp(_Whole, frozen=True, kw_only=True):
+class ScaleUp(WholeRecord, frozen=True, kw_only=True):
     """All that is bought of one group over the whole plan.
 
     `binding` is the resource or driver its new nodes are fullest of.
@@ -54,7 +50,7 @@ class ScaleUp(_Whole, frozen=True, kw_only=True):
     binding: str = ""
 
 
-class Nearest(_Whole, frozen=True, kw_only=True):
+class Nearest(WholeRecord, frozen=True, kw_only=True):
     """The group that comes nearest to holding a pod, and what it lacks."""
 
     group: str
@@ -63,7 +59,7 @@ class Nearest(_Whole, frozen=True, kw_only=True):
     available: int
 
 
-class GroupReason(_Whole, frozen=True, kw_only=True):
+class GroupReason(WholeRecord, frozen=True, kw_only=True):
     """Why one group does not help a pod."""
 
     group: str
@@ -72,19 +68,19 @@ class GroupReason(_Whole, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
 
 
-class NotHelped(_Whole, frozen=True, kw_only=True):
+class NotHelped(WholeRecord, frozen=True, kw_only=True):
     pod: str
     never_fits: bool = False
     nearest: Nearest | None = None
     reasons: tuple[GroupReason, ...] = ()
 
 
-class ChunksOnNode(_Whole, frozen=True, kw_only=True):
+class ChunksOnNode(WholeRecord, frozen=True, kw_only=True):
     node: str
     chunks: int
 
 
-class GangOutcome(_Whole, frozen=True, kw_only=True):
+class GangOutcome(WholeRecord, frozen=True, kw_only=True):
     """A gang among the pods: helped whole, or not at all and why.
 
     A ProvisioningRequest has no pods yet; `nodes` are those that it has room on.
@@ -99,7 +95,7 @@ class GangOutcome(_Whole, frozen=True, kw_only=True):
     nodes: tuple[ChunksOnNode, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-class FreedRoomWait(_Whole, frozen=True, kw_only=True):
+class FreedRoomWait(WholeRecord, frozen=True, kw_only=True):
     """A pod that no node is bought for, because room on a node is free sooner.
 
     `seconds` is until then, `newNode` what a node would take that is bought now, and `freedBy` are
@@ -121,7 +117,7 @@ class FreedRoomWait(_Whole, frozen=True, kw_only=True):
         )
 
 
-class SetApart(_Whole, frozen=True, kw_only=True):
+class SetApart(WholeRecord, frozen=True, kw_only=True):
     """A pod that was decided on after all others and alone, or not at all for want of time."""
 
     pod: str
@@ -146,7 +142,7 @@ class GroupLimit(Record, frozen=True, kw_only=True):
     key: str | None = None
 
 
-class GroupStorage(_Whole, frozen=True, kw_only=True):
+class GroupStorage(WholeRecord, frozen=True, kw_only=True):
     """Bytes a new node of a group has for a storage class that pods want, and who says so."""
 
     group: str
@@ -156,7 +152,7 @@ class GroupStorage(_Whole, frozen=True, kw_only=True):
     source: str
 
 
-class GroupPool(_Whole, frozen=True, kw_only=True):
+class GroupPool(WholeRecord, frozen=True, kw_only=True):
     """Slots that the drivers of a pool share on a new node of a group, and who says so."""
 
     group: str
@@ -165,7 +161,7 @@ class GroupPool(_Whole, frozen=True, kw_only=True):
     source: str
 
 
-class KeptRoomPlan(_Whole, frozen=True, kw_only=True):
+class KeptRoomPlan(WholeRecord, frozen=True, kw_only=True):
     """What becomes of room that is kept ready.
 
     `kept` chunks have room on nodes that are there or coming, `bought` ones on new nodes; for
@@ -183,7 +179,7 @@ class KeptRoomPlan(_Whole, frozen=True, kw_only=True):
     reasons: tuple[GroupReason, ...] = ()
 
 
-class Bounds(_Whole, frozen=True, kw_only=True):
+class Bounds(WholeRecord, frozen=True, kw_only=True):
     """No plan for the same pods buys less than this, of whatever groups could be bought from.
 
     `cost_per_hour` is over the groups that have a price; `gap` is that of the nodes.
@@ -197,7 +193,7 @@ class Bounds(_Whole, frozen=True, kw_only=True):
 NO_BOUNDS = Bounds(nodes=0, cost_per_hour=None, gap=0.0)
 
 
-class Optimisation(_Whole, frozen=True, kw_only=True):
+class Optimisation(WholeRecord, frozen=True, kw_only=True):
     """What came of looking at all groups together (expander `least-cost`).
 
     `cost` is that of the plan and `greedy` that of the plan it began with, in prices an hour, or
@@ -216,7 +212,7 @@ class Optimisation(_Whole, frozen=True, kw_only=True):
     work: int
 
 
-class Plan(_Whole, frozen=True, kw_only=True):
+class Plan(WholeRecord, frozen=True, kw_only=True):
     api_version: str = API_VERSION
     kind: str = "Plan"
     steps: tuple[Step, ...] = ()

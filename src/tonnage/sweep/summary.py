@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from statistics import median
 
-from tonnage.objects.meta import Record
+from tonnage.objects.meta import WholeRecord
 from tonnage.objects.scenarios import API_VERSION
 from tonnage.sweep.results import Result, ResultHead
 
@@ -28,11 +28,7 @@ _ORDER: dict[str, tuple[tuple[str, int], ...]] = {
 """What is better, most important first; for the explorer what is worth a look."""
 
 
-class _Whole(Record, frozen=True, omit_defaults=False):
-    """Output names every field, also where it says nothing."""
-
-
-class FigureSpread(_Whole, frozen=True, kw_only=True):
+class FigureSpread(WholeRecord, frozen=True, kw_only=True):
     """A figure over variants; those where it has no value are left out."""
 
     least: float
@@ -40,7 +36,7 @@ class FigureSpread(_Whole, frozen=True, kw_only=True):
     most: float
 
 
-class ValueSummary(_Whole, frozen=True, kw_only=True):
+class ValueSummary(WholeRecord, frozen=True, kw_only=True):
     """The variants that have one value of an axis."""
 
     value: str | float
@@ -49,24 +45,24 @@ class ValueSummary(_Whole, frozen=True, kw_only=True):
     figures: dict[str, FigureSpread]
 
 
-class AxisSummary(_Whole, frozen=True, kw_only=True):
+class AxisSummary(WholeRecord, frozen=True, kw_only=True):
     axis: str
     values: tuple[ValueSummary, ...]
 
 
-class NamedFigures(_Whole, frozen=True, kw_only=True):
+class NamedFigures(WholeRecord, frozen=True, kw_only=True):
     variant: str
     cluster: str
     figures: dict[str, float | None]
 
 
-class FailedVariant(_Whole, frozen=True, kw_only=True):
+class FailedVariant(WholeRecord, frozen=True, kw_only=True):
     variant: str
     cluster: str
     error: str
 
 
-class SweepSummary(_Whole, frozen=True, kw_only=True):
+class SweepSummary(WholeRecord, frozen=True, kw_only=True):
     """All results in one document. `best` and `errors` are the first few."""
 
     api_version: str = API_VERSION
