@@ -145,7 +145,7 @@ class _Waves:
             known = number < len(self._state.open)
             if known and number >= len(self._state.problem.bins) and number not in self._new:
                 continue
-            if self._suits(kind, number) and all(
+            if self._state.suits(kind, number) and all(
                 free[dimension] >= amount for dimension, amount in self._needs(item)
             ):
                 return number
@@ -161,9 +161,6 @@ class _Waves:
                 self._new.add(number)
                 return number
         return None
-
-    def _suits(self, kind: int, number: int) -> bool:
-        return self._state.suits(kind, number)
 
     def _carry_out(self, made: Sequence[PlannedMove], wave: int) -> None:
         for move in made:

@@ -291,10 +291,6 @@ def _annotations(rewriter: _Rewriter, annotations: dict[str, str]) -> dict[str, 
     return found
 
 
-def _taint_value(rewriter: _Rewriter, value: str) -> str:
-    return rewriter.taint(value)
-
-
 def _requirements(rewriter: _Rewriter, requirements: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
         msgspec.structs.replace(
@@ -332,7 +328,7 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
         "last_transition_time", "last_heartbeat_time", "last_probe_time",
     ),
     **_fields(nodes.Taint, _kept, "key", "effect", "time_added"),
-    **_fields(nodes.Taint, _taint_value, "value"),
+    **_fields(nodes.Taint, _Rewriter.taint, "value"),
     **_fields(nodes.NodeSpec, _handle, "provider_id"),
     **_fields(nodes.NodeStatus, _kept, "capacity", "allocatable", "declared_features"),
     **_fields(pods.ResourceRequirements, _kept, "requests", "limits"),
@@ -348,7 +344,7 @@ _TREATMENT: dict[tuple[type, str], _Change] = {
         pods.PodAffinityTerm, _kept, "topology_key", "match_label_keys", "mismatch_label_keys"
     ),
     **_fields(pods.Toleration, _kept, "key", "operator", "effect"),
-    **_fields(pods.Toleration, _taint_value, "value"),
+    **_fields(pods.Toleration, _Rewriter.taint, "value"),
     **_fields(
         pods.TopologySpreadConstraint, _kept, "topology_key", "when_unsatisfiable",
         "node_affinity_policy", "node_taints_policy", "match_label_keys",

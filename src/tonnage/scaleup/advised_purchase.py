@@ -269,17 +269,8 @@ def _put(
     if group.interacting:
         return _put_one_by_one(snapshot, group, features, rows, targets)
     room = registry.room(snapshot, group.footprint, rows, features)
-    counts = np.where(fitting, np.minimum(room, targets), 0)
-    counts = registry.within_shared(snapshot, group.footprint, counts, rows, features)
-    before = counts.cumsum() - counts
-    counts = np.minimum(np.maximum(group.size - before, 0), counts)
-    chosen = np.flatnonzero(counts)
-    imagined.place(snapshot, group.footprint, rows[chosen], counts[chosen])
-    placed, taken = [], 0
-    for row, count in zip(rows[chosen].tolist(), counts[chosen].tolist(), strict=True):
-        placed.append(Placed(group, tuple(group.members[taken : taken + count]), row))
-        taken += count
-    return placed
+    wanted_room = np.where(fitting, np.minimum(room, targets), 0)
+    return placement.fill(snapshot, group, wanted_room, rows, features)
 
 
 def _put_one_by_one(

@@ -368,10 +368,10 @@ class Priority(Ranking):
         self._priorities = priorities
 
     def score(self, option: Option) -> float:
-        return self._score(option.group)
+        return self.rank(option.group)
 
     def best_case(self, prospect: Prospect) -> float:
-        return self._score(prospect.group)
+        return self.rank(prospect.group)
 
     def best(self, options: Sequence[Option]) -> list[Option]:
         if not self._priorities.rules:
@@ -398,9 +398,6 @@ class Priority(Ranking):
 
     def rank(self, group: str) -> float:
         """How low the group stands; infinite if it is dropped while another is not."""
-        return self._score(group)
-
-    def _score(self, group: str) -> float:
         priority = self._priorities.of(group)
         return -float(priority) if priority is not None and priority >= -1 else math.inf
 

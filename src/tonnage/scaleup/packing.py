@@ -126,11 +126,8 @@ class Packing:
         if heights is not None:
             self._put_by_level(group, rows, amounts, heights[chosen], taken)
         else:
-            for row, amount in zip(rows.tolist(), amounts.tolist(), strict=True):
-                pods = tuple(group.members[taken : taken + amount])
-                self.placed.append(Placed(group, pods, row))
-                taken += amount
-        self._taken[id(group)] = self._taken.get(id(group), 0) + int(amounts.sum())
+            self.placed += group.in_turn(rows, amounts, first=taken)
+        self._taken[id(group)] = taken + int(amounts.sum())
 
     def _put_by_level(
         self,

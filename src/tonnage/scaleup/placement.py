@@ -11,7 +11,7 @@ from tonnage.rules.framework import Ask
 from tonnage.scaleup import packing
 from tonnage.scaleup.pod_groups import Placed, PodGroup
 from tonnage.snapshot import imagined
-from tonnage.snapshot.rows import Bools, RowIndex
+from tonnage.snapshot.rows import Bools, Ints, RowIndex
 from tonnage.snapshot.snapshot import Snapshot
 
 
@@ -82,17 +82,19 @@ def _place_group(
         return [Placed(group, (group.sample,), row)]
     if group.interacting:
         return _place_one_by_one(snapshot, group, features, order, fitting, stop)
-    room = np.where(fitting, room, 0)
+    return fill(snapshot, group, np.where(fitting, room, 0), order, features)
+
+
+def fill(
+    snapshot: Snapshot, group: PodGroup, room: Ints, order: RowIndex, features: Features
+) -> list[Placed]:
+    """Put the members on these rows, as many on each as there is room, from the first row on."""
     room = registry.within_shared(snapshot, group.footprint, room, order, features)
     counts = packing.first_fit(room, group.size)
     chosen = np.flatnonzero(counts)
     rows, amounts = order[chosen], counts[chosen]
     imagined.place(snapshot, group.footprint, rows, amounts)
-    placed, taken = [], 0
-    for row, count in zip(rows.tolist(), amounts.tolist(), strict=True):
-        placed.append(Placed(group, tuple(group.members[taken : taken + count]), row))
-        taken += count
-    return placed
+    return group.in_turn(rows, amounts)
 
 
 def _place_one_by_one(

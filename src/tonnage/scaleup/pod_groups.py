@@ -17,6 +17,7 @@ from tonnage.objects.pods import Pod
 from tonnage.objects.storage import PersistentVolumeClaim
 from tonnage.objects.volumes import PodVolume
 from tonnage.snapshot.imagined import Footprint
+from tonnage.snapshot.rows import Ints, RowIndex
 from tonnage.snapshot.snapshot import PodRecord, Snapshot
 from tonnage.snapshot.storage_ledger import size_of
 
@@ -58,6 +59,14 @@ class PodGroup:
     def requests(self, resource: str) -> int:
         """What one member requests."""
         return self.sample.pod_class.requests.get(resource, 0)
+
+    def in_turn(self, rows: RowIndex, counts: Ints, *, first: int = 0) -> list["Placed"]:
+        """So many members on each of the rows, one row after the other."""
+        ends = (first + counts.cumsum()).tolist()
+        return [
+            Placed(self, tuple(self.members[end - count : end]), row)
+            for row, count, end in zip(rows.tolist(), counts.tolist(), ends, strict=True)
+        ]
 
 
 class Placed(NamedTuple):

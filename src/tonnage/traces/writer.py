@@ -62,12 +62,18 @@ class TraceWriter:
 
     def rotate(self, head: TraceHead) -> None:
         """Go on in another file."""
-        self._finish()
+        self.close()
         self._earlier += self._size
         self._open(head)
 
     def close(self) -> None:
-        self._finish()
+        if self._file.closed:
+            return
+        try:
+            self._pack()
+            self._put(self._packer.flush(zlib.Z_FINISH))
+        finally:
+            self._doing(self._file.close)
 
     def __enter__(self) -> "TraceWriter":
         return self
@@ -86,15 +92,6 @@ class TraceWriter:
         self._size = 0
         self._pending = bytearray(msgspec.json.encode(head) + b"\n")
         self.flush()
-
-    def _finish(self) -> None:
-        if self._file.closed:
-            return
-        try:
-            self._pack()
-            self._put(self._packer.flush(zlib.Z_FINISH))
-        finally:
-            self._doing(self._file.close)
 
     def _pack(self) -> None:
         if self._pending:
