@@ -85,6 +85,16 @@ def decide(
     return plan
 
 
+class _Outcome(NamedTuple):
+    """Steps that are taken and those that are not, with the reason; how, and the bins' names."""
+
+    state: Assignment
+    accepted: Sequence[StepDraft]
+    refused: Sequence[tuple[StepDraft, str]]
+    planned: WavePlan
+    names: Mapping[int, str]
+
+
 class _Round:
     """One plan in the making, on a trial of the snapshot; `failed` are nodes that did not go."""
 
@@ -174,7 +184,7 @@ class _Round:
         names = self._names(state, accepted, planned)
         if not self._holds(state, planned, names):
             return None
-        return self._plan(state, accepted, refused, planned, names)
+        return self._plan(_Outcome(state, accepted, refused, planned, names))
 
     def _searched(self, problem: Problem) -> Assignment:
         """The cheapest assignment; or, if too little of prices is saved by it, the best of less."""
@@ -313,14 +323,8 @@ class _Round:
         }
         return False
 
-    def _plan(
-        self,
-        state: Assignment,
-        accepted: Sequence[StepDraft],
-        refused: Sequence[tuple[StepDraft, str]],
-        planned: WavePlan,
-        names: Mapping[int, str],
-    ) -> ConsolidationPlan:
+    def _plan(self, outcome: _Outcome) -> ConsolidationPlan:
+        state, accepted, refused, planned, names = outcome
         problem, built = state.problem, self._built
         spares = set(planned.spares)
         step_of = {item: number for number, step in enumerate(accepted, 1) for item in step.moving}
@@ -342,13 +346,13 @@ class _Round:
         gone = sum(len(step.going) for step in accepted)
         bought = sum(len(step.new) for step in accepted)
         return ConsolidationPlan(
-            steps=tuple(self._step(state, step, names) for step in accepted),
+            steps=tuple(self._step(outcome, step) for step in accepted),
             buys=(
-                *self._purchases(state, [n for step in accepted for n in step.new], names),
-                *self._purchases(state, sorted(spares), names, spare=True),
+                *self._purchases(outcome, [n for step in accepted for n in step.new]),
+                *self._purchases(outcome, sorted(spares), spare=True),
             ),
             moves=moves,
-            nodes=self._nodes(state, accepted, refused, planned),
+            nodes=self._nodes(outcome),
             missed=tuple(
                 MissedSaving(
                     reason=code,
@@ -376,12 +380,10 @@ class _Round:
             ),
         )
 
-    def _step(
-        self, state: Assignment, step: StepDraft, names: Mapping[int, str]
-    ) -> ConsolidationStep:
+    def _step(self, outcome: _Outcome, step: StepDraft) -> ConsolidationStep:
         return ConsolidationStep(
-            nodes=tuple(names[number] for number in step.going),
-            buys=tuple(self._purchases(state, step.new, names)),
+            nodes=tuple(outcome.names[number] for number in step.going),
+            buys=tuple(self._purchases(outcome, step.new)),
             moves=len(step.moving),
             saves_per_hour=money(step.saving),
             saves_percent=round(100 * step.saving / step.replaced_price, 1)
@@ -392,13 +394,9 @@ class _Round:
         )
 
     def _purchases(
-        self,
-        state: Assignment,
-        bins: Sequence[int],
-        names: Mapping[int, str],
-        *,
-        spare: bool = False,
+        self, outcome: _Outcome, bins: Sequence[int], *, spare: bool = False
     ) -> list[NodePurchase]:
+        state, names = outcome.state, outcome.names
         by_group: dict[str, list[int]] = {}
         for number in bins:
             template = state.problem.templates[state.template_of[number]]
@@ -413,21 +411,14 @@ class _Round:
             for group, numbers in by_group.items()
         ]
 
-    def _nodes(
-        self,
-        state: Assignment,
-        accepted: Sequence[StepDraft],
-        refused: Sequence[tuple[StepDraft, str]],
-        planned: WavePlan,
-    ) -> tuple[ConsolidatedNode, ...]:
+    def _nodes(self, outcome: _Outcome) -> tuple[ConsolidatedNode, ...]:
+        names = outcome.names
         going = {
-            self._built.facts[number].name: (position, number)
-            for position, step in enumerate(accepted, 1)
+            names[number]: (position, number)
+            for position, step in enumerate(outcome.accepted, 1)
             for number in step.going
         }
-        codes = {
-            self._built.facts[number].name: code for step, code in refused for number in step.going
-        }
+        codes = {names[number]: code for step, code in outcome.refused for number in step.going}
         found = []
         for name, facts in self._facts.items():
             group = facts.group.id if facts.group is not None else None
@@ -439,8 +430,8 @@ class _Round:
                         group=group,
                         action=Action.DELETE if facts.is_empty else Action.DRAIN,
                         step=position,
-                        wave=planned.deleted[number],
-                        saves=money(state.price(number)) if self._built.priced else None,
+                        wave=outcome.planned.deleted[number],
+                        saves=money(outcome.state.price(number)) if self._built.priced else None,
                     )
                 )
                 continue
