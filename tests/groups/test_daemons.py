@@ -113,7 +113,7 @@ def test_a_daemon_set_without_a_pod_gets_one_that_is_its_own():
     (added,) = daemons.missing(node("t"), [], [daemon_set("agent")], critical_only=False)
     assert (added.metadata.name, added.metadata.namespace) == ("agent-t", "kube-system")
     assert added.spec.node_name == "t"
-    assert daemons.is_daemon(added)
+    assert daemons.is_daemon(added.metadata)
 
 
 def test_a_daemon_set_with_a_pod_gets_no_second():

@@ -54,7 +54,7 @@ class ChangeFilter:
         pod, before = change.object, change.before
         node = "" if change.type is EventType.DELETED else pod.spec.node_name
         stood = before.spec.node_name if before is not None else ""
-        if (node or stood) and (daemons.is_daemon(pod) or daemons.is_mirror(pod)):
+        if (node or stood) and (daemons.is_daemon(pod.metadata) or daemons.is_mirror(pod)):
             if node != stood:
                 self.revision += 1
             else:

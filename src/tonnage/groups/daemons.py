@@ -45,7 +45,7 @@ def staying(pods: Iterable[Pod]) -> list[Pod]:
         for pod in pods
         if pod.metadata.deletion_timestamp is None
         and pod.status.phase not in FINISHED
-        and (is_mirror(pod) or is_daemon(pod))
+        and (is_mirror(pod) or is_daemon(pod.metadata))
     ]
 
 
@@ -53,10 +53,10 @@ def is_mirror(pod: Pod) -> bool:
     return MIRROR_ANNOTATION in pod.metadata.annotations
 
 
-def is_daemon(pod: Pod) -> bool:
-    controller = pod.metadata.controller
+def is_daemon(pod: ObjectMeta) -> bool:
+    controller = pod.controller
     return (controller is not None and controller.kind == _KIND) or (
-        pod.metadata.annotations.get(DAEMON_ANNOTATION) == "true"
+        pod.annotations.get(DAEMON_ANNOTATION) == "true"
     )
 
 

@@ -101,7 +101,7 @@ def replica_count(question: DrainQuestion) -> DrainVerdict | None:
 
 def daemon_set(question: DrainQuestion) -> DrainVerdict | None:
     """A pod of a DaemonSet goes with its node."""
-    return _OK if daemons.is_daemon(question.pod) else None
+    return _OK if daemons.is_daemon(question.pod.metadata) else None
 
 
 def safe_to_evict(question: DrainQuestion) -> DrainVerdict | None:

@@ -208,7 +208,7 @@ def _facts(
                     blocker, detail = decision, verdict.detail
             case Drain.WAIT:
                 on_completion.append(record.key)
-            case Drain.OK if daemons.is_daemon(pod):
+            case Drain.OK if daemons.is_daemon(pod.metadata):
                 daemon_keys.append(record.key)
             case Drain.OK | Drain.UNDEFINED:
                 move.append(MovingPod(record, budgets, _replica_of(record)))

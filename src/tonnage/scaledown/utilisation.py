@@ -66,9 +66,9 @@ def _share(facts: NodeFacts, inputs: ScaleDownInputs, resource: str) -> float | 
     if options.ignore_daemon_sets_utilization or options.ignore_mirror_pods_utilization:
         overdue = {id(pod) for pod in facts.uncounted}
         for pod in inputs.cluster.pods_by_node.get(facts.name, ()):
-            left_out = (options.ignore_daemon_sets_utilization and daemons.is_daemon(pod)) or (
-                options.ignore_mirror_pods_utilization and daemons.is_mirror(pod)
-            )
+            left_out = (
+                options.ignore_daemon_sets_utilization and daemons.is_daemon(pod.metadata)
+            ) or (options.ignore_mirror_pods_utilization and daemons.is_mirror(pod))
             if left_out:
                 amount = _used_by(pod, snapshot, resource)
                 allocatable -= amount

@@ -5,7 +5,7 @@ are placed when everybody who waits has a place, and room is bought for those th
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -37,9 +37,7 @@ from tonnage.scaleup.plan import (
     ChunksOnNode,
     FreedRoomWait,
     KeptRoomPlan,
-    NewNode,
     NotHelped,
-    Placement,
     Plan,
     Step,
 )
@@ -318,15 +316,10 @@ def told(plan: Plan, kept: Chunks) -> Plan:
                 reasons=short[0].reasons if short else (),
             )
         )
+    alone = plan.only(lambda pod: not headroom.is_chunk(pod))
     return msgspec.structs.replace(
-        _warned(plan, kept),
-        steps=tuple(map(_step, plan.steps)),
-        scale_ups=tuple(
-            msgspec.structs.replace(one, nodes=tuple(map(_node, one.nodes)))
-            for one in plan.scale_ups
-        ),
-        fit_on_existing=_pods_alone(plan.fit_on_existing),
-        not_helped=tuple(one for one in plan.not_helped if not headroom.is_chunk(one.pod)),
+        _warned(alone, kept),
+        steps=tuple(map(_step, plan.steps, alone.steps)),
         headroom=tuple(rooms),
         waits=_waits(plan),
     )
@@ -368,26 +361,14 @@ def where_chunks_are(plan: Plan) -> Mapping[str, Counter[str]]:
     return found
 
 
-def _step(step: Step) -> Step:
+def _step(step: Step, alone: Step) -> Step:
     titles = dict.fromkeys(
         headroom.of_chunk(pod).title for pod in step.pods if headroom.is_chunk(pod)
     )
     if not titles:
         return step
-    pods = tuple(pod for pod in step.pods if not headroom.is_chunk(pod))
     return msgspec.structs.replace(
-        step,
-        pods=pods,
-        fit_on_existing=_pods_alone(step.fit_on_existing),
-        reason=step.reason if pods else f"{listed(list(titles))}: {step.reason}",
+        alone,
+        reason=step.reason if alone.pods else f"{listed(list(titles))}: {step.reason}",
         headroom=tuple(titles),
     )
-
-
-def _node(node: NewNode) -> NewNode:
-    pods = tuple(pod for pod in node.pods if not headroom.is_chunk(pod))
-    return node if len(pods) == len(node.pods) else msgspec.structs.replace(node, pods=pods)
-
-
-def _pods_alone(placed: Iterable[Placement]) -> tuple[Placement, ...]:
-    return tuple(fit for fit in placed if not headroom.is_chunk(fit.pod))

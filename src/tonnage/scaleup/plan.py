@@ -1,5 +1,7 @@
 """A plan: what to buy, for whom, and who is left out; versioned output."""
 
+from collections.abc import Callable, Iterable
+
 import msgspec
 
 from tonnage.objects.meta import Record, WholeRecord
@@ -253,3 +255,35 @@ class Plan(WholeRecord, frozen=True, kw_only=True):
         """Every pod on a node that is there or coming up, before any step or after one."""
         later = (one for step in self.steps for one in step.fit_on_existing)
         return (*self.fit_on_existing, *later)
+
+    def only(self, wanted: Callable[[str], bool]) -> "Plan":
+        """The plan without pods that are not wanted; what is bought stays."""
+
+        def kept(placed: Iterable[Placement]) -> tuple[Placement, ...]:
+            return tuple(one for one in placed if wanted(one.pod))
+
+        steps = (
+            msgspec.structs.replace(
+                step,
+                pods=tuple(filter(wanted, step.pods)),
+                fit_on_existing=kept(step.fit_on_existing),
+            )
+            for step in self.steps
+        )
+        scale_ups = (
+            msgspec.structs.replace(
+                one,
+                nodes=tuple(
+                    NewNode(name=node.name, pods=tuple(filter(wanted, node.pods)))
+                    for node in one.nodes
+                ),
+            )
+            for one in self.scale_ups
+        )
+        return msgspec.structs.replace(
+            self,
+            steps=tuple(steps),
+            scale_ups=tuple(scale_ups),
+            fit_on_existing=kept(self.fit_on_existing),
+            not_helped=tuple(one for one in self.not_helped if wanted(one.pod)),
+        )

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tonnage.groups import daemons
 from tonnage.rules import pipeline, registry
+from tonnage.rules.causes import Shortage
 from tonnage.rules.features import Features
 from tonnage.rules.framework import Aspect, Code
 from tonnage.rules.pipeline import Verdict
@@ -15,15 +17,10 @@ from tonnage.snapshot.snapshot import PodRecord, Snapshot
 if TYPE_CHECKING:
     from tonnage.scaleup.pod_groups import PodGroup
 
-_DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
-
 
 def is_daemon(record: PodRecord) -> bool:
     """Pods of DaemonSets come with their nodes; nothing is bought for them."""
-    owner = record.meta.controller
-    return (owner is not None and owner.kind == "DaemonSet") or (
-        record.meta.annotations.get(_DAEMON_ANNOTATION) == "true"
-    )
+    return daemons.is_daemon(record.meta)
 
 
 def left_out(
@@ -112,20 +109,14 @@ def _temporary(verdict: Verdict) -> bool:
 
 def _nearest(refusals: Sequence[Verdict]) -> Nearest | None:
     """The group that lacks the smallest part of what is wanted, among those that lack amounts."""
-    best: tuple[float, Nearest] | None = None
+    worst: list[tuple[str, Shortage]] = []
     for verdict in refusals:
         short = [reason.shortage for reason in verdict.reasons if reason.shortage is not None]
-        if not short or len(short) < len(verdict.reasons):
-            continue
-        worst = max(short, key=lambda one: one.lack)
-        if best is None or worst.lack < best[0]:
-            best = (
-                worst.lack,
-                Nearest(
-                    group=verdict.node,
-                    resource=worst.resource,
-                    wanted=worst.wanted,
-                    available=worst.available,
-                ),
-            )
-    return None if best is None else best[1]
+        if short and len(short) == len(verdict.reasons):
+            worst.append((verdict.node, max(short, key=lambda one: one.lack)))
+    if not worst:
+        return None
+    group, least = min(worst, key=lambda one: one[1].lack)
+    return Nearest(
+        group=group, resource=least.resource, wanted=least.wanted, available=least.available
+    )

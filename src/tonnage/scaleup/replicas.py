@@ -7,6 +7,7 @@ is added too: requests from limits, the default StorageClass, the value of a Pri
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import TypeAlias
 
 import msgspec
@@ -47,15 +48,6 @@ from tonnage.objects.workloads import (
 Workload: TypeAlias = (
     StatefulSet | Deployment | ReplicaSet | ReplicationController | DaemonSet | Job | CronJob
 )
-WORKLOADS = (
-    StatefulSet,
-    Deployment,
-    ReplicaSet,
-    ReplicationController,
-    DaemonSet,
-    Job,
-    CronJob,
-)
 
 MOST_PODS = 200_000
 """More pods of one workload than this are a slip of the keyboard."""
@@ -84,7 +76,7 @@ def missing(
     """
     made = Replicas([], [])
     counts: Counter[str] = Counter()
-    wanted = [one for one in workloads if isinstance(one, WORKLOADS) and not _has_controller(one)]
+    wanted = [one for one in workloads if isinstance(one, Workload) and not _has_controller(one)]
     if not wanted:
         return made
     known = _Cluster(cluster)
@@ -311,11 +303,9 @@ def _numbered(
 
 
 def _free_names(base: str, namespace: str, known: _Cluster) -> Iterator[str]:
-    number = 0
-    while True:
+    for number in count():
         if (namespace, f"{base}-{number}") not in known.pods:
             yield f"{base}-{number}"
-        number += 1
 
 
 def _ordinals(workload: StatefulSet, known: _Cluster) -> list[Pod]:

@@ -26,11 +26,8 @@ from tonnage.scaleup.plan import (
     ChunksOnNode,
     GangOutcome,
     GroupReason,
-    NewNode,
     NotHelped,
-    Placement,
     Plan,
-    Step,
 )
 from tonnage.scaleup.pod_groups import PodGroup
 from tonnage.scaleup.request import GangRequest, Request
@@ -216,15 +213,7 @@ def _told(plan: Plan, refused: Iterable[tuple[Gang, str]]) -> Plan:
         for gang, reason in refused
     ]
     return msgspec.structs.replace(
-        plan,
-        steps=tuple(map(_step, plan.steps)),
-        scale_ups=tuple(
-            msgspec.structs.replace(one, nodes=tuple(map(_node, one.nodes)))
-            for one in plan.scale_ups
-        ),
-        fit_on_existing=_real(plan.fit_on_existing),
-        not_helped=tuple(one for one in plan.not_helped if not _is_thought_of(one.pod)),
-        gangs=tuple(outcomes),
+        plan.only(lambda pod: not _is_thought_of(pod)), gangs=tuple(outcomes)
     )
 
 
@@ -235,23 +224,6 @@ def _told_of_request(one: GangOutcome, where: Mapping[str, Counter[str]]) -> Gan
         pods=(),
         nodes=tuple(ChunksOnNode(node=node, chunks=count) for node, count in nodes.items()),
     )
-
-
-def _step(step: Step) -> Step:
-    return msgspec.structs.replace(
-        step,
-        pods=tuple(pod for pod in step.pods if not _is_thought_of(pod)),
-        fit_on_existing=_real(step.fit_on_existing),
-    )
-
-
-def _node(node: NewNode) -> NewNode:
-    pods = tuple(pod for pod in node.pods if not _is_thought_of(pod))
-    return msgspec.structs.replace(node, pods=pods)
-
-
-def _real(placed: Iterable[Placement]) -> tuple[Placement, ...]:
-    return tuple(one for one in placed if not _is_thought_of(one.pod))
 
 
 def _is_thought_of(pod: str) -> bool:

@@ -4,7 +4,7 @@ Where a plan buys and room is being freed in time, it is planned once more as if
 free. If that helps the same pods with fewer nodes, the pods that need it wait for it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from tonnage.objects import timestamps
 from tonnage.rules import pipeline
 from tonnage.scaleup.freed_room import FreedRoom, Leaving
-from tonnage.scaleup.plan import FreedRoomWait, Placement, Plan, Step
+from tonnage.scaleup.plan import FreedRoomWait, Plan
 from tonnage.scaleup.request import Request
 
 PlanAnew: TypeAlias = Callable[[Request], Plan]
@@ -91,12 +91,7 @@ def _with_waits(
     )
     if len(waits) < len(early):
         return None
-    return msgspec.structs.replace(
-        found,
-        fit_on_existing=_without(found.fit_on_existing, early),
-        steps=tuple(_step_without(step, early) for step in found.steps),
-        waits=waits,
-    )
+    return msgspec.structs.replace(found.only(lambda pod: pod not in early), waits=waits)
 
 
 def _too_early(request: Request, found: Plan, freed: Collection[str]) -> set[str]:
@@ -118,15 +113,3 @@ def _too_early(request: Request, found: Plan, freed: Collection[str]) -> set[str
             else:
                 snapshot.place(record, one.node)
     return early
-
-
-def _without(placed: Iterable[Placement], pods: Collection[str]) -> tuple[Placement, ...]:
-    return tuple(one for one in placed if one.pod not in pods)
-
-
-def _step_without(step: Step, pods: Collection[str]) -> Step:
-    return msgspec.structs.replace(
-        step,
-        pods=tuple(pod for pod in step.pods if pod not in pods),
-        fit_on_existing=_without(step.fit_on_existing, pods),
-    )

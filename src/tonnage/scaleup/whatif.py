@@ -201,7 +201,7 @@ def _add_pods(before: Changed, change: AddPods) -> Changed:
 
 def _why_no_pods(change: AddPods, finished: int) -> str:
     workloads = [
-        replicas.name_of(one) for one in change.objects if isinstance(one, replicas.WORKLOADS)
+        replicas.name_of(one) for one in change.objects if isinstance(one, replicas.Workload)
     ]
     if workloads:
         return f"the cluster has all pods that {listed(workloads, most=5)} wants"
@@ -378,7 +378,7 @@ def _outlives(pod: Pod) -> bool:
     return (
         pod.status.phase not in FINISHED
         and pod.metadata.deletion_timestamp is None
-        and not daemons.is_daemon(pod)
+        and not daemons.is_daemon(pod.metadata)
         and not daemons.is_mirror(pod)
     )
 

@@ -37,7 +37,7 @@ def sort(pods: Iterable[Pod], *, now: float) -> NodePods:
     for pod in pods:
         if daemons.is_mirror(pod) or pod.status.phase in FINISHED or is_overdue(pod, now=now):
             continue
-        if not daemons.is_daemon(pod):
+        if not daemons.is_daemon(pod.metadata):
             workload.append(pod)
         elif is_driver(pod):
             drivers.append(pod)
