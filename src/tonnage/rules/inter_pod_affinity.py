@@ -150,7 +150,8 @@ def scope_of(ask: Ask, term: PodAffinityTerm) -> Scope:
         return Scope(frozenset((ask.pod_class.namespace,)), term.label_selector)
     if term.namespace_selector is None:
         return Scope(frozenset(term.namespaces), term.label_selector)
-    if _is_empty(term.namespace_selector) or (
+    # An empty selector is every namespace, also one that has no Namespace object.
+    if term.namespace_selector == LabelSelector() or (
         ask.features.namespace_selectors_leak and selectors.matches(term.namespace_selector, {})
     ):
         return Scope(None, term.label_selector)
@@ -233,11 +234,6 @@ def _outside_domains(ask: Ask, rows_by_key: Mapping[str, RowIndex]) -> Bools:
         hit[ABSENT] = False
         outside &= ~hit[domains]
     return outside
-
-
-def _is_empty(selector: LabelSelector) -> bool:
-    """An empty selector is every namespace, also one that has no Namespace object."""
-    return not selector.match_labels and not selector.match_expressions
 
 
 def _namespace_labels(ask: Ask) -> dict[str, str]:

@@ -131,7 +131,8 @@ def count(ask: Ask, constraint: TopologySpreadConstraint) -> Domains:
     width = len(column.values)
     registered = np.zeros(width, dtype=np.bool_)
     registered[of_row[eligible]] = True
-    if _is_empty(selector):
+    if selector == LabelSelector():
+        # An empty selector matches every pod, but upstream counts none for it.
         counts = np.zeros(width, dtype=np.int64)
     else:
         scope = Scope(frozenset((ask.pod_class.namespace,)), selector)
@@ -180,11 +181,6 @@ def _eligible(ask: Ask, constraint: TopologySpreadConstraint) -> Bools:
             ask.pod_class.tolerations, comparing=ask.features.taint_comparison_operators
         )
     return mask
-
-
-def _is_empty(selector: LabelSelector | None) -> bool:
-    """An empty selector matches every pod, but upstream counts none for it."""
-    return selector is not None and not selector.match_labels and not selector.match_expressions
 
 
 # On new nodes
