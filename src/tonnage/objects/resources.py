@@ -129,6 +129,12 @@ def _usage(pod: Pod, version: tuple[int, int]) -> dict[str, int]:
     return _with_overhead(amounts, pod.spec)
 
 
+def cores_and_memory(node: Node) -> tuple[int, int]:
+    """Whole cores and bytes of a node's capacity."""
+    capacity = node.status.capacity
+    return quantities.value(capacity.get(CPU, 0)), quantities.value(capacity.get(MEMORY, 0))
+
+
 def allocatable(node: Node) -> dict[str, int]:
     """What a node offers. The four plain names are always there; not published is 0."""
     return dict(_allocatable(tuple(node.status.allocatable.items())))

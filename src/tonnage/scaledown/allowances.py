@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from tonnage.groups.model import Group
 from tonnage.groups.options import Options
-from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
+from tonnage.objects.resources import cores_and_memory
 from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.facts import NodeFacts
 from tonnage.scaledown.state import ScaleDownState
@@ -29,7 +29,7 @@ class Allowances:
         self._cores = self._memory = 0
         for node in nodes if self.bounded else ():
             if node.metadata.name not in leaving:
-                cores, memory = size_of(node)
+                cores, memory = cores_and_memory(node)
                 self._cores += cores
                 self._memory += memory
         self._spare = {
@@ -49,7 +49,7 @@ class Allowances:
             return KeepCode.MIN_SIZE
         if not self.bounded:
             return None
-        cores, memory = size_of(facts.node)
+        cores, memory = cores_and_memory(facts.node)
         if self._cores - cores < self._least_cores or self._memory - memory < self._least_memory:
             return KeepCode.MIN_RESOURCES
         return None
@@ -57,7 +57,7 @@ class Allowances:
     def take(self, facts: NodeFacts) -> None:
         assert facts.group is not None
         self._spare[facts.group.id] -= 1
-        cores, memory = size_of(facts.node)
+        cores, memory = cores_and_memory(facts.node)
         self._cores -= cores
         self._memory -= memory
 
@@ -65,7 +65,7 @@ class Allowances:
         """Undo `take`."""
         assert facts.group is not None
         self._spare[facts.group.id] += 1
-        cores, memory = size_of(facts.node)
+        cores, memory = cores_and_memory(facts.node)
         self._cores += cores
         self._memory += memory
 
@@ -73,9 +73,3 @@ class Allowances:
     def bounded(self) -> bool:
         """Whether there is a minimum of cores or memory, so that small nodes go first."""
         return bool(self._least_cores or self._least_memory)
-
-
-def size_of(node: Node) -> tuple[int, int]:
-    """Whole cores and bytes of a node's capacity."""
-    capacity = node.status.capacity
-    return quantities.value(capacity.get("cpu", 0)), quantities.value(capacity.get("memory", 0))

@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tonnage.scaledown.allowances import Allowances, size_of
+from tonnage.objects.resources import cores_and_memory
+from tonnage.scaledown.allowances import Allowances
 from tonnage.scaledown.bins import Bins
 from tonnage.scaledown.codes import KeepCode
 from tonnage.scaledown.facts import MovingPod, NodeFacts
@@ -168,7 +169,7 @@ def _orders(contenders: Sequence[Contender]) -> Iterator[list[Contender]]:
     if _is_large(contenders) or sum(not one.facts.is_empty for one in contenders) < 2:
         return
     yield sorted(contenders, key=lambda one: (cost(one), len(one.facts.move), one.utilisation))
-    yield sorted(contenders, key=lambda one: (cost(one), size_of(one.facts.node)))
+    yield sorted(contenders, key=lambda one: (cost(one), cores_and_memory(one.facts.node)))
     yield sorted(contenders, key=lambda one: (cost(one), -len(one.facts.move)))
     # A seed of our own: the same cluster always has the same plan.
     rng = random.Random(0)
@@ -370,7 +371,7 @@ class _Attempt:
 
 
 def _size(one: Contender) -> tuple[int, int]:
-    return size_of(one.facts.node)
+    return cores_and_memory(one.facts.node)
 
 
 def _is_whole(facts: NodeFacts) -> bool:

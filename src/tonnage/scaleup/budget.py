@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from tonnage.groups.model import Group, Template
 from tonnage.groups.options import Options
-from tonnage.objects import quantities
 from tonnage.objects.nodes import Node
+from tonnage.objects.resources import cores_and_memory
 
 MAX_SIZE_REACHED = "max node group size reached"
 MAX_NODES_REACHED = "max total nodes in cluster reached"
@@ -36,7 +36,7 @@ class Budget:
         rooms = [_NO_LIMIT]
         if self._options.max_nodes_total:
             rooms.append(self._options.max_nodes_total - self._nodes)
-        cores, memory = _size(template.node)
+        cores, memory = cores_and_memory(template.node)
         if cores:
             rooms.append((self._options.cores.most - self._cores) // cores)
         if memory:
@@ -54,7 +54,7 @@ class Budget:
     @staticmethod
     def size_of(template: Template) -> tuple[int, int, int]:
         """What one more node takes of what is `left`."""
-        return 1, *_size(template.node)
+        return 1, *cores_and_memory(template.node)
 
     def take(self, group: Group, template: Template, count: int) -> None:
         self._bought[group.id] = self._bought.get(group.id, 0) + count
@@ -67,19 +67,13 @@ class Budget:
         if self._options.max_nodes_total and self._nodes >= self._options.max_nodes_total:
             return MAX_NODES_REACHED
         if self.cluster_room(template) == 0:
-            cores, _ = _size(template.node)
+            cores, _ = cores_and_memory(template.node)
             short = "cpu" if self._cores + cores > self._options.cores.most else "memory"
             return f'exceeded quota: "cluster-wide", resources: {short}'
         return None
 
     def _add(self, node: Node, count: int) -> None:
-        cores, memory = _size(node)
+        cores, memory = cores_and_memory(node)
         self._nodes += count
         self._cores += cores * count
         self._memory += memory * count
-
-
-def _size(node: Node) -> tuple[int, int]:
-    """Whole cores and bytes of a node's capacity."""
-    capacity = node.status.capacity
-    return quantities.value(capacity.get("cpu", 0)), quantities.value(capacity.get("memory", 0))
