@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 from tonnage.clock import Clock
 from tonnage.cluster.client import Client
 from tonnage.cluster.events import Limits, Recorder
-from tonnage.rules.features import NEWEST, Features
+from tonnage.rules import features as gates
+from tonnage.rules.features import Features
 from tonnage.rules.opt_in import SCHEDULER_NAME
 from tonnage.scheduler.config import SchedulerConfig
 from tonnage.scheduler.loop import Scheduler
@@ -174,14 +175,10 @@ def features_of(config: SchedulerConfig, server_version: str) -> Features:
 
     Only what nodes of the server's age cannot declare is not asked of them.
     """
-    parts = server_version.removeprefix("v").split(".")
-    try:
-        minor = int("".join(part for part in parts[1] if part.isdigit()))
-    except (IndexError, ValueError):
-        minor = NEWEST[1]
+    server = gates.of_version(gates.nearest_version(server_version))
     return Features(
         enforce_opt_in=True,
-        node_declared_features=minor >= 36,
+        node_declared_features=server.node_declared_features,
         returning_volume_once=True,
         legacy_attach_limits=config.legacy_attach_limits,
         max_pd_vols=config.kube_max_pd_vols,
