@@ -18,7 +18,7 @@ from tonnage.optimise.placement_program import BOLD, BinPlace, PlacementProgram
 from tonnage.optimise.problem import Counts, PackingProblem, PackingSolution
 from tonnage.optimise.ties import OWN, SharedSpread, Ties
 
-_MOST = 300
+_MOST = 220
 """Bins times classes of items up to which they are looked at."""
 _STAGES = 3
 _FEW_STAGES = 2
