@@ -18,7 +18,7 @@ from tonnage.autoscaler.provider_state import ProviderState
 from tonnage.autoscaler.report import SlotCount
 from tonnage.autoscaler.room_observer import RoomObserver
 from tonnage.autoscaler.world import ClusterView
-from tonnage.groups import limit_lessons
+from tonnage.groups import births, limit_lessons
 from tonnage.groups import memory as memories
 from tonnage.groups.headroom import KeptRoom
 from tonnage.groups.inputs import Inputs
@@ -69,6 +69,10 @@ class Assessor:
         self._daemons_from = 0
         self._lessons_from: tuple[Lesson, ...] = ()
         self._seen_at = 0.0
+        self._there: frozenset[str] | None = None
+        """The nodes that the last look at all of them has found."""
+        self._there_from: tuple[int, float] = (-1, 0.0)
+        """Of which revision these are, and when they were looked at."""
         self._rows: dict[str, tuple[tuple[str, ...], IntArray]] = {}
         self._rows_from: tuple[Snapshot, int] | None = None
 
@@ -102,6 +106,7 @@ class Assessor:
                 self._daemons_from = world.daemon_revision
                 self._lessons_from = self.memory.lessons
         self.memory = self._observer.renewed(self.memory)
+        self._note_births(now)
         unplaced = [one for one in world.unplaced() if not (blind and one.volumes)]
         self.gangs = known_groups = pod_groups.known(self._kinds, unplaced)
         world.pod_groups = known_groups.groups
@@ -192,6 +197,19 @@ class Assessor:
             and self._world.daemon_revision == self._daemons_from
             and limit_lessons.say_the_same(self._lessons_from, self.memory.lessons)
         )
+
+    def _note_births(self, now: float) -> None:
+        """Remember when nodes came whose creation time cannot be true."""
+        revision, then = self._there_from
+        self._there_from = self._world.revision, now
+        if revision == self._world.revision:
+            return
+        nodes = self._world.cache(Node)
+        before = self.memory.births
+        found = births.noted(before, nodes, then=then, there=self._there, now=now)
+        self._there = frozenset(map(births.key, nodes))
+        if found != before:
+            self.memory = msgspec.structs.replace(self.memory, births=found)
 
     def _learn(self, config: AutoscalerConfig, now: float) -> None:
         lessons = self.memory.lessons

@@ -1,9 +1,9 @@
 """What has to survive a restart, in a ConfigMap of its own.
 
 The provider and the cluster tell almost everything; this is the rest: since when nodes are
-waited for, who is backed off, since when nodes lack drivers, what nodes of an empty group looked
-like, what instance types taught, which nodes are going and since when others could. Losing it costs
-patience, never a second purchase.
+waited for, who is backed off, since when nodes lack drivers, when nodes came that say otherwise,
+what nodes of an empty group looked like, what instance types taught, which nodes are going and
+since when others could. Losing it costs patience, never a second purchase.
 """
 
 import asyncio
@@ -36,6 +36,9 @@ _LARGEST = 900_000
 
 _MOST_ABSENCES = 5000
 """Nodes without a driver whose time is written down."""
+
+_MOST_BIRTHS = 1000
+"""Nodes whose creation time cannot be true that are written down: the latest."""
 
 _MOST_PODS = 5000
 """Pods that nodes were bought for whose names are written down."""
@@ -203,7 +206,8 @@ def _slim(state: State) -> State:
     kept: dict[str, RememberedGroup] = {}
     absences = _longest(state.memory.absences)
     registry = _bounded(state.registry)
-    kept_first = (registry, state.scale_down, state.memory.lessons, absences)
+    births = dict(sorted(state.memory.births.items(), key=_latest)[:_MOST_BIRTHS])
+    kept_first = (registry, state.scale_down, state.memory.lessons, absences, births)
     room = _LARGEST - len(msgspec.json.encode(kept_first))
     for name, one in newest_first:
         room -= len(msgspec.json.encode(one))
@@ -212,7 +216,7 @@ def _slim(state: State) -> State:
             break
         kept[name] = one
     memory = msgspec.structs.replace(
-        state.memory, groups=dict(sorted(kept.items())), absences=absences
+        state.memory, groups=dict(sorted(kept.items())), absences=absences, births=births
     )
     return State(registry=registry, memory=memory, scale_down=state.scale_down)
 
@@ -240,8 +244,13 @@ def _longest(absences: Absences) -> dict[str, dict[str, float]]:
     return kept
 
 
+def _latest(born: tuple[str, float]) -> tuple[float, str]:
+    name, at = born
+    return -at, name
+
+
 def _differs(new: State, old: State) -> bool:
-    if new.memory.absences != old.memory.absences:
+    if new.memory.absences != old.memory.absences or new.memory.births != old.memory.births:
         return True
     if new.scale_down != old.scale_down:
         return True

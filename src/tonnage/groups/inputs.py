@@ -20,6 +20,7 @@ from functools import cached_property
 import msgspec
 
 from tonnage.groups import (
+    births,
     capacity_buffers,
     limit_lessons,
     look_ahead,
@@ -188,7 +189,10 @@ class Inputs(WrittenInputs, frozen=True, kw_only=True, dict=True, gc=True):
 
     @cached_property
     def states(self) -> Mapping[str, NodeState]:
-        return self.cluster.states.of(self.nodes.values(), self.policy)
+        states = self.cluster.states.of(self.nodes.values(), self.policy)
+        if self.options.as_upstream:
+            return states
+        return births.corrected(states, self.nodes, self.memory.births)
 
     @cached_property
     def group_of(self) -> Mapping[str, Group]:

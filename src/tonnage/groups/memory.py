@@ -93,14 +93,15 @@ class TemplateMemory(Record, frozen=True, kw_only=True):
 
     Lessons about instance types come out as they went in: whoever runs for long renews them, with
     `learned.renewed`. `absences` are renewed by whoever assesses the nodes of a live cluster, and
-    `times` by whoever watches it. It encodes to JSON as it is, so that it can be
-    kept over a restart.
+    `times` and `births` by whoever watches it. `births` are of nodes whose creation time cannot be
+    true (`births.noted`). It encodes to JSON as it is, so that it can be kept over a restart.
     """
 
     groups: dict[str, RememberedGroup] = {}
     lessons: tuple[Lesson, ...] = ()
     absences: dict[str, dict[str, float]] = {}
     times: ObservedTimes = ObservedTimes()
+    births: dict[str, float] = {}
 
 
 def renewed(
