@@ -127,10 +127,17 @@ class Churn:
         pods = len(listed["items"]) + listed["metadata"].get("remainingItemCount", 0)
         if pods != size.pods:
             self.judge.report.wrong.append(f"{pods} of {size.pods} pods of others are left")
+        going = [name for name in self._others if await self._is_going(*name)]
+        if going:
+            self.judge.report.wrong.append(f"{len(going)} pods of others are to go: {going[0]}")
         book = await self.client.get(ConfigMap, LEDGER, namespace="kube-system")
         machines = msgspec.json.decode(book.data.get(FRESH, "{}"))
         if machines.get("wanted"):
             self.judge.report.wrong.append(f"still on order: {machines['wanted']}")
+
+    async def _is_going(self, namespace: str, name: str) -> bool:
+        pod = await self.client.get(Pod, name, namespace=namespace)
+        return pod.metadata.deletion_timestamp is not None
 
     # Pods
 

@@ -13,16 +13,20 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from benchmarks import soak_faults
-from benchmarks.clusters import LargeCluster, Page, items_of
+from benchmarks.clusters import LargeCluster, items_of
 from benchmarks.soak_faults import Faults
 from benchmarks.workloads import EBS, ZONE
+from tonnage.objects import kinds
+from tonnage.objects.kinds import Kind
 from tonnage.providers.kwok_objects import GROUP_LABEL
 
 FRESH = "fresh"
@@ -172,24 +176,61 @@ def _group(name: str, spec: dict[str, object]) -> dict[str, object]:
 
 
 def write_data(cluster: LargeCluster, path: Path) -> None:
-    """The cluster as the file of an embedded API: nodes belong to the groups above."""
+    """The cluster as the file of an embedded API: nodes belong to the groups above.
+
+    The controllers of pods are there too: a pod whose owner is not would be deleted as soon as
+    anything about it changes.
+    """
     groups = {node.name: f"{node.pool.name}-{node.zone}" for node in cluster.nodes}
+    replicas = Counter[tuple[str, ...]]()
     with path.open("wb") as file:
         file.write(msgspec.json.encode({"format": _FORMAT, "version": 1}) + b"\n")
         version = 1
         for page in cluster.pages():
             for item in items_of(page):
                 version += 1
-                file.write(_line(page, bytes(item), version, groups) + b"\n")
+                obj = msgspec.json.decode(item)
+                meta = obj["metadata"]
+                if page.kind.kind == "Node":
+                    meta.setdefault("labels", {})[GROUP_LABEL] = groups[meta["name"]]
+                for one in meta.get("ownerReferences", ()):
+                    owner = one["apiVersion"], one["kind"], meta["namespace"], one["name"]
+                    replicas[(*owner, one["uid"])] += 1
+                file.write(_line(page.kind, obj, version) + b"\n")
+        for (api_version, name, *identity), count in replicas.items():
+            version += 1
+            kind = kinds.by_kind(api_version, name)
+            assert kind is not None
+            file.write(_line(kind, _controller(*identity, replicas=count), version) + b"\n")
 
 
-def _line(page: Page, item: bytes, version: int, groups: dict[str, str]) -> bytes:
-    obj = msgspec.json.decode(item)
-    meta, kind = obj["metadata"], page.kind
+def _controller(namespace: str, name: str, uid: str, *, replicas: int) -> dict[str, Any]:
+    """Nothing of it runs on nodes that churn buys, not even if it is a DaemonSet."""
+    elsewhere = {"key": "pool", "operator": "NotIn", "values": [FRESH]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [elsewhere]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    labels = {"controller": name}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "affinity": {"nodeAffinity": required},
+            "containers": [{"name": "main", "image": "soak"}],
+        },
+    }
+    return {
+        "metadata": {"namespace": namespace, "name": name, "uid": uid},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": template,
+        },
+    }
+
+
+def _line(kind: Kind, obj: dict[str, Any], version: int) -> bytes:
+    meta = obj["metadata"]
     meta["resourceVersion"] = str(version)
     meta.setdefault("uid", f"{kind.plural}-{version}")
-    if kind.kind == "Node":
-        meta.setdefault("labels", {})[GROUP_LABEL] = groups[meta["name"]]
     key = (kind.group, kind.version, kind.plural, meta.get("namespace", ""), meta["name"])
     return msgspec.json.encode(
         {
