@@ -2,7 +2,8 @@
 
 The provider, the loop and every rule are those of `tonnage run`; only the leader's lease and the
 HTTP ports are left out. The way to the API is cut, a storm of changes makes watches begin anew, the
-wall clock jumps, the provider is slow, and the autoscaler is started again, in turn.
+wall clock jumps, and the provider is slow, in turn. In the first quarter of the time the autoscaler
+is started again before each of these; then it lives on to the end, and what has grown is its own.
 """
 
 import asyncio
@@ -132,7 +133,8 @@ class SlowProvider(KwokProvider):
 class _Soak:
     def __init__(self, cluster: LargeCluster, path: Path, clock: VirtualClock) -> None:
         self._cluster, self._clock = cluster, clock
-        self._server = ApiServer(clock=clock, rng=random.Random(SEED), data=path)
+        # Not the numbers that the cluster is made from: no two objects may have one UID.
+        self._server = ApiServer(clock=clock, rng=random.Random(f"API {SEED}"), data=path)
         self._way = CuttableTransport(InProcessTransport(self._server))
         groups = (msgspec.convert(one, NodeGroup) for one in soak_process.node_groups(cluster))
         self._groups = tuple(groups)
@@ -153,9 +155,8 @@ class _Soak:
         logging.getLogger("tonnage").setLevel(logging.ERROR)
         self._start()
         playing = asyncio.ensure_future(self._churn.run())
-        acts = itertools.cycle(
-            (self._outage, self._storm, self._ahead, self._behind, self._slow, self._restart)
-        )
+        acts = itertools.cycle((self._outage, self._storm, self._ahead, self._behind, self._slow))
+        early = (one for act in acts for one in (self._restart, act))
         done, began = 0, time.process_time()
         tables, before = Counter[str](), 0
         while self._clock.monotonic() < hours * _HOUR:
@@ -163,7 +164,8 @@ class _Soak:
             for task in (playing, self._running):
                 if task.done():
                     task.result()
-            await next(acts)()
+            is_early = self._clock.monotonic() < hours * _HOUR / 4
+            await next(early if is_early else acts)()
             done += 1
             say(
                 f"{self._clock.monotonic() / _HOUR:.1f} h: {self._churn.judge.report.bought} nodes"
@@ -177,8 +179,8 @@ class _Soak:
             await self._clock.sleep(10)
         if not self._churn.settled:
             self._churn.judge.report.wrong.append(f"not all was given back: {self._churn.left}")
-        await self._churn.check_the_rest(self._cluster.size)
         after, held = await self._sizes()
+        await self._churn.check_the_rest(self._cluster.size)
         more = grown(tables, after, by=max(3, self._churn.judge.report.pods // 100))
         playing.cancel()
         self._running.cancel()
