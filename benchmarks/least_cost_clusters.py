@@ -58,8 +58,8 @@ class LeastCostCluster(NamedTuple):
     settings: dict[str, object]
 
 
-def make(shape: str, pods: int) -> LeastCostCluster:
-    found = SHAPES[shape](random.Random(f"{SEED}-{shape}-{pods}"), pods)
+def make(shape: str, pods: int, *, seed: int = SEED) -> LeastCostCluster:
+    found = SHAPES[shape](random.Random(f"{seed}-{shape}-{pods}"), pods)
     objects: list[KubeObject] = [
         builders.storage_class(driver.partition(".")[0], provisioner=driver)
         for driver in (EBS, NVME, EFS)
