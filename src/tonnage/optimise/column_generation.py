@@ -111,6 +111,9 @@ class Proof:
         if self._centre is not None and self._steady > 0:
             duals = _between(self._centre[0], newest, self._steady)
         better, added = self._price(duals, newest)
+        in_part = self.whole.in_part(effort)
+        better = better or in_part > self.bound * (1 + _RISEN)
+        self.bound = max(self.bound, in_part)
         if found.value - self.bound <= _CLOSE * abs(found.value):
             self.complete = True
         elif added or better:
@@ -142,10 +145,9 @@ class Proof:
         if found.value <= _CLOSE / 10 * max(least.bound, _LITTLE):
             self.settled = True
             return
-        at_most, added = self._priced(found.duals, found.duals)
+        _, added = self._priced(found.duals, found.duals)
         self._given.add(added)
         self._master.add(added)
-        self.whole.add(found.duals, at_most)
 
     def _price(self, duals: Duals, newest: Duals) -> tuple[bool, int]:
         """Whether the bound has risen, and how many patterns are new."""
@@ -161,6 +163,7 @@ class Proof:
             price = float(self._problem.prices[bin_type])
             found = self._pricing.best(bin_type, duals.values[bin_type])
             at_most[bin_type] = found.at_most
+            self.whole.add(bin_type, duals.values[bin_type], found.at_most)
             worth = found.counts @ newest.values[bin_type]
             added += [
                 Pattern(bin_type, tuple(found.counts[row].tolist()))
@@ -170,7 +173,6 @@ class Proof:
 
     def _learn(self, duals: Duals, at_most: Numbers) -> bool:
         """Whether the bound has risen."""
-        self.whole.add(duals, at_most)
         bound = farley(self._problem, duals, at_most)
         better = bound > self.bound * (1 + 1e-9)
         if better or self._centre is None:

@@ -33,7 +33,9 @@ _IMPROVED = 3.0
 class Improvement:
     """Keeps the best packing, and patterns for others."""
 
-    def __init__(self, problem: PackingProblem, effort: Effort, *, seed: int) -> None:
+    def __init__(
+        self, problem: PackingProblem, effort: Effort, *, seed: int, quick: bool = False
+    ) -> None:
         self._problem = problem
         self._effort = effort
         self._rng = np.random.default_rng(seed)
@@ -43,7 +45,7 @@ class Improvement:
         self.cost = problem.penalty * float(problem.counts.sum())
         self.master = Master(problem, effort=effort)
         self.pricing = PricingProblem(problem, effort=effort, seed=seed)
-        self._dive = Dive(problem, self.master, self.pricing, effort, seed=seed)
+        self._dive = Dive(problem, self.master, self.pricing, effort, seed=seed, quick=quick)
         self._exchange = Exchange(problem, effort, rng=self._rng)
         self._worth: tuple[Relaxed, Numbers] | None = None
         # The effort each way has taken, and how often it has gained; some have to wait.

@@ -14,10 +14,18 @@ from tonnage.optimise.problem import Counts, EvenSpread, Numbers, PackingProblem
 _WHOLE = 1e-6
 _FEW = 0.2
 """The part of the items that is put anywhere once all others have their place."""
+_ROUNDS = 6
+"""Rounds of pricing between patterns that are fixed."""
+_QUICK_ROUNDS = 2
+_QUICK_PART = 1 / 6
+"""What part of the bins that are not whole is made so at once."""
 
 
 class Dive:
-    """Fixes patterns one after the other, pricing new ones for what is left in between."""
+    """Fixes patterns one after the other, pricing new ones for what is left in between.
+
+    A quick one fixes several at once and prices less, so that there is time for more of them.
+    """
 
     def __init__(
         self,
@@ -27,12 +35,15 @@ class Dive:
         effort: Effort,
         *,
         seed: int = 0,
+        quick: bool = False,
     ) -> None:
         self._problem = problem
         self._master = master
         self._pricing = pricing
         self._effort = effort
         self._rng = np.random.default_rng(seed)
+        self._rounds = _QUICK_ROUNDS if quick else _ROUNDS
+        self._part = _QUICK_PART if quick else 0.0
 
     def run(
         self, kept: Iterable[Pattern], *, cutoff: float, greed: float = 1.0
@@ -65,7 +76,7 @@ class Dive:
                 self._effort,
                 caps=useful,
                 patience=1,
-                rounds=6,
+                rounds=self._rounds,
             )
             if not found.feasible or self._effort.over:
                 return None
@@ -80,18 +91,28 @@ class Dive:
             if left.any() and whole:
                 held.update({place: int(amounts[place] + _WHOLE) for place in whole})
             elif left.any() and len(parts):
-                held[self._choose(parts, amounts[parts], useful, greed)] += 1
+                held.update(self._choose(parts, amounts[parts], useful, greed))
             else:
                 return [master.patterns[place] for place in held.elements()]
 
-    def _choose(self, parts: Counts, amounts: Numbers, useful: Counts, greed: float) -> int:
-        """The pattern that is used most, and wastes little of itself."""
+    def _choose(self, parts: Counts, amounts: Numbers, useful: Counts, greed: float) -> list[int]:
+        """Patterns that are used most, and waste little of themselves.
+
+        After the first no more of a bin type than are used of it on the whole: limits hold then.
+        """
         counts = np.array([self._master.patterns[place].counts for place in parts])
-        types = [self._master.patterns[place].bin_type for place in parts]
+        types = np.array([self._master.patterns[place].bin_type for place in parts])
         most = np.broadcast_to(useful, self._problem.caps.shape)[types]
         used = np.minimum(counts, most).sum(axis=1) / np.maximum(counts.sum(axis=1), 1)
         score = amounts * used**2 * self._rng.uniform(greed, 1.0, size=len(parts))
-        return int(parts[int(score.argmax())])
+        room = np.bincount(types, weights=amounts)
+        number = max(int(amounts.sum() * self._part), 1)
+        chosen: list[int] = []
+        for at in np.argsort(-score, kind="stable").tolist():
+            if len(chosen) < number and (not chosen or room[types[at]] >= 1 - _WHOLE):
+                chosen.append(int(parts[at]))
+                room[types[at]] -= 1
+        return chosen
 
 
 def missing(problem: PackingProblem, bins: Iterable[Pattern]) -> Counts:

@@ -178,7 +178,7 @@ class _Divided:
     ) -> None:
         held = division.as_relaxed(problem, whole.master.patterns, relaxed.amounts)
         self._division = Division(problem, held)
-        self._packing = Improvement(self._division.problem, effort, seed=seed)
+        self._packing = Improvement(self._division.problem, effort, seed=seed, quick=True)
         self._packing.relax(patience=2)
         self._packing.dive()
 
