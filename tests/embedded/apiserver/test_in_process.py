@@ -15,6 +15,7 @@ from tonnage.cluster.transport import HttpRequest, Pairs
 from tonnage.cluster.watch_events import Change
 from tonnage.embedded.apiserver import ApiServer, InProcessTransport
 from tonnage.embedded.apiserver import watches as watches
+from tonnage.embedded.apiserver.store import LARGEST_HISTORY
 
 
 def watch(**query: str) -> HttpRequest:
@@ -49,6 +50,27 @@ async def test_bookmarks_come_every_minute_and_at_the_end(clock: VirtualClock) -
     async with transport.stream(request) as stream:
         chunks = [chunk async for chunk in stream.chunks]
     assert [b'"BOOKMARK"' in chunk for chunk in chunks] == [True, True, True]
+
+
+async def test_changes_of_large_objects_are_forgotten_sooner(clock: VirtualClock) -> None:
+    api = Api(clock)
+    api.create(CONFIG_MAPS, "large")
+    versions = [
+        api.good(
+            "PATCH",
+            f"{CONFIG_MAPS}/large",
+            {"data": {"text": f"{number:03}" + "x" * 2**20}},
+            content_type=MERGE,
+        )["metadata"]["resourceVersion"]
+        for number in range(40)
+    ]
+    config_maps = api.server.store.built_in("configmaps")
+    held = sum(len(one.subject.data) for one in config_maps.history)
+    assert LARGEST_HISTORY - 2**21 < held <= LARGEST_HISTORY
+    assert int(versions[0]) < config_maps.forgotten < int(versions[-1])
+    async with InProcessTransport(api.server).stream(watch(resourceVersion=versions[0])) as stream:
+        told = b"".join([chunk async for chunk in stream.chunks])
+    assert b'"code":410' in told
 
 
 async def test_nobody_watches_any_more_after_the_block(clock: VirtualClock) -> None:

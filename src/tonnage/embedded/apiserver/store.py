@@ -19,6 +19,9 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 Selects: TypeAlias = Callable[["Stored"], bool]
 
 
+LARGEST_HISTORY = 32 * 2**20
+"""Bytes of JSON of a kind that the changes are of which a watch can go back."""
+
 _TREES = 4096
 """Objects that were changed last and keep their trees, which take ten times the room of JSON."""
 
@@ -135,6 +138,7 @@ class Collection:
         self.watchers: list[Callable[[Occurrence | None], None]] = []
         """Told of each change, and `None` when the kind is no longer served."""
         self._remembered = remembered
+        self._size = 0
         self._buckets: dict[str, dict[str, Stored]] = {}
         self._index: dict[str, dict[tuple[str, str], Stored]] = {}
 
@@ -192,8 +196,11 @@ class Collection:
 
     def publish(self, occurrence: Occurrence) -> None:
         self.history.append(occurrence)
-        if len(self.history) > self._remembered:
-            self.forgotten = self.history.popleft().version
+        self._size += len(occurrence.subject.data)
+        while len(self.history) > self._remembered or self._size > LARGEST_HISTORY:
+            oldest = self.history.popleft()
+            self._size -= len(oldest.subject.data)
+            self.forgotten = oldest.version
         for tell in list(self.watchers):
             tell(occurrence)
 
@@ -210,7 +217,7 @@ class ObjectStore:
     """All collections; `observers` learn of every change after those who watch."""
 
     def __init__(self, *, remembered: int) -> None:
-        """`remembered` is how many changes of each kind a watch can go back."""
+        """`remembered` is how many changes of each kind a watch can go back, if they are short."""
         self.version = 0
         self.collections: dict[tuple[str, str, str], Collection] = {}
         self.observers: list[Callable[[Collection, Occurrence], None]] = []
