@@ -1,8 +1,8 @@
 """How long the search may go on.
 
 Work is counted in units that are the same on every machine, so that the same question has the
-same answer, live and in virtual time. A unit is about a microsecond of one core. The clock, which
-is handed in, only ends what takes much longer than that.
+same answer, live and in virtual time. A unit is half a microsecond of a fast core, and one of a
+slow or busy one. The clock, which is handed in, only ends what takes longer than that.
 """
 
 from collections.abc import Callable
