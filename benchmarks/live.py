@@ -31,7 +31,7 @@ def run(context: Context) -> Iterator[Row]:
 
 def _rows(context: Context, size: Size) -> Iterator[Row]:
     work = Work(
-        rounds=context.times(100), events=context.times(30_000), decisions=context.times(100)
+        rounds=context.times(100), events=context.times(30_000), decisions=context.times(40)
     )
     with _server(size) as url:
         plain = _measured("benchmarks.live_plain", Plain, url)

@@ -37,6 +37,9 @@ from tonnage.testing import builders
 _IDLE = 3600.0
 """A scan interval that never comes, so that only what is measured runs."""
 
+_APART = 1.2
+"""Seconds after which a pod is not taken for one of a burst, the rest of which is waited for."""
+
 _PATIENCE = 120.0
 """Seconds for anything to happen; past it something is broken, not slow."""
 
@@ -256,6 +259,7 @@ async def _latency(
     number: int,
 ) -> float:
     """One pod comes that needs a node; until the round that buys it is over."""
+    await asyncio.sleep(_APART)
     autoscaler = program.autoscaler
     before, asked = autoscaler.report, len(provider.asked_at)
     key = f"team-000/waiting-{number}"

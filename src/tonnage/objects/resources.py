@@ -132,7 +132,12 @@ def _usage(pod: Pod, version: tuple[int, int]) -> dict[str, int]:
 def cores_and_memory(node: Node) -> tuple[int, int]:
     """Whole cores and bytes of a node's capacity."""
     capacity = node.status.capacity
-    return quantities.value(capacity.get(CPU, 0)), quantities.value(capacity.get(MEMORY, 0))
+    return _cores_and_memory(capacity.get(CPU, 0), capacity.get(MEMORY, 0))
+
+
+@lru_cache(maxsize=1 << 10)
+def _cores_and_memory(cpu: Quantity, memory: Quantity) -> tuple[int, int]:
+    return quantities.value(cpu), quantities.value(memory)
 
 
 def allocatable(node: Node) -> dict[str, int]:

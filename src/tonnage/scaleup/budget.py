@@ -1,5 +1,6 @@
 """How many more nodes may be bought: of a group, in the cluster, within the totals."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from tonnage.groups.model import Group, Template
@@ -22,8 +23,8 @@ class Budget:
         self._nodes = 0
         self._cores = 0
         self._memory = 0
-        for node in nodes:
-            self._add(node, 1)
+        for amounts, count in Counter(map(cores_and_memory, nodes)).items():
+            self._add(amounts, count)
 
     def target(self, group: Group) -> int:
         return group.target + self._bought.get(group.id, 0)
@@ -58,7 +59,7 @@ class Budget:
 
     def take(self, group: Group, template: Template, count: int) -> None:
         self._bought[group.id] = self._bought.get(group.id, 0) + count
-        self._add(template.node, count)
+        self._add(cores_and_memory(template.node), count)
 
     def why_full(self, group: Group, template: Template) -> str | None:
         """The limit that stops the group from growing, in upstream's words."""
@@ -72,8 +73,8 @@ class Budget:
             return f'exceeded quota: "cluster-wide", resources: {short}'
         return None
 
-    def _add(self, node: Node, count: int) -> None:
-        cores, memory = cores_and_memory(node)
+    def _add(self, amounts: tuple[int, int], count: int) -> None:
+        cores, memory = amounts
         self._nodes += count
         self._cores += cores * count
         self._memory += memory * count
