@@ -192,6 +192,8 @@ async def test_a_connection_that_is_reset_in_the_middle_is_no_event(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving(question=echo) as server:
+        # That it listens is told where other tests have left the level of logs low.
+        caplog.clear()
         with caplog.at_level(logging.INFO):
             client = socket.create_connection(("127.0.0.1", server.port))
             client.sendall(request("/echo", method="POST", body=b"12345")[:-3])
