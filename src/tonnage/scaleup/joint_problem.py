@@ -257,12 +257,11 @@ class ProblemBuilder:
         most = np.where(fits, np.minimum(room, _ANY), 0)
         if not most.any():
             return most
+        new = slice(len(self._candidates))
         alone = self._all.alone_on_node(group)
         if alone is not None:
             positions = [one.position for one in self._candidates]
-            new = slice(len(positions))
             most[new] = np.where(alone[positions], np.minimum(most[new], 1), most[new])
-        new = slice(len(self._candidates))
         most[new] = np.minimum(most[new], self._on_one_host(group, groups))
         return self._by_priority(most)
 
